@@ -12,7 +12,7 @@ from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
-from engine.sources.composite import Destination, Target
+from engine.sources.composite import Composite, Destination, Target
 from engine.sources.question_queue import QuestionQueue
 from engine.sources.registry import Destinations
 from engine.transaction import Transaction
@@ -105,6 +105,7 @@ class Commits:
                 self._acceptance.accept(destination, message)
         self._acceptance.send_on()
         for delayed, message in transaction.scheduled:
+            assert isinstance(delayed, Delayed), "what is scheduled goes later"
             self._scheduler.add(delayed, message)
         self._settling.acknowledge(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
@@ -122,6 +123,7 @@ class Commits:
                 message.destination_id = target.destination_id
                 transaction.sends[index] = (target, message)
         for index, (delayed, message) in enumerate(transaction.scheduled):
+            assert isinstance(delayed, Delayed), "what is scheduled goes later"
             if any(part.is_closed for part in delayed.parts):
                 there = [
                     self._made(part) for part in delayed.parts if not part.is_closed or part.kind in (QUEUE, TOPIC)
@@ -138,7 +140,7 @@ class Commits:
         return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)
 
 
-def _is_there(delayed: Delayed) -> bool:
+def _is_there(delayed: Composite) -> bool:
     """Say whether there is anything that a message may go to later."""
     return not all(part.is_closed for part in delayed.parts)
 

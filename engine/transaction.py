@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
-from engine.features.scheduler.delayed_send import Delayed
+from engine.sources.composite import Composite
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.delivery import HOLD, UNHOLD, Delivery, advance
@@ -54,7 +54,7 @@ class Transaction:
         self.name = name
         self.limits = limits
         self.sends: list[tuple[Queue | Topic, Message]] = []
-        self.scheduled: list[tuple[Delayed, Message]] = []
+        self.scheduled: list[tuple[Composite, Message]] = []
         self.scheduled_count = 0
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
@@ -71,7 +71,7 @@ class Transaction:
         self._count(len(sends), sum(message.size for _, message in sends))
         self.sends.extend(sends)
 
-    def add_scheduled(self, delayed: Delayed, message: Message) -> None:
+    def add_scheduled(self, delayed: Composite, message: Message) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(delayed.parts), message.size * len(delayed.parts))
         self.scheduled_count += len(delayed.parts)

@@ -10,7 +10,7 @@ from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 
 if TYPE_CHECKING:
-    from engine.features.scheduler.scheduler import Scheduler
+    from engine.features.scheduler.schedule_book import ScheduleBook
 
 CHUNKS: Final = 32  # of pending schedules looked at in one turn
 CANCELS: Final = 1_000  # in one turn; a chunk is finished
@@ -24,7 +24,7 @@ class Ending(TimerTarget):
 
     __slots__ = ("scheduler", "ended", "place", "is_armed")
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: ScheduleBook) -> None:
         self.scheduler = scheduler
         self.ended: set[int] = set()
         self.place = -1

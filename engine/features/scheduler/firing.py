@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.features.scheduler.held_back import Held, HeldBack
+from engine.features.scheduler.ending import Ending
+from engine.features.scheduler.held_back import Held
 from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
 from engine.features.scheduler.pending_schedules import Schedule, merged
+from engine.features.scheduler.read_ahead import ReadAhead
 from engine.features.scheduler.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
 from engine.limits.producer_gate import OwnSender
 from engine.sources.composite import Target
@@ -18,7 +20,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_FIRED
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 if TYPE_CHECKING:
-    from engine.features.scheduler.scheduler import Scheduler
+    from engine.features.scheduler.schedule_book import ScheduleBook
 
 FIRE_MESSAGES: Final = 256  # in one turn; half of them at most of what was held back
 FIRE_BYTES: Final = 4 * 1024 * 1024  # in one batch; one message always fits
@@ -55,11 +57,13 @@ class Firing(OwnSender):
     the next time it is clear which it was.  barred: those of which that is clear, and why: they are not fired again.
     """
 
-    __slots__ = ("scheduler", "held", "fired_count", "under_way", "at", "doubtful", "barred")
+    __slots__ = ("scheduler", "ahead", "ending", "held", "fired_count", "under_way", "at", "doubtful", "barred")
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: ScheduleBook, ahead: ReadAhead, ending: Ending) -> None:
         self.scheduler = scheduler
-        self.held = HeldBack()
+        self.ahead = ahead
+        self.ending = ending
+        self.held = scheduler.held
         self.fired_count = 0
         self.under_way: list[int] = []
         self.at = 0
@@ -166,10 +170,10 @@ class Firing(OwnSender):
             if self.barred and place in self.barred:
                 scheduler.put_aside(schedule, self.barred[place])
                 continue
-            if schedule.target in scheduler.ending.ended:
+            if schedule.target in self.ending.ended:
                 scheduler.cancel([schedule])
                 continue
-            message = scheduler.ahead.loaded.get(place)
+            message = self.ahead.loaded.get(place)
             if message is None or missing:
                 missing.append(place)
             elif size_bytes >= FIRE_BYTES:
@@ -178,7 +182,7 @@ class Firing(OwnSender):
                 found.append((schedule, message))
                 size_bytes += message.size
         self.at = 0
-        scheduler.ahead.want(missing)
+        self.ahead.want(missing)
         return found
 
     def _take_due(self, now_ms: int, most: int, passed: int) -> tuple[Batch, int]:
@@ -204,20 +208,20 @@ class Firing(OwnSender):
                 passed += 1
                 continue
             one = held.find(schedule.target) if held.count else None
-            if schedule.target in scheduler.ending.ended:
+            if schedule.target in self.ending.ended:
                 scheduler.cancel([schedule])
                 passed += 1
             elif one is not None:
                 self._hold(one, schedule)
                 passed += 1
-            elif place in scheduler.ahead.loaded:
-                message = scheduler.ahead.loaded[place]
+            elif place in self.ahead.loaded:
+                message = self.ahead.loaded[place]
                 found.append((schedule, message))
                 size_bytes += message.size
             else:
                 if not found:
                     keys = scheduler.keys.after(last - 1, most)
-                    scheduler.ahead.want([scheduler.place_of(key) for key in keys if scheduler.due_of(key) <= now_ms])
+                    self.ahead.want([scheduler.place_of(key) for key in keys if scheduler.due_of(key) <= now_ms])
                 break
         self.at = 0
         return found, passed
@@ -226,7 +230,7 @@ class Firing(OwnSender):
         key = self.scheduler.key_of(schedule.due_ms, schedule.place)
         self.held.add(one, key)
         if not self.held.keep(one, key, schedule.place, schedule.size):
-            self.scheduler.ahead.forget(schedule.place)
+            self.ahead.forget(schedule.place)
 
     def _keep_first(self, one: Held) -> None:
         """Keep in memory what fires first when the gate opens, and nothing else of it."""
@@ -235,10 +239,10 @@ class Firing(OwnSender):
         for key in one.keys.after(-1, FIRE_MESSAGES):
             place = scheduler.place_of(key)
             if not self.held.keep(one, key, place, scheduler.schedule_at(place).size):
-                scheduler.ahead.forget(place)
-            elif place not in scheduler.ahead.loaded:
+                self.ahead.forget(place)
+            elif place not in self.ahead.loaded:
                 missing.append(place)
-        scheduler.ahead.want(missing)
+        self.ahead.want(missing)
 
     def _fire(self, batch: Batch, now_ms: int) -> None:
         """Deliver and settle some; what meets a shut gate is held back."""

@@ -8,7 +8,7 @@ from engine.features.scheduler.pending_schedules import Schedule
 from engine.values.message import Message
 
 if TYPE_CHECKING:
-    from engine.features.scheduler.scheduler import Scheduler
+    from engine.features.scheduler.schedule_book import ScheduleBook
 
 SCHEDULE_READER: Final = -3  # the store's answers to requests for it come to this reader
 
@@ -43,7 +43,7 @@ class ReadAhead:
         "_requests",
     )
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: ScheduleBook) -> None:
         self.scheduler = scheduler
         self.loaded: dict[int, Message] = {}
         self.loaded_bytes = 0
@@ -85,7 +85,7 @@ class ReadAhead:
         now_ms = scheduler.context.wall_ms
         if self.pause_ms() or self.next_ms() > now_ms:
             return
-        held = scheduler.firing.held  # what stands there is read when its gate opens
+        held = scheduler.held  # what stands there is read when its gate opens
         latest_ms = now_ms + AHEAD_MS
         wanted: list[Schedule] = []
         while self._has_room():
@@ -129,13 +129,13 @@ class ReadAhead:
             if message is None:
                 scheduler.lost(schedule.place)
             elif scheduler.pending.find(schedule.place) is not None:
-                if scheduler.firing.has_use_for(schedule):
+                if scheduler.has_use_for(schedule):
                     self._keep(message)
                 scheduler.unreadable.pop(schedule.place, None)
         if left and next_offset <= first:
             for schedule in left:
                 self._answered(schedule)
-            self.looked_to = scheduler.firing.held.reached
+            self.looked_to = scheduler.held.reached
             self.paused_to_ms = scheduler.context.clock.monotonic_ms() + PAUSE_MS
         else:
             self._request(left)

@@ -10,13 +10,13 @@ from engine.values.destination import QUEUE
 from engine.values.stored import EntryColumns, LaneState
 
 if TYPE_CHECKING:
-    from engine.features.scheduler.scheduler import Scheduler
+    from engine.features.scheduler.schedule_book import ScheduleBook
 
 ENTRIES_AT_ONCE: Final = 65_536
 GAP_ENTRIES: Final = 1_024  # settled ones in between that are read along
 
 
-def restore(scheduler: Scheduler, name: str) -> None:
+def restore(scheduler: ScheduleBook, name: str) -> None:
     """Raises: StoreError when the disk refuses to say."""
     for state in scheduler.context.store.recovered():
         if state.kind != QUEUE or state.name != name:
@@ -25,7 +25,7 @@ def restore(scheduler: Scheduler, name: str) -> None:
         scheduler.take_up(by_place([_waiting(scheduler, lane) for lane in state.lanes]))
 
 
-def _waiting(scheduler: Scheduler, lane: LaneState) -> Chunk:
+def _waiting(scheduler: ScheduleBook, lane: LaneState) -> Chunk:
     """Return what waits in one lane; whole columns at a time, for there may be millions."""
     found = Chunk()
     waiting = _waiting_runs(lane)

@@ -7,7 +7,6 @@ settled or gets its next time.  Confirmations, recovery and retention are those 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from engine.backlog.context import Context
@@ -17,66 +16,30 @@ from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.ending import Ending, EndsWithDestination
 from engine.features.scheduler.firing import Firing
 from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
-from engine.features.scheduler.pending_schedules import Chunk, PendingSchedules, Schedule, merged
+from engine.features.scheduler.pending_schedules import Schedule
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.read_ahead import NEVER_MS, ReadAhead
 from engine.features.scheduler.recovery import restore
-from engine.features.scheduler.sorted_keys import SortedKeys
+from engine.features.scheduler.schedule_book import PLACE_BITS, PLACE_MASK, ScheduleBook
 from engine.features.scheduler.ticket import to_record
 from engine.limits.producer_gate import Flow
-from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
 from engine.sources.registry import Destinations
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import LimitReached
 from engine.values.message import Message
-from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
-from engine.values.wall_time import later_ms
-
-PLACE_BITS: Final = 52  # of a key: log offset below, due time above
-PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 
 TICK_MS: Final = 5  # between two looks at what is due
 HELD_LOOK_MS: Final = 20  # between two looks at gates that are shut; most tell when they open
 CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set; nobody sleeps past that for longer
 RETRY_MS: Final = 1_000  # after a disk that takes nothing
-LATE_MOST: Final = 10_000  # that a look at the schedule counts
-ASIDE_MS: Final = 3_600_000  # between two tries of one that cannot be fired, which is a defect
-DAMAGED_RETRY_MS: Final = 10_000  # after a record that cannot be read; the others do not wait for it
 
 
-class Scheduler(TimerTarget):
-    """number: of the schedule's queue in the store, 0 before its first message.
+class Scheduler(ScheduleBook):
+    """Takes messages, and has them fired in time."""
 
-    pending, keys: what waits, by place and by due time.  fired: how often each one that repeats has fired.
-    counts: pending schedules by the number of where they go.
-    unreadable: why a record could not be read the last time, by place.
-    aside: why one could not be fired, by place: it is kept, may be cancelled, and is tried again after ASIDE_MS.
-    """
-
-    __slots__ = (
-        "context",
-        "destinations",
-        "flow",
-        "acceptance",
-        "copies",
-        "observers",
-        "limits",
-        "number",
-        "pending",
-        "keys",
-        "ahead",
-        "fired",
-        "counts",
-        "armed_ms",
-        "scheduled_count",
-        "firing",
-        "ending",
-        "cancelled_count",
-        "unreadable",
-        "aside",
-    )
+    __slots__ = ("ahead", "firing", "ending", "armed_ms", "scheduled_count")
 
     def __init__(
         self,
@@ -88,26 +51,12 @@ class Scheduler(TimerTarget):
         observers: Observers,
         limits: ScheduleLimits,
     ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.flow = flow
-        self.acceptance = acceptance
-        self.copies = copies
-        self.observers = observers
-        self.limits = limits
-        self.number = 0
-        self.pending = PendingSchedules()
-        self.keys = SortedKeys()
-        self.ahead = ReadAhead(self)
-        self.fired: dict[int, int] = {}
-        self.counts: dict[int, int] = {}
+        super().__init__(context, destinations, flow, acceptance, copies, observers, limits)
         self.armed_ms = 0
         self.scheduled_count = 0
-        self.cancelled_count = 0
-        self.unreadable: dict[int, str] = {}
-        self.aside: dict[int, str] = {}
-        self.firing = Firing(self)
+        self.ahead = ReadAhead(self)
         self.ending = Ending(self)
+        self.firing = Firing(self, self.ahead, self.ending)
         restore(self, SCHEDULE_QUEUE)
         self.ending.take_up()
         self._arm()
@@ -182,8 +131,8 @@ class Scheduler(TimerTarget):
         self.counts[target] = self.counts.get(target, 0) + 1
         key = due_ms << PLACE_BITS | place
         self.keys.add(key)
-        if key <= self.firing.held.reached:
-            self.firing.held.came_late(target, key)
+        if key <= self.held.reached:
+            self.held.came_late(target, key)
         self.scheduled_count += 1
         self.ahead.came(due_ms, record)
         if self.keys.first() & PLACE_MASK == place:
@@ -208,107 +157,6 @@ class Scheduler(TimerTarget):
 
     # -- what waits
 
-    def cancel(self, schedules: list[Schedule]) -> None:
-        """Let some that are pending never fire (again)."""
-        self._drop(schedules, CAUSE_CANCELLED)
-        self.cancelled_count += len(schedules)
-
-    def job_id(self, place: int) -> str:
-        """Return how a schedule is named to clients."""
-        return f"{self.context.readers.id_prefix}{place}"
-
-    def place_named(self, job_id: str) -> int:
-        """Return the place of the schedule with this id, 0 if no schedule of this store can have it."""
-        prefix = self.context.readers.id_prefix
-        number = job_id.strip().removeprefix(prefix)
-        if not job_id.strip().startswith(prefix) or not (number.isascii() and number.isdigit() and len(number) < 20):
-            return 0
-        return int(number)
-
-    def damaged(self, place: int, reason: str) -> None:
-        """The record cannot be read now: try again later, and let the others pass."""
-        schedule = self.pending.find(place)
-        if schedule is not None:
-            self.unreadable[place] = reason
-            self.move(schedule, self.context.wall_ms + DAMAGED_RETRY_MS)
-
-    def put_aside(self, schedule: Schedule, reason: str) -> None:
-        """It cannot be fired: keep it, and let the others pass."""
-        self.aside[schedule.place] = reason
-        self.move(schedule, later_ms(self.context.wall_ms, ASIDE_MS))
-
-    def aside_reason(self) -> str:
-        """Return how many cannot be fired, and why one of them cannot, "" for none."""
-        for place, reason in self.aside.items():
-            more = f", and {len(self.aside) - 1} more" if len(self.aside) > 1 else ""
-            return f"scheduled message {self.job_id(place)}: {reason}{more}"
-        return ""
-
-    def lost(self, place: int) -> None:
-        """The record is damaged, and the operator asked to go on without it."""
-        schedule = self.pending.find(place)
-        if schedule is not None:
-            self._drop([schedule], CAUSE_DAMAGED)
-
-    def take_up(self, found: Chunk) -> None:
-        """Take over what recovery found, by ascending place."""
-        self.pending.take_up(found)
-        self.counts = dict(Counter(found.targets))
-        self.keys = SortedKeys(
-            sorted([due_ms << PLACE_BITS | place for due_ms, place in zip(found.dues, found.places, strict=True)])
-        )
-
-    @staticmethod
-    def key_of(due_ms: int, place: int) -> int:
-        return due_ms << PLACE_BITS | place
-
-    @staticmethod
-    def due_of(key: int) -> int:
-        return key >> PLACE_BITS
-
-    @staticmethod
-    def place_of(key: int) -> int:
-        return key & PLACE_MASK
-
-    def schedule_at(self, place: int) -> Schedule:
-        """Return one that is pending."""
-        schedule = self.pending.find(place)
-        assert schedule is not None, "what has a key is pending"
-        return schedule
-
-    def is_repeating(self, schedule: Schedule) -> bool:
-        return schedule.lane == REPEATING_LANE
-
-    def fault(self) -> str:
-        """Return which record cannot be read and why, "" if all can."""
-        for place, reason in self.unreadable.items():
-            return f"scheduled message {self.job_id(place)}: {reason}"
-        return ""
-
-    def late_count(self) -> int:
-        """Return how many are past due and have not fired, LATE_MOST for that many or more."""
-        now_key = self.key_of(self.context.wall_ms, 0)
-        count = 0
-        after = -1
-        while count < LATE_MOST:
-            keys = self.keys.after(after, LATE_MOST)
-            late = [key for key in keys if key < now_key]
-            count += len(late)
-            if not keys or len(late) < len(keys):
-                break
-            after = keys[-1]
-        return min(count, LATE_MOST)
-
-    def next_due_ms(self) -> int:
-        """Return when the first one is due, 0 without any."""
-        return self.keys.first() >> PLACE_BITS if len(self.keys) else 0
-
-    def _drop(self, schedules: list[Schedule], cause: int) -> None:
-        ended = [one.entry() for one in schedules]
-        self.context.store.settle(self.number, 0, DROPPED, cause, merged(ended))
-        for schedule in schedules:
-            self.forget(schedule)
-
     def forget(self, schedule: Schedule) -> None:
         """Know one no more."""
         place = schedule.place
@@ -316,7 +164,7 @@ class Scheduler(TimerTarget):
         key = schedule.due_ms << PLACE_BITS | place
         self.pending.remove(place)
         self.keys.remove(key)
-        self.firing.held.remove(target, key, place)
+        self.held.remove(target, key, place)
         self.fired.pop(place, None)
         self.unreadable.pop(place, None)
         self.aside.pop(place, None)
@@ -333,10 +181,13 @@ class Scheduler(TimerTarget):
         place = schedule.place
         key = schedule.due_ms << PLACE_BITS | place
         self.keys.remove(key)
-        self.firing.held.remove(schedule.target, key, place)
+        self.held.remove(schedule.target, key, place)
         self.keys.add(due_ms << PLACE_BITS | place)
         self.pending.move(place, due_ms)
         self.ahead.moved(place, due_ms)
+
+    def has_use_for(self, schedule: Schedule) -> bool:
+        return self.firing.has_use_for(schedule)
 
     # -- time
 
@@ -346,7 +197,7 @@ class Scheduler(TimerTarget):
             return
         clock = self.context.clock
         wall_ms = clock.wall_ms()
-        held = self.firing.held
+        held = self.held
         following = self.keys.after(held.reached, 1)
         wake_ms = min(self.due_of(following[0]) if following else NEVER_MS, self.ahead.next_ms())
         if held.going:

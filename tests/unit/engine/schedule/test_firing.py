@@ -13,7 +13,8 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.firing import FIRE_MESSAGES, HOLD_MESSAGES
 from engine.features.scheduler.held_back import KEPT_OF_ONE
 from engine.features.scheduler.plan import Plan
-from engine.features.scheduler.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
+from engine.features.scheduler.schedule_book import ASIDE_MS, DAMAGED_RETRY_MS
+from engine.features.scheduler.scheduler import HELD_LOOK_MS, TICK_MS
 from engine.ports.store import Store
 from engine.sources.composite import Destination
 from engine.values import gates

@@ -6,7 +6,8 @@ from engine.features.scheduler.delayed_send import Delayed, delayed
 from engine.features.scheduler.firing import FIRE_MESSAGES
 from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
 from engine.features.scheduler.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
-from engine.features.scheduler.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, RETRY_MS, TICK_MS
+from engine.features.scheduler.schedule_book import DAMAGED_RETRY_MS
+from engine.features.scheduler.scheduler import CLOCK_CHECK_MS, RETRY_MS, TICK_MS
 from engine.sources.composite import Composite, Destination
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
