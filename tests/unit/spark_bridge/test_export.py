@@ -224,7 +224,7 @@ def test_what_retention_took_out_of_a_segment_is_counted_and_can_be_skipped(
     home.pass_by(4_000)
     data = copy_to(tmp_path / "sunday", home.files).directory
     with pytest.raises(
-        RangeGone, match=r"not exported yet: (\d+) messages of queue://orders .*; --skip-gone"
+        RangeGone, match=r"before their export: (\d+) messages of queue://orders .*; --skip-gone"
     ) as failed:
         export(Request(data, "orders", target), spark=spark)
     assert len(list(target.glob("_penstock/manifest-*"))) == 1
