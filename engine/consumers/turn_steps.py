@@ -36,15 +36,16 @@ class Chore(ABC):
 class Steps(TimerTarget):
     """What is left of this turn's steps, and what waits for those of the next.
 
-    left: below 0 only by what could not be divided.  lent: of END_STEPS, to this turn.
+    left: below 0 only by what could not be divided.  reserved: for the end of this turn; lent: what that took beyond it.
     most: the most that one turn has taken.
     chores: under way, the one whose turn it is first.  postponed: queues to dispatch again in the next turn.
     """
 
-    __slots__ = ("left", "lent", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
+    __slots__ = ("left", "reserved", "lent", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
 
     def __init__(self, clock: Clock, timers: Timers, agenda: TurnAgenda) -> None:
         self.left = TURN_STEPS
+        self.reserved = END_STEPS
         self.lent = 0
         self.most = 0
         self.chores: deque[Chore] = deque()
@@ -67,9 +68,9 @@ class Steps(TimerTarget):
 
     def begin_end(self) -> None:
         """The inputs of this turn are over: leave some for what follows them."""
-        if self.left < END_STEPS:
-            self.lent = END_STEPS - self.left
-            self.left = END_STEPS
+        if self.left < self.reserved:
+            self.lent = self.reserved - self.left
+            self.left = self.reserved
 
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the steps of this turn are."""
@@ -103,6 +104,7 @@ class Steps(TimerTarget):
         if taken > self.most:
             self.most = taken
         self.left = TURN_STEPS
+        self.reserved = END_STEPS
 
     def timer_fired(self, key: int) -> None:
         self._is_armed = False

@@ -368,8 +368,9 @@ class BrokerView(FeatureView):
         return turn.has_agenda() and not turn.agenda.is_open
 
     def leave_steps(self, count: int) -> None:
-        """Have others use what this turn may do, but for so many steps."""
+        """Leave this turn, its end included, ``count`` steps: others have used the rest."""
         self.broker.steps.left = count
+        self.broker.steps.reserved = min(count, self.broker.steps.reserved)
 
     def most_steps(self) -> int:
         """Return the most that one turn has taken since the start, or since they were counted anew."""
