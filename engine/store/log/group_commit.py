@@ -186,9 +186,13 @@ class GroupCommit(SyncTarget):
         return self._log.files.map()
 
     def drop_prefix(self, base: int) -> bool:
+        before = self._checkpoint.first_offset
         self._checkpoint.first_offset = base
         if not self._publish_and_tell():
-            return False  # readers and the next start would look for what is gone
+            # Readers and the next start would look for what is gone.  And a later checkpoint may not say it either:
+            # somebody may need the segments by then.
+            self._checkpoint.first_offset = before
+            return False
         segments = self._log.files.segments
         self._log.files.drop(sum([segment.base < base for segment in segments]))
         return True

@@ -10,7 +10,7 @@ from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE
 from engine.store.format import layout
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
-from engine.values.destination import QUEUE
+from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
@@ -294,6 +294,25 @@ def test_no_segment_is_dropped_before_the_checkpoint_says_so() -> None:
     home.files.heal()
     home.pass_time(2 * home.settings.retention_interval_ms)
     assert FIRST_SEGMENT not in home.files.paths(".log")
+
+
+def test_what_was_not_dropped_stays_for_who_asks_for_it_meanwhile() -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_time_ms=0))
+    topic = home.store.open_destination(TOPIC, "news")
+    home.send(topic, 200)
+    home.flush()
+    home.files.fail("pwrite", errno.EIO, "checkpoint")
+    home.pass_time(home.settings.retention_interval_ms)
+    assert FIRST_SEGMENT in home.files.paths(".log")
+    mail = home.store.open_subscription(topic, "mail", {}, {4: 0})
+    home.flush()
+    assert home.store.state_of(mail).lanes[0].cursor == 0
+    home.pass_time(RETRY_MS)
+    home.flush()
+    home.restart()
+    assert lane(home.store.recovered(), "mail").cursor == 0
+    assert FIRST_SEGMENT in home.files.paths(".log")
+    assert len(bodies(home, topic, 0, 200)) == 200
 
 
 def test_consume_queues_that_cannot_be_written_are_tried_again() -> None:
