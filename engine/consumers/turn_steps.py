@@ -36,7 +36,7 @@ class Chore(ABC):
 class Steps(TimerTarget):
     """What is left of this turn's steps, and what waits for those of the next.
 
-    left: below 0 only by what could not be divided.  reserved: for the end of this turn; lent: what that took beyond it.
+    left: below 0 only by what could not be divided.  reserved: for its end; lent: what that took beyond it.
     most: the most that one turn has taken.
     chores: under way, the one whose turn it is first.  postponed: queues to dispatch again in the next turn.
     """
