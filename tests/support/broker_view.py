@@ -369,8 +369,9 @@ class BrokerView(FeatureView):
 
     def leave_steps(self, count: int) -> None:
         """Leave this turn, its end included, ``count`` steps: others have used the rest."""
-        self.broker.steps.left = count
-        self.broker.steps.reserved = min(count, self.broker.steps.reserved)
+        steps = self.broker.steps
+        steps.left = count
+        steps.reserved = min(count, steps.reserved)
 
     def most_steps(self) -> int:
         """Return the most that one turn has taken since the start, or since they were counted anew."""
