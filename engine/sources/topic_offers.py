@@ -93,7 +93,8 @@ class TopicOffers(Chore):
         steps.left -= selectors.take_asked()
         for number in found:
             queue = topic.selected.get(number)
-            if queue is not None and number <= newest:
+            # A wildcard's that has ended leaves its topics some a turn.
+            if queue is not None and not queue.is_closed and number <= newest:
                 self.taker.give(queue, message)
         is_done = not selectors.unasked
         self.unasked = None if is_done else selectors.unasked

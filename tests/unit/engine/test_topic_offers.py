@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.turn_steps import TURN_STEPS
 from engine.selector.table import ASKED_AT_ONCE
+from engine.values.destination import TOPIC
 from engine.values.message import Message
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
@@ -101,3 +102,15 @@ def test_what_is_under_way_ends_beside_steady_traffic() -> None:
         publish(world, b"x")
         world.advance(0)
     assert leaving.consumers == {}
+
+
+def test_a_wildcard_that_ends_meanwhile_gets_nothing_more() -> None:
+    """It leaves its topics some a turn, later than its queue has ended."""
+    world, client = with_subscriptions(ASKED_AT_ONCE + 100)
+    consumer = world.consumer(client, world.source(TOPIC, "t.>"), AUTO, selector="n LIKE '%'")
+    world.turn()
+    publish(world, b"1")
+    world.leave_steps(0)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    settle(world)
+    assert world.broker.context.memory.used_bytes == 0
