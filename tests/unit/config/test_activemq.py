@@ -278,7 +278,7 @@ def test_the_first_connector_of_a_protocol_counts() -> None:
         ),
         (activemq("<destinationPolicies/>"), "broker: destinationPolicies: unknown option (did you mean"),
         (plugins("<simpleAuthPlugin/>"), "plugins: simpleAuthPlugin: unknown option"),
-        (activemq("<messageAuthorizationPolicy/>"), "a class of yours decides who receives what"),
+        (activemq("<messageAuthorizationPolicy/>"), "a class of your own chooses the consumers"),
         (
             activemq("<transportConnectors><transportConnector uri='stomp://127.0.0.1'/></transportConnectors>"),
             "'stomp://127.0.0.1' lacks a host or a port",

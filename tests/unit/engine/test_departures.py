@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.departures import CLOSE_STEPS
-from engine.consumers.turn_steps import TURN_STEPS
+from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE
@@ -193,7 +193,7 @@ def test_what_a_consumer_held_comes_back_some_a_turn_and_in_order(way: str) -> N
         world.broker.end_turn()
         world.broker.begin_turn()
         world.timers.fire_due()
-    assert left == [18_000, *range(16_000, 0, -2_000)]
+    assert left == list(range(20_000 - CHORE_STEPS, 0, -CHORE_STEPS))
     assert consumer.is_closed
     other = world.client("other")
     world.consumer(other, "q", INDIVIDUAL, 20_000)
@@ -260,4 +260,4 @@ def test_what_waited_in_a_queue_that_ends_leaves_the_budget_some_a_turn() -> Non
         world.broker.end_turn()
         world.broker.begin_turn()
         world.timers.fire_due()
-    assert left == [18_000, *range(16_000, 0, -2_000)]
+    assert left == list(range(20_000 - CHORE_STEPS, 0, -CHORE_STEPS))

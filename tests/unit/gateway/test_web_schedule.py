@@ -90,7 +90,7 @@ async def test_cancels(body: str, expected: Any) -> None:
         ("POST", "/api/schedule/cancel", '{"ids": [1]}', 400, "'ids' is no list of at most"),
         ("POST", "/api/schedule/cancel", f'{{"ids": {["x"] * (IDS_MOST + 1)}}}'.replace("'", '"'), 400, "'ids' is no"),
         ("POST", "/api/schedule/cancel", '{"ids": [], "after": "1"}', 400, "with either"),
-        ("POST", "/api/schedule/cancel", '{"destination": "q", "after": 1}', 400, "'after' is '1'; allowed is what"),
+        ("POST", "/api/schedule/cancel", '{"destination": "q", "after": 1}', 400, "'after' is '1'; allowed is the"),
         ("POST", "/api/schedule/cancel", '{"destination": "disk"}', 507, "nothing was cancelled: EIO"),
         ("POST", "/api/schedule/cancel", '{"destination": 5}', 400, "'destination' is no text"),
         ("POST", "/api/schedule/cancel", '{"destination": "gone"}', 404, "no queue 'gone'"),
