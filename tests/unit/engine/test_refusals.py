@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import CLIENT
-from engine.consumers.turn_steps import TURN_STEPS
+from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
+from engine.fate.refusals import REFUSAL_STEPS
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
@@ -19,7 +20,7 @@ from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 COUNT = 2_000
-AT_ONCE = 200  # that one turn refuses
+AT_ONCE = CHORE_STEPS // REFUSAL_STEPS  # that one turn refuses
 BACK = Refusal("requeue")
 DEAD = Refusal("dead-letter")
 

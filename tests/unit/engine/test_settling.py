@@ -166,11 +166,11 @@ def test_committing(kind: str) -> None:
 def test_what_is_refused_at_once_costs_one_record() -> None:
     world = EngineWorld()
     client = world.client()
-    world.consumer(client, "q", CLIENT, 200)
-    world.send(*[b"x"] * 200)
+    world.consumer(client, "q", CLIENT, 100)
+    world.send(*[b"x"] * 100)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.turn()
-    assert [one.ranges for one in world.store.failed] == [[(4, 0, 200, 1)]]
+    assert [one.ranges for one in world.store.failed] == [[(4, 0, 100, 1)]]
 
 
 def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
