@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
@@ -29,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # No test asserts a time: a busy machine fails no property.
     settings.register_profile("penstock", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("penstock")
