@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer import Consumer, DepartureBase
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.turn_steps import CHORE_STEPS, Steps
+from engine.consumers.turn_steps import Steps
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
@@ -54,7 +54,7 @@ class Departure(DepartureBase):
         consumer.is_started = False
 
     def go_on(self, steps: Steps) -> bool:
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.consumers:
             if steps.left <= least:
                 return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 
 if TYPE_CHECKING:
     from engine.consumers.composite_consumer import Siblings
@@ -35,7 +35,7 @@ class Joins(Chore):
     def go_on(self, steps: Steps) -> bool:
         several = self.several
         end = len(several) * len(self.queues)
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.index < end:
             if steps.left <= least:
                 return False

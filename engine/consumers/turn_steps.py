@@ -72,6 +72,10 @@ class Steps(TimerTarget):
             self.lent = self.reserved - self.left
             self.left = self.reserved
 
+    def left_to_others(self) -> int:
+        """Return at how many steps left a chore that goes on now has had its share of this turn."""
+        return max(0, self.left - CHORE_STEPS)
+
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the steps of this turn are."""
         for _ in range(len(self.chores)):

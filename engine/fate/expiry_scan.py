@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import Lane, position_of
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.sources.queue import queue_of
 from engine.values.delivery import READY, Delivery
 
@@ -47,7 +47,7 @@ class ExpiryScan(Chore):
         self._spill_sweep = spill_sweep
 
     def go_on(self, steps: Steps) -> bool:
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.place < len(self.queues):
             if steps.left <= least:
                 return False

@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer, consumer_of
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.fate.redelivery import Redelivery, runs_of
 from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, advance
 from engine.values.refusal import Refusal
@@ -63,7 +63,7 @@ class Refusing(Chore):
             consumer.queue.unlist_consumer(consumer)
 
     def go_on(self, steps: Steps) -> bool:
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.jobs:
             count = (steps.left - least) // REFUSAL_STEPS
             if count <= 0:
@@ -103,7 +103,7 @@ class Refusals:
         steps = self._steps
         if client.is_refusing:
             self._under_way[client.client_number].add(deliveries, refusal)
-        elif len(deliveries) * REFUSAL_STEPS <= min(steps.left, CHORE_STEPS):
+        elif len(deliveries) * REFUSAL_STEPS <= steps.left - steps.left_to_others():
             steps.left -= len(deliveries) * REFUSAL_STEPS
             self.redelivery.refuse_all(deliveries, refusal)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.backlog.spilled_blocks import EXPIRING, BlockSweep, LaneBlock
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.ports.temp_store import SpilledBlock
 from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery
@@ -62,7 +62,7 @@ class SpillSweep(Chore):
                 self._begin()
 
     def go_on(self, steps: Steps) -> bool:
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.reading is None and (self.lane is not None or self.waiting):
             if steps.left <= least:
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.backlog.spiller import Spiller
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
@@ -19,7 +19,7 @@ class QueueRemains(Chore):
 
     def go_on(self, steps: Steps) -> bool:
         deliveries = self.deliveries
-        count = min(len(deliveries), max(1, min(steps.left, CHORE_STEPS)))
+        count = min(len(deliveries), max(1, steps.left - steps.left_to_others()))
         steps.left -= count
         for _ in range(count):
             delivery = deliveries.pop()

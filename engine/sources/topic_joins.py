@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TopicJoins(Chore):
         self.topic_steps = topic_steps
 
     def go_on(self, steps: Steps) -> bool:
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while self.index < len(self.topics):
             if steps.left <= least:
                 return False

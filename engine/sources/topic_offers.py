@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.selector.readers import PropertyReaders
 from engine.selector.table import ASKED_AT_ONCE
 from engine.values.message import Message
@@ -65,7 +65,7 @@ class TopicOffers(Chore):
 
     def go_on(self, steps: Steps) -> bool:
         waiting = self.waiting
-        least = max(0, steps.left - CHORE_STEPS)
+        least = steps.left_to_others()
         while waiting:
             if steps.left <= least:
                 return False

@@ -5,7 +5,7 @@ A snapshot is turned into text on a worker thread; nothing here touches the live
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -142,31 +142,13 @@ class BrokerCollector(Collector):
 
 
 def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metric]:
-    labels = ["kind", "destination"]
     rows = [([destination.kind, destination.name], destination) for destination in destinations]
-    for name, text in _DESTINATION_GAUGES:
-        gauge = GaugeMetricFamily(f"penstock_destination_{name}", text, labels=labels)
-        for values, destination in rows:
-            gauge.add_metric(values, float(getattr(destination, name)))
-        yield gauge
-    for name, text in _DESTINATION_COUNTERS:
-        counter = CounterMetricFamily(f"penstock_destination_{name}", text, labels=labels)
-        for values, destination in rows:
-            counter.add_metric(values, float(getattr(destination, name)))
-        yield counter
+    return _families("destination", ["kind", "destination"], rows, _DESTINATION_GAUGES, _DESTINATION_COUNTERS)
 
 
 def _address_families(addresses: list[AddressStats]) -> Iterator[Metric]:
-    for name, text in _ADDRESS_GAUGES:
-        gauge = GaugeMetricFamily(f"penstock_address_{name}", text, labels=["address"])
-        for address in addresses:
-            gauge.add_metric([address.address], float(getattr(address, name)))
-        yield gauge
-    for name, text in _ADDRESS_COUNTERS:
-        counter = CounterMetricFamily(f"penstock_address_{name}", text, labels=["address"])
-        for address in addresses:
-            counter.add_metric([address.address], float(getattr(address, name)))
-        yield counter
+    rows = [([address.address], address) for address in addresses]
+    return _families("address", ["address"], rows, _ADDRESS_GAUGES, _ADDRESS_COUNTERS)
 
 
 def _consumer_families(consumers: list[ConsumerStats]) -> Iterator[Metric]:
@@ -178,16 +160,23 @@ def _consumer_families(consumers: list[ConsumerStats]) -> Iterator[Metric]:
         )
         for consumer in consumers
     ]
-    for name, text in _CONSUMER_GAUGES:
-        gauge = GaugeMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
-        for values, consumer in rows:
-            gauge.add_metric(values, float(getattr(consumer, name)))
-        yield gauge
-    for name, text in _CONSUMER_COUNTERS:
-        counter = CounterMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
-        for values, consumer in rows:
-            counter.add_metric(values, float(getattr(consumer, name)))
-        yield counter
+    return _families("consumer", labels, rows, _CONSUMER_GAUGES, _CONSUMER_COUNTERS)
+
+
+def _families(
+    noun: str,
+    labels: list[str],
+    rows: Sequence[tuple[list[str], DestinationStats | AddressStats | ConsumerStats]],
+    gauges: Iterable[tuple[str, str]],
+    counters: Iterable[tuple[str, str]],
+) -> Iterator[Metric]:
+    """Yield a family for each field of one kind of statistics.  rows: the values of ``labels``, and the statistics."""
+    for kind, fields in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
+        for name, text in fields:
+            family = kind(f"penstock_{noun}_{name}", text, labels=labels)
+            for values, stats in rows:
+                family.add_metric(values, float(getattr(stats, name)))
+            yield family
 
 
 def render(stats: BrokerStats, accept: str = "", counters: GatewayCounters | None = None) -> tuple[bytes, str]:
