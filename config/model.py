@@ -232,6 +232,7 @@ class Limits:
     connections_per_user: int = UNLIMITED  # logged in, at a time; UNLIMITED: nine tenths of stomp.limits.connections
     destinations_per_user: int = UNLIMITED  # that one made since the start; UNLIMITED: nine tenths of destinations-max
     durable_subscriptions_per_user: int = 10_000
+    schedules_per_user: int = UNLIMITED  # pending, made since the start; UNLIMITED: nine tenths of max_count
     durable_wildcard_topics: int = 10_000  # that one may begin with: they are opened in one turn, 0.5 s for so many
     connections_per_address: int = UNLIMITED  # open at a time; UNLIMITED: nine tenths of stomp.limits.connections
 

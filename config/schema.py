@@ -232,6 +232,7 @@ SERVER: Final[Tree] = {
         "durable-subscriptions-per-user": Leaf(
             "limits.durable_subscriptions_per_user", Integer(0, 10_000_000, unlimited=True)
         ),
+        "schedules-per-user": Leaf("limits.schedules_per_user", Integer(0, 1_000_000_000, unlimited=True)),
         "durable-wildcard-topics": Leaf("limits.durable_wildcard_topics", Integer(0, 10_000_000, unlimited=True)),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),

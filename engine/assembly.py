@@ -33,6 +33,7 @@ from engine.features.message_copies import MessageCopies
 from engine.features.purge import Upkeep
 from engine.features.retry import Retries
 from engine.features.scheduler.management import Management
+from engine.features.scheduler.owners import Owners
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers
@@ -190,7 +191,10 @@ class FeatureParts:
         topics = VirtualTopics(context, destinations, observers, virtual_topics)
         self.copies = MessageCopies(destinations, self.questions, topics)
         observers.join(dispatch.replays)
-        self.scheduler = Scheduler(context, destinations, flow, acceptance, self.copies, observers, schedule_limits)
+        owners = Owners(ground.quotas.schedules, clients.by_number)
+        self.scheduler = Scheduler(
+            context, destinations, flow, acceptance, self.copies, observers, schedule_limits, owners
+        )
         self.management = Management(context, self.scheduler, destinations, ground.access, replies, self.questions)
         self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, name)
         self.upkeep = Upkeep(

@@ -310,6 +310,7 @@ def _user_limits(config: ServerConfig) -> UserLimits:
         share(config.destinations_max) if destinations == UNLIMITED else destinations,
         limits.durable_subscriptions_per_user,
         limits.durable_wildcard_topics,
+        share(config.schedule.max_count) if limits.schedules_per_user == UNLIMITED else limits.schedules_per_user,
     )
 
 

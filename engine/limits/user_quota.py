@@ -1,4 +1,4 @@
-"""How much of what all share one user may take: connections, destinations, durable subscriptions.
+"""How much of what all share one user may take: connections, destinations, durable subscriptions, schedules.
 
 Where logins are checked a user is a login, whatever address it comes from; elsewhere each client address is one, and
 its connections are counted where they are accepted.  Of IPv6 it is the network of 64 bits: a host picks any address in
@@ -22,12 +22,13 @@ from engine.values.wildcard import Wildcard
 CONNECTIONS: Final = "limits.connections-per-user"
 DESTINATIONS: Final = "limits.destinations-per-user"
 DURABLE_SUBSCRIPTIONS: Final = "limits.durable-subscriptions-per-user"
+SCHEDULES: Final = "limits.schedules-per-user"
 DURABLE_WILDCARD_TOPICS: Final = "limits.durable-wildcard-topics"
 
 
 @dataclass(frozen=True, slots=True)
 class UserLimits:
-    """Of one user, or one address.  destinations: made since the start, temporary ones too.
+    """Of one user, or one address.  destinations: made since the start, temporary ones too.  schedules: the same.
 
     durable_wildcard_topics: that one durable subscription to a wildcard may begin with: they are opened in one turn.
     """
@@ -36,6 +37,7 @@ class UserLimits:
     destinations: int = UNLIMITED
     durable_subscriptions: int = UNLIMITED
     durable_wildcard_topics: int = UNLIMITED
+    schedules: int = UNLIMITED
 
 
 class Quota:
@@ -57,12 +59,13 @@ class Quota:
     def count(self, holder: str) -> int:
         return self._counts.get(holder, 0)
 
-    def require(self, holder: str) -> None:
-        """Raises: LimitReached for one too many; nobody in particular may always have one more."""
+    def require(self, holder: str, more: int = 1) -> None:
+        """Raises: LimitReached for too many; nobody in particular may always have more."""
         count = self._counts.get(holder, 0)
-        if holder and 0 <= self.most <= count:
+        if holder and 0 <= self.most < count + more:
             self.refused += 1
-            raise LimitReached(f"{holder} has {count} {self.things}, which is the limit ({self.name}: {self.most})")
+            asked = "which is the limit" if count >= self.most else f"{more} more are to be, past the limit"
+            raise LimitReached(f"{holder} has {count} {self.things}, {asked} ({self.name}: {self.most})")
 
     def add(self, holder: str) -> None:
         """Count one more, whatever the limit."""
@@ -82,12 +85,21 @@ class Quota:
 class Quotas(Observer):
     """made: who made a destination, by its number; those that were there before the start are nobody's."""
 
-    __slots__ = ("connections", "destinations", "durable_subscriptions", "wildcard_topics", "_made", "_entered")
+    __slots__ = (
+        "connections",
+        "destinations",
+        "durable_subscriptions",
+        "schedules",
+        "wildcard_topics",
+        "_made",
+        "_entered",
+    )
 
     def __init__(self, limits: UserLimits) -> None:
         self.connections = Quota(CONNECTIONS, "connections", limits.connections)
         self.destinations = Quota(DESTINATIONS, "destinations that it made", limits.destinations)
         self.durable_subscriptions = Quota(DURABLE_SUBSCRIPTIONS, "durable subscriptions", limits.durable_subscriptions)
+        self.schedules = Quota(SCHEDULES, "messages scheduled", limits.schedules)
         self.wildcard_topics = limits.durable_wildcard_topics
         self._made: dict[int, str] = {}
         self._entered: dict[int, str] = {}
@@ -123,7 +135,8 @@ class Quotas(Observer):
 
     def refused_counts(self) -> dict[str, int]:
         """Return how often each limit has refused somebody since the start."""
-        return {one.name: one.refused for one in (self.connections, self.destinations, self.durable_subscriptions)}
+        quotas = (self.connections, self.destinations, self.durable_subscriptions, self.schedules)
+        return {one.name: one.refused for one in quotas}
 
 
 def holder_of(user: str) -> str:

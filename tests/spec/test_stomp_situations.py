@@ -11,7 +11,7 @@ import pytest
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
-from tests.support.protocols.stomp_gateway import Peer, StompGateway
+from tests.support.stomp_gateway import Peer, StompGateway
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
@@ -183,6 +183,20 @@ def test_wrong_credentials() -> None:
     peer.send("CONNECT", accept_version="1.2", host="x", login="ann", passcode="guess")
     peer.answer_login(is_allowed=False)
     assert peer.error()["condition"] == "login-refused"
+
+
+@pytest.mark.parametrize(
+    ("version", "login", "passcode"),
+    [("", "ann", "secret"), ("1.1", " ann\t", " secret "), ("1.2", " ann\t", " secret ")],
+    ids=["no version", "1.1", "1.2"],
+)
+def test_blanks_are_part_of_a_passcode_from_1_1_on(version: str, login: str, passcode: str) -> None:
+    """STOMP 1.2, "Value Encoding": only 1.0 trims headers; a passcode that ends with a blank never logged in."""
+    gateway = StompGateway(settings=SessionSettings(needs_login=True))
+    peer = gateway.open()
+    accepts = f"accept-version:{version}\n" if version else ""
+    peer.send_octets(f"CONNECT\n{accepts}host:x\nlogin: ann\t\npasscode: secret \n\n\0".encode())
+    assert peer.link.credentials == [(login, passcode)]
 
 
 @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])

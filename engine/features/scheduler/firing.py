@@ -274,7 +274,8 @@ class Firing(OwnSender):
             for target, message in one.sends:
                 scheduler.acceptance.publish_own(target, message)
             if one.child is not None:
-                scheduler.append(one.child, schedule.target)
+                scheduler.owners.add_another(schedule.owner)
+                scheduler.append(one.child, schedule.target, schedule.owner)
             if one.next_ms:
                 scheduler.fired[schedule.place] = one.count
                 again = Range(schedule.lane, schedule.queue_offset, 1, min(one.count, DELIVERY_COUNT_MAX))

@@ -1,4 +1,4 @@
-"""Where each pending schedule stands in the log, in arrays: 32 octets a schedule, whatever its message holds."""
+"""Where each pending schedule stands in the log, in arrays: 36 octets a schedule, whatever its message holds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Schedule(NamedTuple):
 
     place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the destination that
     the message is for; 0 for one that was temporary before a restart.  size: octets of the message.
+    owner: whose it is, as ``Owners`` says.
     """
 
     place: int
@@ -27,6 +28,7 @@ class Schedule(NamedTuple):
     due_ms: int
     target: int
     size: int
+    owner: int = 0
 
     def entry(self) -> Range:
         """Return its entry as a settlement tells of it."""
@@ -36,7 +38,7 @@ class Schedule(NamedTuple):
 class Chunk:
     """Schedules by ascending place; one column a field."""
 
-    __slots__ = ("places", "spots", "dues", "targets", "sizes")
+    __slots__ = ("places", "spots", "dues", "targets", "sizes", "owners")
 
     def __init__(self) -> None:
         self.places = array("q")
@@ -44,6 +46,7 @@ class Chunk:
         self.dues = array("q")
         self.targets = array("i")
         self.sizes = array("I")
+        self.owners = array("i")
 
     def extend(self, other: Chunk) -> None:
         """Take in what follows."""
@@ -52,6 +55,7 @@ class Chunk:
         self.dues.extend(other.dues)
         self.targets.extend(other.targets)
         self.sizes.extend(other.sizes)
+        self.owners.extend(other.owners)
 
     def part(self, at: int, end: int) -> Chunk:
         """Return the rows from ``at`` to ``end``."""
@@ -61,6 +65,7 @@ class Chunk:
         part.dues = self.dues[at:end]
         part.targets = self.targets[at:end]
         part.sizes = self.sizes[at:end]
+        part.owners = self.owners[at:end]
         return part
 
     def remove(self, at: int) -> None:
@@ -69,6 +74,7 @@ class Chunk:
         del self.dues[at]
         del self.targets[at]
         del self.sizes[at]
+        del self.owners[at]
 
     def schedule(self, at: int) -> Schedule:
         spot = self.spots[at]
@@ -79,6 +85,7 @@ class Chunk:
             self.dues[at],
             self.targets[at],
             self.sizes[at],
+            self.owners[at],
         )
 
 
@@ -100,6 +107,7 @@ def by_place(lanes: list[Chunk]) -> Chunk:
     merged_rows.dues.extend(map(found.dues.__getitem__, order))
     merged_rows.targets.extend(map(found.targets.__getitem__, order))
     merged_rows.sizes.extend(map(found.sizes.__getitem__, order))
+    merged_rows.owners = found.owners  # nobody's, all of them
     return merged_rows
 
 
@@ -133,6 +141,7 @@ class PendingSchedules:
         chunk.dues.append(schedule.due_ms)
         chunk.targets.append(schedule.target)
         chunk.sizes.append(schedule.size)
+        chunk.owners.append(schedule.owner)
         self._count += 1
 
     def take_up(self, all_of_them: Chunk) -> None:

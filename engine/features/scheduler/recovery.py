@@ -66,6 +66,7 @@ def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> 
         found.dues.extend(columns.expiries[at:gone])
         found.targets.frombytes(columns.tags[at:gone].tobytes())
         found.sizes.extend(columns.sizes[at:gone])
+        found.owners.frombytes(bytes(found.owners.itemsize * (gone - at)))  # nobody's
         at = gone + 1
 
 

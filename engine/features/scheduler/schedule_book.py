@@ -11,6 +11,7 @@ from engine.fate.acceptance import Acceptance
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.held_back import HeldBack
 from engine.features.scheduler.lanes import REPEATING_LANE
+from engine.features.scheduler.owners import Owners
 from engine.features.scheduler.pending_schedules import Chunk, PendingSchedules, Schedule, merged
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.sorted_keys import SortedKeys
@@ -48,6 +49,7 @@ class ScheduleBook(TimerTarget):
         "copies",
         "observers",
         "limits",
+        "owners",
         "number",
         "pending",
         "keys",
@@ -68,6 +70,7 @@ class ScheduleBook(TimerTarget):
         copies: MessageCopies,
         observers: Observers,
         limits: ScheduleLimits,
+        owners: Owners,
     ) -> None:
         self.context = context
         self.destinations = destinations
@@ -76,6 +79,7 @@ class ScheduleBook(TimerTarget):
         self.copies = copies
         self.observers = observers
         self.limits = limits
+        self.owners = owners
         self.number = 0
         self.pending = PendingSchedules()
         self.keys = SortedKeys()
@@ -93,8 +97,8 @@ class ScheduleBook(TimerTarget):
         """Fire what is due, as much as one turn may hold, and have read what is due soon."""
 
     @abstractmethod
-    def append(self, record: Message, target: int) -> None:
-        """Add a record to the schedule.  target: the number of where it goes."""
+    def append(self, record: Message, target: int, owner: int) -> None:
+        """Add a record to the schedule, which is counted already.  target: the number of where it goes."""
 
     @abstractmethod
     def forget(self, schedule: Schedule) -> None:

@@ -16,6 +16,7 @@ from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.ending import Ending, EndsWithDestination
 from engine.features.scheduler.firing import Firing
 from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
+from engine.features.scheduler.owners import Owners
 from engine.features.scheduler.pending_schedules import Schedule
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.read_ahead import NEVER_MS, ReadAhead
@@ -50,8 +51,9 @@ class Scheduler(ScheduleBook):
         copies: MessageCopies,
         observers: Observers,
         limits: ScheduleLimits,
+        owners: Owners,
     ) -> None:
-        super().__init__(context, destinations, flow, acceptance, copies, observers, limits)
+        super().__init__(context, destinations, flow, acceptance, copies, observers, limits, owners)
         self.armed_ms = 0
         self.scheduled_count = 0
         self.ahead = ReadAhead(self)
@@ -88,6 +90,7 @@ class Scheduler(ScheduleBook):
                 f"{len(self.pending)} messages are scheduled{more}, allowed are {self.limits.count} "
                 "(schedule.max-count)"
             )
+        self.owners.require(self.context.sender, count)
 
     def open(self) -> None:
         """Make sure of the schedule's own record in the log."""
@@ -103,7 +106,7 @@ class Scheduler(ScheduleBook):
         lane = REPEATING_LANE if plan.is_repeating() else lane_for(due_ms - now_ms)
         for target, lines in zip(delayed.numbers, delayed.lines, strict=True):
             record = to_record(message, self.number, lane, due_ms, max(0, target), lines, now_ms, plan)
-            self.append(record, target)
+            self.append(record, target, self.owners.add(self.context.sender))
             if message.log_offset < 0:
                 message.log_offset = record.log_offset
 
@@ -122,12 +125,12 @@ class Scheduler(ScheduleBook):
         """Say whether a message that is to go later may go now."""
         return bool(delayed.plan.time_ms) and delayed.plan.time_ms <= self.context.wall_ms
 
-    def append(self, record: Message, target: int) -> None:
-        """Add a record to the schedule.  target: the number of where it goes."""
+    def append(self, record: Message, target: int, owner: int) -> None:
+        """Add a record to the schedule, which is counted already.  target: the number of where it goes."""
         due_ms = record.expires_ms
         self.context.store.append(record)
         place = record.log_offset
-        self.pending.add(Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size))
+        self.pending.add(Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size, owner))
         self.counts[target] = self.counts.get(target, 0) + 1
         key = due_ms << PLACE_BITS | place
         self.keys.add(key)
@@ -163,6 +166,7 @@ class Scheduler(ScheduleBook):
         target = schedule.target
         key = schedule.due_ms << PLACE_BITS | place
         self.pending.remove(place)
+        self.owners.give_back(schedule.owner)
         self.keys.remove(key)
         self.held.remove(target, key, place)
         self.fired.pop(place, None)
