@@ -13,7 +13,7 @@ from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from tests.support.sample_store import SampleStore
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:

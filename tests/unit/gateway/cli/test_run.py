@@ -16,7 +16,7 @@ import pytest
 from config.scram import hash_password
 from gateway.process import exit_codes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def run(data: Path, *argv: str) -> tuple[int, str]:

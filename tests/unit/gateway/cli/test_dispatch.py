@@ -17,7 +17,7 @@ from gateway.cli.dispatch import MODULES
 from gateway.connections.security import Security
 from gateway.process import exit_codes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.process.build import COMPILED, INTERPRETED, build
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 HOT_FILES = runpy.run_path(str(ROOT / "setup.py"))["hot_files"]()
 # What scripts/test --compiled says that it has built.
 WANTED = os.environ.get("PENSTOCK_BUILD", INTERPRETED)

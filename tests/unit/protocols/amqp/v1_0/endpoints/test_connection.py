@@ -13,7 +13,7 @@ from protocols.amqp.v1_0.wire.performatives import Begin, Close, Detach, End, Fl
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.wire.values import Symbol
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
-from tests.unit.protocols.test_amqp_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
+from tests.unit.protocols.amqp.test_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
 
 OTHER_HEADERS = [
     b"AMQP\x00\x00\x09\x01",
