@@ -6,8 +6,8 @@ import pytest
 
 from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Close, Transfer
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
-from tests.support.stomp_gateway import Peer
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.stomp_gateway import Peer
 from tests.unit.protocols.amqp.v1_0.endpoints.test_transactions import declare
 
 MIB = 1024 * 1024

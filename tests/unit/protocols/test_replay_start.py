@@ -10,8 +10,8 @@ from protocols.amqp.v1_0.wire.delivery_states import Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, ULong
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, said, text
+from tests.support.protocols.stomp_gateway import StompGateway
 
 
 def consumed_queue(gateway: StompGateway) -> None:

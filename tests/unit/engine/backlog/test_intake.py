@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.consumers.consumer import AUTO
 from engine.values.message import DEFAULT_PRIORITY, INGRESS
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 
 def test_priorities_do_not_order_where_the_address_says_so() -> None:

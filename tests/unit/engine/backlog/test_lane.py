@@ -16,7 +16,7 @@ from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
 from engine.values.stored import Attempts, LaneState
-from tests.support.engine_world import MIB, EngineWorld, address
+from tests.support.engine.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 
 

@@ -6,7 +6,7 @@ from engine.backlog.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
 from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, TOLD_AT_ONCE
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import INDIVIDUAL
-from tests.support.engine_world import MIB, EngineWorld, address
+from tests.support.engine.engine_world import MIB, EngineWorld, address
 
 
 def lanes(world: EngineWorld) -> list[Lane]:

@@ -6,10 +6,10 @@ from engine.consumers.consumer import INDIVIDUAL
 from engine.values import gates
 from engine.values.options import FIRST, ReplayStart
 from engine.values.refusal import Refusal
-from tests.support.engine_world import MIB, address
+from tests.support.engine.engine_world import MIB, address
+from tests.support.engine.restart_world import RestartWorld
+from tests.support.engine.spill_world import SpillWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
-from tests.support.spill_world import SpillWorld
 
 BODY = b"x" * 1_000
 

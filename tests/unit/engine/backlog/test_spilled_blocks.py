@@ -12,9 +12,9 @@ from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.destination import TEMP_QUEUE
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.spill_world import SpillWorld
 from tests.support.fakes import FakeClient
-from tests.support.spill_world import SpillWorld
 
 KIB = 1024
 SMALL = {"full__max_size_bytes": 20 * KIB}

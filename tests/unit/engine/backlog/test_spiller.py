@@ -9,9 +9,9 @@ import pytest
 from engine.backlog.spiller import BLOCK_BYTES
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.values import gates
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.spill_world import SpillWorld
 from tests.support.fakes import FakeClient
-from tests.support.spill_world import SpillWorld
 
 KIB = 1024
 SMALL = {"full__max_size_bytes": 20 * KIB}

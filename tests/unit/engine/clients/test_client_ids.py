@@ -6,7 +6,7 @@ import pytest
 
 from engine.clients.client_ids import ClientIds
 from engine.values.errors import ClientIdInUse
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 @pytest.mark.parametrize(

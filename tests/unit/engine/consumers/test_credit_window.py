@@ -7,7 +7,7 @@ from engine.consumers.window import CreditWindow
 from engine.values import gates
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def test_nothing_goes_out_before_credit() -> None:

@@ -12,7 +12,7 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 MANY = 2 * TURN_STEPS // CLOSE_STEPS  # more than one turn closes

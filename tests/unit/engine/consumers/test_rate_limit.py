@@ -10,7 +10,7 @@ from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.options import SubscribeOptions
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

@@ -7,7 +7,7 @@ from engine.consumers.joins import JOIN_STEPS
 from engine.consumers.turn_steps import TURN_STEPS
 from engine.sources.composite import CompositeSource
 from engine.values.destination import QUEUE
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 MANY = 1_200

@@ -14,8 +14,8 @@ from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, EXPIRED
-from tests.support.broker_view import covered_by
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.broker_view import covered_by
+from tests.support.engine.engine_world import EngineWorld, address
 
 
 def numbered(first: int, last: int) -> list[bytes]:

@@ -6,8 +6,8 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.sources.composite import CompositeSource
-from tests.support.engine_world import EngineWorld, address
-from tests.support.idle_law import check_nobody_idles
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.idle_law import check_nobody_idles
 
 RED = "colour = 'red'"
 

@@ -13,7 +13,7 @@ from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 DELAYS = {"redelivery__initial_redelivery_delay_ms": 300, "redelivery__redelivery_delay_ms": 300}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.values import gates
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 
 def numbers(*values: int) -> list[bytes]:

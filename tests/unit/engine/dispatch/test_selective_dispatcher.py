@@ -19,7 +19,7 @@ from engine.values.delivery import READY
 from engine.values.errors import InvalidSelector
 from engine.values.message import STOMP, Message
 from engine.values.stored import Attempts, LaneState
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
 
 

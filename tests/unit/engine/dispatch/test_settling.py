@@ -13,7 +13,7 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {

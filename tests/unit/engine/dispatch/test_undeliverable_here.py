@@ -11,7 +11,7 @@ from engine.dispatch.undeliverable_here import SWEEP_COUNT, Exclusions
 from engine.values import gates
 from engine.values.delivery import GONE, READY, Delivery
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 NOT_HERE = Refusal("requeue", is_excluding=True)

@@ -11,7 +11,7 @@ from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import DROPPED, EXPIRED
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 DLQ = "ActiveMQ.DLQ"

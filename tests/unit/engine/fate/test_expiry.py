@@ -13,7 +13,7 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values.gates import OPEN
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 QUEUES: Final = TURN_STEPS  # more than one turn looks at
 MESSAGES: Final = 3 * TURN_STEPS

@@ -12,8 +12,8 @@ from engine.fate.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
 from engine.ports.workers import READ_LANE
 from engine.values import gates
 from engine.values.stored import NEVER_MS
-from tests.support.engine_world import address
-from tests.support.restart_world import RestartWorld
+from tests.support.engine.engine_world import address
+from tests.support.engine.restart_world import RestartWorld
 
 DROPPED = {"dead_letters__process_expired": False}
 BIG = b"x" * (IDLE_LANE_BYTES // 4)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO
 from engine.values.outcomes import CAUSE_CONNECTION_LOST
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"
 

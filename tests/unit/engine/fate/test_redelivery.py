@@ -9,7 +9,7 @@ from engine.consumers.consumer import CLIENT, INDIVIDUAL
 from engine.values.delivery import Delivery
 from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 DLQ = "ActiveMQ.DLQ"

@@ -15,8 +15,8 @@ from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
 from engine.values.destination import QUEUE
 from engine.values.refusal import Refusal
-from tests.support.broker_view import covered_by
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.broker_view import covered_by
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 COUNT = 2_000

@@ -10,9 +10,9 @@ from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.destination import TOPIC
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.spill_world import SpillWorld
 from tests.support.fakes import FakeClient
-from tests.support.spill_world import SpillWorld
 
 KIB = 1024
 LITTLE = {"full__max_size_bytes": 4 * KIB}

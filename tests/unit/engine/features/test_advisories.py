@@ -14,7 +14,7 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 ALL = Wildcard(TOPIC, "ActiveMQ.Advisory.>")

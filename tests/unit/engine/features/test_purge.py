@@ -11,8 +11,8 @@ from engine.features.scheduler.plan import Plan
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.errors import DestinationInUse, InvalidDestination, LimitReached
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
-from tests.support.engine_world import EngineWorld, address
-from tests.support.restart_world import RestartWorld
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 
 
 def test_a_purge_drops_what_waits_in_memory_and_on_disk_and_leaves_what_is_held() -> None:

@@ -13,7 +13,7 @@ from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidSelector
 from engine.values.message import DEAD_LETTER, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"
 

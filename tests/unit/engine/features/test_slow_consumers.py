@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.features.slow_consumers import is_slow
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

@@ -16,7 +16,7 @@ from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE
 from engine.values.errors import AccessDenied, LimitReached
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

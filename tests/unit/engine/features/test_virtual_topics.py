@@ -6,8 +6,8 @@ from config.model import VirtualTopic
 from engine.consumers.consumer import AUTO
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from tests.support.engine_world import EngineWorld, address
-from tests.support.restart_world import RestartWorld
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 
 
 def test_each_queue_of_consumers_gets_a_copy_and_the_topic_its_own() -> None:

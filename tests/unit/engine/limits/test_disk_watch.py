@@ -7,7 +7,7 @@ import pytest
 from engine.limits.disk_watch import LOOK_MS, DiskSpace, DiskWatch
 from engine.ports.workers import FILE_LANE
 from engine.values import gates
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import HeldWorkers
 
 

@@ -9,7 +9,7 @@ from engine.sources.composite import CompositeSource
 from engine.values.destination import QUEUE
 from engine.values.errors import LimitReached
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

@@ -11,7 +11,7 @@ from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.errors import AccessDenied
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 

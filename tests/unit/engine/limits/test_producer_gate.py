@@ -15,7 +15,7 @@ from engine.values import gates
 from engine.values.errors import AddressFull
 from engine.values.refusal import Refusal
 from engine.values.stored import DestinationState, LaneState
-from tests.support.engine_world import MIB, EngineWorld, address
+from tests.support.engine.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 
 TEN = b"0123456789"

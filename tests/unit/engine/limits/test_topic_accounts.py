@@ -8,9 +8,9 @@ from engine.consumers.consumer import INDIVIDUAL
 from engine.limits.producer_gate import GlobalLimits
 from engine.values import gates
 from engine.values.errors import AddressFull
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 
 def limited(policy: str, **values: int) -> RestartWorld:

@@ -22,7 +22,7 @@ from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.errors import LimitReached
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 

@@ -10,7 +10,7 @@ from engine.backlog.lane import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values.errors import InvalidSelector
 from engine.values.options import SubscribeOptions
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 

@@ -13,8 +13,8 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
-from tests.support.broker_view import covered_by
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.broker_view import covered_by
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

@@ -14,7 +14,7 @@ from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.errors import AccessDenied, InvalidDestination, InvalidOption, ReplayGone
 from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 ALL = ReplayStart(FIRST)

@@ -11,10 +11,10 @@ from engine.values.destination import TOPIC
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.broker_view import BrokerView
-from tests.support.engine_world import MIB
+from tests.support.engine.broker_view import BrokerView
+from tests.support.engine.engine_world import MIB
 from tests.support.fakes import FakeClient
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store.store_home import THINNING, FileHome
 
 SENT = 300
 ALIVE = 7

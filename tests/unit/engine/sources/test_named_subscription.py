@@ -14,9 +14,9 @@ from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscr
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 
 def _durable(

@@ -11,8 +11,8 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, InvalidSelector, LimitReached
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import MIB, EngineWorld, address
-from tests.support.restart_world import RestartWorld
+from tests.support.engine.engine_world import MIB, EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 
 
 def kept(**values: object) -> EngineWorld:

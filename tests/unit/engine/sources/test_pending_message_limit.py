@@ -12,7 +12,7 @@ from engine.values.delivery import Delivery
 from engine.values.message import STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

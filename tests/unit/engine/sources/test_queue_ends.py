@@ -15,9 +15,9 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT
 from engine.values.options import FIRST, ReplayStart
-from tests.support.engine_world import MIB, address
+from tests.support.engine.engine_world import MIB, address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 
 def _read_halfway(world: RestartWorld, **options: Any) -> tuple[FakeClient, Consumer]:

@@ -8,7 +8,7 @@ from engine.consumers.consumer import AUTO
 from engine.values.destination import TOPIC
 from engine.values.errors import InvalidOption, InvalidSelector, SubscriptionInUse
 from engine.values.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def test_each_message_goes_to_one_of_those_who_share() -> None:

@@ -10,8 +10,8 @@ from engine.consumers.consumer import AUTO, Consumer
 from engine.sources.named_subscription import Subscription, from_description
 from engine.values.destination import TOPIC
 from engine.values.errors import AccessDenied, SubscriptionInUse
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 
 def user(world: RestartWorld, name: str, client_id: str = "shop") -> FakeClient:

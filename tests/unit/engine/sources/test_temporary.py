@@ -10,7 +10,7 @@ from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 
 def test_names_are_unique_over_stores_starts_and_connections() -> None:

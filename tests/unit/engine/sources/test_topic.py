@@ -6,7 +6,7 @@ from engine.backlog.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values import gates
 from engine.values.options import SubscribeOptions
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def test_every_subscription_gets_every_message_in_order() -> None:

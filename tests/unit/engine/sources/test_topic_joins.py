@@ -10,7 +10,7 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.turn_steps import TURN_STEPS
 from engine.values.destination import TOPIC
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 TOPICS = TURN_STEPS

@@ -7,7 +7,7 @@ from engine.consumers.turn_steps import TURN_STEPS
 from engine.selector.table import ASKED_AT_ONCE
 from engine.values.destination import TOPIC
 from engine.values.message import Message
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 MANY = 3 * TURN_STEPS

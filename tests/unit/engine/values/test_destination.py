@@ -7,7 +7,7 @@ import pytest
 from config import matching
 from engine.values.destination import KINDS_BY_NAME, NAME_MAX_BYTES, QUEUE, TOPIC, uri
 from engine.values.errors import InvalidDestination
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def test_uris_are_activemq_s() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.values.hand_over_times import INTERVAL_MS, SAMPLES_MAX, HandOvers
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def test_a_tag_was_handed_over_at_or_after_the_sample_before_it() -> None:

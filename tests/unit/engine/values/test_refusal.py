@@ -11,7 +11,7 @@ from engine.values.delivery import Delivery
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_NACK, CAUSE_REJECTED, DEAD_LETTERED
 from engine.values.refusal import Refusal
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 DLQ = "ActiveMQ.DLQ"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.values.wall_time import TIME_MOST_MS, later_ms
-from tests.support.amqp_gateway import AmqpGateway
+from tests.support.protocols.amqp_gateway import AmqpGateway
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gateway.__main__ import main
 from gateway.cli.send import UNCONFIRMED_MAX
 from gateway.cli.shared.stomp_client import destination_header
 from gateway.process import exit_codes
-from tests.support.stomp_peer import StompPeer
+from tests.support.process.stomp_peer import StompPeer
 
 
 def unused_url() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
-from tests.support.sample_store import SampleStore
+from tests.support.store.sample_store import SampleStore
 
 ROOT = Path(__file__).parents[4]
 

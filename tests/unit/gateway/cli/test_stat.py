@@ -18,7 +18,7 @@ from gateway.__main__ import main
 from gateway.cli.stat import table
 from gateway.process import exit_codes
 from gateway.web.rates import RateSampler
-from tests.support.snapshots import broker, destination, rates_after, stat_document
+from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 
 @contextmanager

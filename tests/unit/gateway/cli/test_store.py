@@ -12,8 +12,8 @@ from engine.store.plain_words import counted
 from engine.values.destination import QUEUE
 from gateway.__main__ import main
 from gateway.process import exit_codes
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 
 def a_store(directory: Path) -> Path:

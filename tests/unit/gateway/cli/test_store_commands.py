@@ -19,8 +19,8 @@ from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_dump import dump_page
 from gateway.process import exit_codes
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 CONFIG = "store:\n  segment-bytes: 8 KiB\n  index: {slots: 8, entries: 10}\n"
 

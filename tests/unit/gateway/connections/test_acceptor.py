@@ -14,7 +14,7 @@ import pytest
 from gateway.connections.acceptor import Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
 from gateway.process.counters import GatewayCounters
-from tests.support.certificates import Certificates
+from tests.support.process.certificates import Certificates
 
 LIMIT_S = 10.0
 

@@ -21,7 +21,7 @@ from gateway.connections.connection import LINGER_ROUNDS, Connection, Connection
 from gateway.loop.engine_loop import HELD_BACK_ROUNDS, EngineLoop
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
-from tests.support.broker_view import BrokerView
+from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
 
 LIMIT_S = 20.0

@@ -22,7 +22,7 @@ from gateway.process.clock import SystemClock
 from gateway.process.counters import GatewayCounters
 from gateway.process.workers import ThreadWorkers
 from protocols.stomp.mapping.dialects import DIALECTS
-from tests.support.memory_store import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"
 

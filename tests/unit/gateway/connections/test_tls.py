@@ -12,7 +12,7 @@ from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
 from gateway.connections.security import Security
 from gateway.connections.tls import common_name, server_context
-from tests.support.certificates import Certificates
+from tests.support.process.certificates import Certificates
 
 
 @pytest.fixture(scope="module")

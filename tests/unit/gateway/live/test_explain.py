@@ -6,7 +6,7 @@ import pytest
 
 from config.model import ConnectionDefaults, ServerConfig
 from gateway.live.why import LiveWhy
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

@@ -12,7 +12,7 @@ from engine.values import gates
 from engine.values.message import STOMP, Message
 from gateway.live.schedule import CANCELS, LOOK_KEYS, LiveSchedule
 from gateway.loop.engine_loop import EngineLoop
-from tests.support.broker_view import BrokerView
+from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
 
 

@@ -13,8 +13,8 @@ from engine.values.errors import DestinationInUse, LimitReached, StoreError
 from engine.values.message import STOMP, Message
 from gateway.live.upkeep import EMPTYING_MS, RUNNING_MAX, LiveUpkeep
 from gateway.loop.engine_loop import EngineLoop
-from tests.support.broker_view import BrokerView
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.broker_view import BrokerView
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
 
 

@@ -13,8 +13,8 @@ from engine.features.scheduler.plan import Plan
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from gateway.loop.alarms import QUIET_MS, Alarms
-from tests.support.broker_view import BrokerView
-from tests.support.engine_world import address
+from tests.support.engine.broker_view import BrokerView
+from tests.support.engine.engine_world import address
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
 

@@ -16,7 +16,7 @@ from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from gateway.connections.connection import Connection
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
-from tests.support.broker_view import BrokerView
+from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
 

@@ -12,7 +12,7 @@ from engine.sources.queue import Queue
 from engine.values.errors import DATA_FAULTS, InvalidSelector
 from gateway.loop.faults import PURE, is_engine_whole
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def caught(call: Callable[[], object]) -> Exception:

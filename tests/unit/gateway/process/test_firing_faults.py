@@ -11,7 +11,7 @@ from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import Scheduler
 from engine.store.disk.files import RealFiles
 from gateway.process.firing_faults import NAME, FiringFaults
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def scheduled(count: int) -> tuple[Scheduler, list[int]]:

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine.values.broker_stats import ScheduleStats
 from gateway.process import metrics
-from tests.support.snapshots import broker, destination
+from tests.support.engine.snapshots import broker, destination
 
 
 def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

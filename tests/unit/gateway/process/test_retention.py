@@ -7,7 +7,7 @@ from config.model import ServerConfig
 from config.policies import RetentionPolicy
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from gateway.process.retention import AddressPolicies, keeping_of
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
 
 ENTRIES = (
     address("orders.>", retention__time_ms=1000),

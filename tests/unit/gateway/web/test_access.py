@@ -15,7 +15,7 @@ from config.scram import hash_password
 from gateway.connections.security import Security
 from gateway.web.api import create_app
 from gateway.web.server import HttpServer
-from tests.support.snapshots import broker
+from tests.support.engine.snapshots import broker
 from tests.support.web import GUARDED, OPEN, Fixed, Knowing, Retrying, Storing, basic, serving
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway.web.api import create_app
-from tests.support.snapshots import broker, destination
+from tests.support.engine.snapshots import broker, destination
 from tests.support.web import GUARDED, OPEN, Fixed, Knowing, Retrying, Storing, serving
 
 

@@ -7,7 +7,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from gateway.web.api import create_app
-from tests.support.snapshots import broker
+from tests.support.engine.snapshots import broker
 from tests.support.web import OPEN, Fixed, Knowing, Retrying, Storing, serving
 
 

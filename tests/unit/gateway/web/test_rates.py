@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.web.rates import Rates
-from tests.support.snapshots import broker, destination, rates_after, stat_document
+from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 
 def test_rates_are_per_second_between_the_last_two_samples() -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from gateway.web.rates import RateSampler
 from gateway.web.stat import AT_ONCE, stat_text
-from tests.support.snapshots import broker, destination, rates_after, stat_document
+from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 
 def test_many_destinations_and_consumers_come_in_pieces() -> None:

@@ -17,7 +17,7 @@ from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
 from gateway.connections.security import Security
 from gateway.web.api import create_app
 from gateway.web.upkeep import Named, UpkeepSource
-from tests.support.snapshots import broker
+from tests.support.engine.snapshots import broker
 from tests.support.web import OPEN, Fixed, Knowing, Retrying, Storing, basic
 
 Client = TestClient[Any, Any]

@@ -9,8 +9,8 @@ from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE
-from tests.support.engine_world import EngineWorld, address
-from tests.support.restart_world import RestartWorld
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 
 HOUR = Plan(delay_ms=3_600_000)
 

@@ -21,11 +21,11 @@ from engine.values import gates
 from engine.values.message import SCHEDULED, Message
 from engine.values.outcomes import CAUSE_CANCELLED
 from engine.values.stored import Range
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.memory_store import MemoryStore
-from tests.support.restart_world import RestartWorld
-from tests.support.world_store import StoreWrapper
+from tests.support.store.memory_store import MemoryStore
+from tests.support.world.store import StoreWrapper
 
 SECOND = Plan(delay_ms=1_000)
 SOON_MS = 4 * TICK_MS + HELD_LOOK_MS

@@ -15,7 +15,7 @@ from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
 

@@ -15,9 +15,9 @@ from engine.values.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.values.errors import InvalidDestination, LimitReached
 from engine.values.message import PERSISTENT
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 SLACK_MS = 2 * TICK_MS
 

@@ -13,7 +13,7 @@ from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError, FrameTooLarge
-from tests.support.stomp_octets import decoder_of
+from tests.support.protocols.stomp_octets import decoder_of
 
 
 def next_of(decoder: Decoder) -> Frame:

@@ -10,7 +10,7 @@ from engine.values.errors import InvalidDestination
 from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def resolver(world: EngineWorld) -> DestinationResolver:

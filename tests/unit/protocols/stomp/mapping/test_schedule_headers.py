@@ -7,7 +7,7 @@ import pytest
 from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
 from engine.values.errors import InvalidOption
 from protocols.stomp.mapping.schedule_headers import plan_in, without_schedule
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway
 
 NOW_MS = 1_700_000_000_000
 

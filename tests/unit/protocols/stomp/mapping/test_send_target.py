@@ -15,7 +15,7 @@ from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SCHEDULED_KEPT, SendTarget, send_target
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def head(headers: str) -> Head:

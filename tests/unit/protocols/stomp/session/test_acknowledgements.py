@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.values.outcomes import ACKNOWLEDGED
-from tests.support.engine_world import address
-from tests.support.stomp_gateway import Peer, Received, StompGateway
+from tests.support.engine.engine_world import address
+from tests.support.protocols.stomp_gateway import Peer, Received, StompGateway
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 

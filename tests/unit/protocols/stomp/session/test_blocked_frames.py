@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.engine_world import address
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.engine.engine_world import address
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 KIB = 1024
 

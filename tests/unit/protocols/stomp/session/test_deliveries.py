@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
 from tests.support.fakes import START_WALL_MS
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 

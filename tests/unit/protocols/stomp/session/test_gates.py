@@ -7,7 +7,7 @@ import pytest
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
 def failing(settings: SessionSettings | None = None) -> StompGateway:

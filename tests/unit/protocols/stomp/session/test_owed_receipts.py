@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.values.options import SubscribeOptions
 from protocols.stomp.session.receipts import HeldConsumer, Receipts
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld
 
 
 def waiting_consumer() -> Consumer:

@@ -10,7 +10,7 @@ from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.sources.question_queue import MANAGEMENT
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway
 
 EVERYBODY = frozenset({"ann", "eve"})
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\nlogin:eve\npasscode:x\n\n\0"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.engine_world import address
-from tests.support.stomp_gateway import StompGateway
+from tests.support.engine.engine_world import address
+from tests.support.protocols.stomp_gateway import StompGateway
 
 
 def held_back() -> StompGateway:

@@ -10,7 +10,7 @@ from config.model import ConnectionDefaults
 from engine.transaction import TransactionLimits
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway
 
 CONNECT_1_2 = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway
 
 
 @pytest.mark.parametrize(("asked", "answered"), [("1000,2000", "2000,1000"), ("0,0", "0,0"), ("0,50", "100,0")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
 def begun(gateway: StompGateway | None = None, version: str = "1.2") -> Peer:

@@ -8,7 +8,7 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong
-from tests.support.amqp_gateway import AmqpGateway, capabilities
+from tests.support.protocols.amqp_gateway import AmqpGateway, capabilities
 
 
 def test_a_link_is_answered_as_it_was_asked_for() -> None:

@@ -9,7 +9,7 @@ from protocols.amqp.v1_0.wire.frames import Heartbeat
 from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 
 def unsynced(amqp: AmqpSettings | None = None) -> tuple[AmqpGateway, AmqpPeer]:

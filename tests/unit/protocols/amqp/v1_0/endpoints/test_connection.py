@@ -12,7 +12,7 @@ from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_L
 from protocols.amqp.v1_0.wire.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.wire.values import Symbol
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, said, text
 from tests.unit.protocols.amqp.test_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
 
 OTHER_HEADERS = [

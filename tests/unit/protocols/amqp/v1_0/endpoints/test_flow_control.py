@@ -6,8 +6,8 @@ from engine.values import gates
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 BODY = text("x" * 990)  # 998 octets with what it stands in
 

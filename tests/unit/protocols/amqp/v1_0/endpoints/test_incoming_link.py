@@ -8,8 +8,8 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.amqp_gateway import AmqpGateway, text
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, text
 
 
 def test_credit_is_granted_and_topped_up_at_half() -> None:

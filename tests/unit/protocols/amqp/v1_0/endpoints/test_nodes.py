@@ -10,7 +10,7 @@ from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Transac
 from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
 
 
 def durable(topic: str, *more: str) -> Source:

@@ -11,7 +11,7 @@ from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Receive
 from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End
 from protocols.amqp.v1_0.wire.termini import Source
 from protocols.amqp.v1_0.wire.values import Symbol
-from tests.support.amqp_gateway import queue_of, text
+from tests.support.protocols.amqp_gateway import queue_of, text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.amqp_gateway import DURABLE, AmqpGateway, queue_of, text
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway, queue_of, text
 
 
 def test_credit_is_honoured_as_granted() -> None:

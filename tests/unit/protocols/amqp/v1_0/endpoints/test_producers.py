@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from protocols.amqp.v1_0.wire.performatives import Detach, End
-from tests.support.amqp_gateway import AmqpGateway
-from tests.support.stomp_gateway import Peer
+from tests.support.protocols.amqp_gateway import AmqpGateway
+from tests.support.protocols.stomp_gateway import Peer
 
 
 def _watching(gateway: AmqpGateway, topic: str) -> Peer:

@@ -11,7 +11,7 @@ from protocols.amqp.v1_0.wire.delivery_states import Accepted
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.amqp_gateway import AmqpGateway, queue_of, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
 
 
 def test_echo_is_answered() -> None:

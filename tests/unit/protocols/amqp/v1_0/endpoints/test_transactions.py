@@ -15,8 +15,8 @@ from protocols.amqp.v1_0.wire.composite_codec import encode_composite
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Rejected, Released, TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Detach, Disposition, End, Transfer
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 
 def request(peer: AmqpPeer, composite: Composite) -> Any:

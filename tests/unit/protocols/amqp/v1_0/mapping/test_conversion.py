@@ -28,8 +28,8 @@ from protocols.amqp.v1_0.wire.values import (
     ULong,
     UShort,
 )
-from tests.support.amqp_gateway import AmqpGateway
-from tests.support.stomp_gateway import Received
+from tests.support.protocols.amqp_gateway import AmqpGateway
+from tests.support.protocols.stomp_gateway import Received
 
 
 def message(

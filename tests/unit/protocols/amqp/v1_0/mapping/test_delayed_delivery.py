@@ -13,7 +13,7 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Disposition
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Int, Symbol, Timestamp, UInt, ULong
-from tests.support.amqp_gateway import AmqpGateway, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, text
 
 NOW_MS = 1_700_000_000_000
 

@@ -16,7 +16,7 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Open, Tr
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, UInt, ULong
-from tests.support.amqp_composites import described_of
+from tests.support.protocols.amqp_composites import described_of
 
 
 def read(described: Described) -> object:
