@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.long_run import LongRun
+from tests.support.process import guardian
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
 
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    guardian.watch()
     # A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
