@@ -5,7 +5,8 @@
     python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind: compiled too
 
 Each path runs twice, with N messages and with 2 N; the difference is what N messages take, so that nothing else counts.
-The clock stands still: one tick more or less would show.  hot and amqp have 50 messages a turn, the others one.
+The clock stands still: one tick more or less would show.  hot, amqp and topic have 50 messages a turn, the others one.
+topic has ten subscribers, who acknowledge nothing (``ack:auto``), and messages that are not persistent.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from bench.amqp_path import dispositions
 from bench.hot_path import acknowledgements
 from bench.in_process import open_broker, open_store, spent_us
 from bench.one_a_turn import PAIRS, acknowledge, send
+from bench.topic_path import publish, subscribers
 from engine.ports.clock import Clock
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -44,6 +46,7 @@ PATHS: Final[dict[str, tuple[str, int, bool, str]]] = {
     "stomp-ack": ("stomp", 1, True, "stomp-send"),
     "amqp-send": ("amqp", 1, False, ""),
     "amqp-ack": ("amqp", 1, True, "amqp-send"),
+    "topic": ("topic", A_TURN, False, ""),
 }
 I_REFS: Final = re.compile(rb"I\s+refs:\s+([\d,]+)")
 
@@ -96,6 +99,10 @@ def run(path: str, messages: int) -> None:
         clock = StandingClock()
         store = open_store(directory, clock)
         broker = open_broker(store, clock)
+        if protocol == "topic":
+            publish(broker, subscribers(broker), messages, SIZE)
+            store.close()
+            return
         pair = PAIRS[protocol](broker, 1 if a_turn == 1 else CREDIT)
         offset = broker.end_turn()
         pair.producer.end_turn(offset, offset)

@@ -149,8 +149,9 @@ class MessageOutput(ProtocolConnection):
     # -- the steps
 
     def _append_message(self, message: Message) -> None:
+        """Write a message; once for all that get it, where more may: it is held by several, or a topic holds it not."""
         message = self._stomp_form(message)
-        if message.holders > 1:
+        if message.holders > 1 or (not message.holders and message.log_offset < 0):
             self.outbox.parts.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
         else:
             self.outbox.parts += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
