@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.left_behind import HOMES, MARKER, check_directory, check_homes
 from tests.support.long_run import LongRun
+from tests.support.process import guardian
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
 
 HAS_FAILED = pytest.StashKey[bool]()
 
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    guardian.watch()
     # A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,7 +52,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(autouse=True)
 def _stores_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Verify every store that the test leaves behind, as ``tests.support.left_behind`` tells."""
+    """Verify every store that the test leaves behind, as ``tests.support.store.left_behind`` tells."""
     # Asked for here, so that it goes after this: pytest removes the directory of a test that has passed.
     directory = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield

@@ -14,13 +14,14 @@ import pytest
 from gateway.cli.shared.blocking_client import BlockingClient
 from gateway.process import exit_codes
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, SEND
-from tests.support import configurations, raw_stomp
-from tests.support.ailing_gateway import HANGS, heal, write_faults
-from tests.support.gateway_process import ROOT, GatewayFailed, GatewayProcess, StartGateway
-from tests.support.traffic import Consumer, Ledger, Producer, join
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.ailing_gateway import HANGS, heal, write_faults
+from tests.support.process.gateway_process import ROOT, GatewayFailed, GatewayProcess, StartGateway
+from tests.support.process.traffic import Consumer, Ledger, Producer, join
+from tests.support.process.waiting import wait_until
 
-AILING: Final = "tests.support.ailing_gateway"
+AILING: Final = "tests.support.process.ailing_gateway"
 LIMIT_S: Final = 60.0
 MESSAGES: Final = 3_000
 SEGMENT: Final = "/commitlog/"

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from protocols.stomp.codec.frames import SEND
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import ROOT, StartGateway
-from tests.support.traffic import Consumer, Ledger, Producer, join
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import ROOT, StartGateway
+from tests.support.process.traffic import Consumer, Ledger, Producer, join
+from tests.support.process.waiting import wait_until
 
 PROGRESS_LIMIT_S = 30.0
 

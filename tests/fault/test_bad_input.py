@@ -8,8 +8,9 @@ import pytest
 
 from gateway.cli.shared.blocking_client import BlockingClient
 from protocols.stomp.codec.frames import MESSAGE, RECEIPT, SEND, Frame
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 

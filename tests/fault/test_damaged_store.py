@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from engine.store.read.reader import StoreReader
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayFailed, GatewayProcess, StartGateway
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayFailed, GatewayProcess, StartGateway
 
 SEGMENT_HEADER_BYTES: Final = 4096
 BODY: Final = b"a body that is easy to find"

@@ -8,16 +8,16 @@ from urllib.parse import urlsplit
 
 from gateway.cli.shared.blocking_client import BlockingClient
 from protocols.stomp.codec.frames import RECEIPT, SEND
-from tests.support.configurations import small_segments
-from tests.support.few_files_gateway import FILES_MAX
-from tests.support.gateway_process import StartGateway
+from tests.support.config.configurations import small_segments
+from tests.support.process.few_files_gateway import FILES_MAX
+from tests.support.process.gateway_process import StartGateway
 
 SENDS = 64
 BODY = b"x" * 100_000  # so that segments of 1 MiB follow one another
 
 
 def test_persistent_sends_go_on_while_sockets_take_all_they_get(start_gateway: StartGateway) -> None:
-    gateway = start_gateway(small_segments(), module="tests.support.few_files_gateway")
+    gateway = start_gateway(small_segments(), module="tests.support.process.few_files_gateway")
     web = urlsplit(gateway.http_url)
     with ExitStack() as stack:
         client = BlockingClient(gateway.stomp_host, gateway.stomp_port)

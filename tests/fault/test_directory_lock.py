@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.gateway_process import ROOT, START_LIMIT_S, GatewayProcess
+from tests.support.process.gateway_process import ROOT, START_LIMIT_S, GatewayProcess
 
 IN_USE = 3
 

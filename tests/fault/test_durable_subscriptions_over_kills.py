@@ -8,9 +8,10 @@ from typing import Final
 
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost
 from protocols.stomp.codec.frames import ACK, MESSAGE, RECEIPT, SUBSCRIBE
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
 
 KILLS: Final = 3
 BEFORE_KILL: Final = 300  # messages confirmed, and acknowledgements confirmed

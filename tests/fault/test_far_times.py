@@ -17,9 +17,9 @@ from proton.utils import BlockingConnection
 
 from engine.values.wall_time import TIME_MOST_MS
 from protocols.stomp.codec.frames import SEND
-from tests.support import raw_stomp
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.waiting import wait_until
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
 
 LIMIT_S = 20.0
 HOUR_MS = 3_600_000

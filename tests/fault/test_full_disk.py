@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import StartGateway
-from tests.support.traffic import Consumer, Ledger, Producer, join
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import StartGateway
+from tests.support.process.traffic import Consumer, Ledger, Producer, join
+from tests.support.process.waiting import wait_until
 
 DISK_MIB = 48
 FILLER_MIB = 32

@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Callable
 
-from tests.support import configurations
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.traffic import Consumer, Ledger, Producer, join
+from tests.support.config import configurations
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.traffic import Consumer, Ledger, Producer, join
 
 KILLS = 3
 KILLS_LONG = 50

@@ -13,9 +13,10 @@ from pathlib import Path
 from gateway.cli.shared.blocking_client import BlockingClient
 from gateway.process import exit_codes
 from protocols.stomp.codec.frames import SEND
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
 
 LIMIT_S = 30.0
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"

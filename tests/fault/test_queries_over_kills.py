@@ -13,8 +13,9 @@ import pytest
 
 from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.stomp.codec.frames import RECEIPT, SEND
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
 
 KILLS: Final = 3
 KEYS: Final = 7

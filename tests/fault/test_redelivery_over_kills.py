@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from protocols.stomp.codec.frames import NACK
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 
 def refuse(gateway: GatewayProcess, queue: str) -> str:

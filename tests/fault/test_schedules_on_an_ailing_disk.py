@@ -11,10 +11,11 @@ import pytest
 
 from gateway.process import exit_codes
 from protocols.stomp.codec.frames import SEND
-from tests.support import configurations, raw_stomp
-from tests.support.ailing_gateway import HANGS, heal, write_faults
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.ailing_gateway import HANGS, heal, write_faults
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
 
 LIMIT_S = 60.0
 
@@ -55,7 +56,7 @@ def test_a_cancel_says_what_became_of_it(
     fault: int, reason: str, start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
     name = unique("q")
-    gateway = start_gateway(configurations.small_segments(), module="tests.support.ailing_gateway")
+    gateway = start_gateway(configurations.small_segments(), module="tests.support.process.ailing_gateway")
     ids = schedule(gateway, name, 3)
     write_faults(gateway.data, ("fdatasync", fault, "/commitlog/"))
     code, said = cancel(gateway, ids[0])

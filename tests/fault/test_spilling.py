@@ -9,9 +9,10 @@ import pytest
 
 from gateway.process import exit_codes
 from protocols.stomp.codec.frames import ACK, SEND, SUBSCRIBE
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import StartGateway
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import StartGateway
+from tests.support.process.waiting import wait_until
 
 COUNT: Final = 20_000
 BODY: Final = b"x" * 1000

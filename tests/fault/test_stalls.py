@@ -14,7 +14,7 @@ from protocols.amqp.v1_0.wire.frame_decoder import Decoder
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Begin, Close, Open
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 LIMIT_S = 20.0
 CLIENT_COUNT = 20  # of each protocol

@@ -9,9 +9,10 @@ from typing import Final
 
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, expect
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, RECEIPT, SEND
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.waiting import wait_until
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
 
 KILLS: Final = 3
 SENDS: Final = 10  # in each transaction, over two queues

@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["protocols"]):
     from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
     from protocols.amqp.v1_0.wire.value_decoder import decode
     from protocols.amqp.v1_0.wire.value_encoder import encode
-    from tests.support.amqp_octets import decode_stream, shape
+    from tests.support.protocols.amqp_octets import decode_stream, shape
 
 MAX_FRAME_SIZE = 512
 

@@ -16,7 +16,7 @@ import atheris
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 with atheris.instrument_imports(include=["protocols"]):
-    from tests.support.amqp_stream import feed
+    from tests.support.protocols.amqp_stream import feed
 
 
 def one_input(octets: bytes) -> None:

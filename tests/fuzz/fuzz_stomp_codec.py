@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 with atheris.instrument_imports(include=["protocols"]):
     from protocols.stomp.codec.escapes import block_for, read_block
     from protocols.stomp.codec.frame_limits import FrameLimits
-    from tests.support.stomp_octets import decode, decoder_of
+    from tests.support.protocols.stomp_octets import decode, decoder_of
 
 VERSIONS = (10, 11, 12)
 LIMITS = (FrameLimits(), FrameLimits(header_count=4, header_line_bytes=64, command_bytes=16, body_bytes=40))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.amqp_vectors import VECTORS, is_value
 from tests.support.fuzzer import run_fuzzer
+from tests.support.protocols.amqp_vectors import VECTORS, is_value
 
 RUNS: Final = 3_000
 RUNS_LONG: Final = 200_000

@@ -1,5 +1,5 @@
 """Well-formed frames that say anything, through sessions into the engine, out again in every protocol, also after a
-restart: no exception leaves (``tests/support/typed_world.py``).
+restart: no exception leaves (``tests/support/typed/typed_world.py``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.long_run import LongRun
-from tests.support.typed_world import Finding, TypedWorld
-from tests.support.world_seeds import asked_or
+from tests.support.typed.typed_world import Finding, TypedWorld
+from tests.support.world.seeds import asked_or
 
 SEEDS: Final = 100
 SEEDS_OF_A_BUG: Final = 40

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
-from tests.support.stomp_py import Client, Connect
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.stomp_py import Client, Connect
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import VERSIONS, Client
-from tests.support.waiting import wait_until
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.stomp_py import VERSIONS, Client
+from tests.support.process.waiting import wait_until
 
 RUBY_SCRIPT: Final = Path(__file__).with_name("ruby") / "addresses.rb"
 # The last element of a pattern stands for the name that each test has for itself.

@@ -11,8 +11,8 @@ from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.amqp_gateway import text
-from tests.support.gateway_process import GatewayProcess
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.protocols.amqp_gateway import text
 
 LIMIT_S = 20.0
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import VERSIONS, Client, Received
-from tests.support.waiting import wait_until
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.stomp_py import VERSIONS, Client, Received
+from tests.support.process.waiting import wait_until
 
 COUNT: Final = 300
 BODY_BYTES: Final = 2_000

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from stomp.exception import NotConnectedException
 
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client
 
 ACTIVEMQ = """\
 <beans><broker xmlns="http://activemq.apache.org/schema/core">

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import ROOT
+from tests.support.process.gateway_process import ROOT
 
 
 def test_demo_does_the_whole_job(tmp_path: Path) -> None:

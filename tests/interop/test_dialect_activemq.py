@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import VERSIONS, Client
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.stomp_py import VERSIONS, Client
 
 RUBY_SCRIPT: Final = Path(__file__).with_name("ruby") / "dialect_activemq.rb"
 

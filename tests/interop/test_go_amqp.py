@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
-from tests.support.scenarios import run_scenarios
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("go")
 SCENARIOS = tuple(re.findall(r'^\t"(\w+)": func', (PROJECT / "main.go").read_text(), re.MULTILINE))

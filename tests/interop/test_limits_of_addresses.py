@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import VERSIONS, Client
-from tests.support.waiting import wait_until
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.stomp_py import VERSIONS, Client
+from tests.support.process.waiting import wait_until
 
 CONFIG: Final = """
 addresses:

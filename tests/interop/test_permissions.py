@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from config.scram import hash_password
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client
 
 if TYPE_CHECKING:
     from proton.utils import BlockingConnection

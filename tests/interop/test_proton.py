@@ -14,8 +14,8 @@ from proton import ConnectionException, Delivery, Message, int32, symbol, ulong
 from proton.reactor import AtLeastOnce, AtMostOnce
 from proton.utils import LinkDetached, SendException
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.proton_peer import LIMIT_S, Connect, connections, is_empty
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.proton_peer import LIMIT_S, Connect, connections, is_empty
 
 Unique = Callable[[str], str]
 

@@ -14,8 +14,8 @@ from proton import Data, Message, symbol
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, Copy, DurableSubscription, ReceiverOption, Selector
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.proton_peer import LIMIT_S, Connect, connections, is_empty
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.proton_peer import LIMIT_S, Connect, connections, is_empty
 
 Unique = Callable[[str], str]
 

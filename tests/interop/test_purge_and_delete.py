@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.gateway_process import ROOT, GatewayProcess
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import ROOT, GatewayProcess
+from tests.support.process.stomp_py import Client
 
 
 def penstock(gateway: GatewayProcess, *words: str) -> subprocess.CompletedProcess[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from config.scram import hash_password
-from tests.support.certificates import Certificates
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.scenarios import run_scenarios
+from tests.support.process.certificates import Certificates
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("java")
 BUILD_LIMIT_S = 600

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tests.support.gateway_process import ROOT, StartGateway
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import ROOT, StartGateway
+from tests.support.process.stomp_py import Client
 
 TEXT = {"amq-msg-type": "text"}  # stomp.py always sends a content-length, which means octets
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.gateway_process import ROOT, StartGateway
-from tests.support.stomp_py import Client, Connect
+from tests.support.process.gateway_process import ROOT, StartGateway
+from tests.support.process.stomp_py import Client, Connect
 
 Unique = Callable[[str], str]
 

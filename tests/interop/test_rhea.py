@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.scenarios import run_scenarios
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("javascript")
 # ``reconnect``, which takes no client, is run by a test of its own.

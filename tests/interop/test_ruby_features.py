@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.process.gateway_process import GatewayProcess
 
 SCRIPT: Final = Path(__file__).with_name("ruby") / "features.rb"
 LIMIT_S: Final = 120.0

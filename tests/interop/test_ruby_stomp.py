@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.process.gateway_process import GatewayProcess
 
 SCRIPTS: Final = Path(__file__).with_name("ruby")
 LIMIT_S: Final = 60.0

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.stomp_py import Client, Connect
-from tests.support.waiting import wait_until
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client, Connect
+from tests.support.process.waiting import wait_until
 
 HOUR_MS = 3_600_000
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import stomp.exception
 
-from tests.support import configurations
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import LIMIT_S, VERSIONS, Client, Connect
+from tests.support.config import configurations
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.stomp_py import LIMIT_S, VERSIONS, Client, Connect
 
 Unique = Callable[[str], str]
 

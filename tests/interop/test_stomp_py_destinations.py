@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.gateway_process import StartGateway
-from tests.support.stomp_py import LIMIT_S, VERSIONS, Client, Connect
+from tests.support.process.gateway_process import StartGateway
+from tests.support.process.stomp_py import LIMIT_S, VERSIONS, Client, Connect
 
 Unique = Callable[[str], str]
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.stomp_py import Client
 
 Unique = Callable[[str], str]
 WINDOW = {"activemq.prefetchSize": "100"}

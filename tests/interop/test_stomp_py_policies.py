@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.stomp_py import VERSIONS, Connect
+from tests.support.process.stomp_py import VERSIONS, Connect
 
 Unique = Callable[[str], str]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.stomp_py import Client
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client
 
 CONFIG = "store:\n  segment-bytes: 64 KiB\n"
 COUNT = 300

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from config.scram import hash_password
-from tests.support.certificates import Certificates
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.certificates import Certificates
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
 
 LIMIT_S = 20.0
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
-from tests.support.stomp_py import Client
+from tests.support.config import configurations
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client
 
 
 def penstock(*words: str) -> subprocess.CompletedProcess[str]:

@@ -18,9 +18,9 @@ from engine.values import gates
 from engine.values.delivery import GONE, Delivery
 from engine.values.errors import AddressFull
 from engine.values.refusal import Refusal
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.spill_world import SpillWorld
 from tests.support.fakes import FakeClient
-from tests.support.spill_world import SpillWorld
 
 QUEUES = ("block", "drop", "fail", "dead", "paged")
 TOPICS = ("news", "few", "wide")

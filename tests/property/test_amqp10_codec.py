@@ -22,8 +22,8 @@ from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protoc
 from protocols.amqp.v1_0.wire.performatives import TRANSFER, Disposition, Flow, Transfer
 from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.value_encoder import encode
-from tests.support.amqp_octets import decode_stream, shape
-from tests.support.amqp_strategies import DISPOSITIONS, FLOWS, PERFORMATIVES, TRANSFERS, UINTS, VALUES
+from tests.support.protocols.amqp_octets import decode_stream, shape
+from tests.support.protocols.amqp_strategies import DISPOSITIONS, FLOWS, PERFORMATIVES, TRANSFERS, UINTS, VALUES
 
 CHANNELS = st.integers(0, 65535)
 FRAMES = st.tuples(CHANNELS, PERFORMATIVES, st.binary(max_size=40))

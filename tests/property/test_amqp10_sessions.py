@@ -16,8 +16,8 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, Dispos
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, text
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, text
 
 VALUE = b"\x00\x53\x77"
 OUTCOMES = (

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from tests.support.amqp_strategies import PERFORMATIVES
-from tests.support.amqp_stream import FRAME_SIZE, bombs, composite, feed, frame
+from tests.support.protocols.amqp_strategies import PERFORMATIVES
+from tests.support.protocols.amqp_stream import FRAME_SIZE, bombs, composite, feed, frame
 
 NULL = b"\x40"
 HANDLE = b"\x43"  # 0

@@ -21,8 +21,8 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome, lane
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome, lane
 
 NAMES = ("orders", "news")
 STEPS = st.lists(

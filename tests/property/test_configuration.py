@@ -15,7 +15,7 @@ from config.reports.lint import lint
 from config.reports.migrate import migrate
 from config.sources.detect import read
 from config.sources.uri import OPTIONS, parse_client_uri
-from tests.support.broker_files import ACTIVEMQ, ARTEMIS
+from tests.support.config.broker_files import ACTIVEMQ, ARTEMIS
 
 YAML = """
 server-name: x

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.values.delivery import Delivery
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 GROUPS = ("a", "a", "b", "")

@@ -23,9 +23,9 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Delivery
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
-from tests.support.engine_world import address
+from tests.support.engine.engine_world import address
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
 
 WINDOW_BYTES = 60
 SIZES = (1, 70)

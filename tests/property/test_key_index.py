@@ -19,8 +19,8 @@ from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome, lane
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome, lane
 
 KEYS = ("a", "b", "c")
 SENDS = st.tuples(st.just("send"), st.lists(st.sampled_from(KEYS), max_size=3), st.integers(1, 40))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values.options import ReplayStart
-from tests.support.broker_view import BrokerView
-from tests.support.engine_world import EngineWorld
+from tests.support.engine.broker_view import BrokerView
+from tests.support.engine.engine_world import EngineWorld
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import START_WALL_MS, FakeClient, VirtualClock
-from tests.support.restart_world import RestartWorld
 
 MINUTE_MS = 60_000
 STEP_MS = 1_000

@@ -32,7 +32,7 @@ from engine.selector.syntax import (
 from engine.values.annotations import annotation
 from engine.values.errors import InvalidSelector
 from protocols.stomp.codec.escapes import read_block
-from tests.support.selector_properties import (
+from tests.support.engine.selector_properties import (
     ConvertedProperties,
     TypedProperties,
     stomp_message,

@@ -13,7 +13,7 @@ from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import BODIED, COMMANDS, CONTROL_HEADERS, MESSAGE, SEND, VERSIONLESS, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError
-from tests.support.stomp_octets import Outcome, Seen, decode, decoder_of, seen
+from tests.support.protocols.stomp_octets import Outcome, Seen, decode, decoder_of, seen
 
 VERSIONS = st.sampled_from([VERSION_1_0, VERSION_1_1, VERSION_1_2])
 LIMITS = FrameLimits(header_count=6, header_line_bytes=64, command_bytes=16, body_bytes=60)

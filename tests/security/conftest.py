@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.aftermath import check_faults, check_nothing_held, metrics
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.honest_clients import AmqpTrips, StompTrips, Trips
-from tests.support.hostile_config import HONEST, hostile_config
-from tests.support.hostile_peers import Hostiles
+from tests.support.hostile.aftermath import check_faults, check_nothing_held, metrics
+from tests.support.hostile.honest_clients import AmqpTrips, StompTrips, Trips
+from tests.support.hostile.hostile_config import HONEST, hostile_config
+from tests.support.hostile.hostile_peers import Hostiles
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 TRIPS = 3
 

@@ -7,8 +7,8 @@ import pytest
 from engine.features.statistics_plugin import QUESTIONS_PER_CLIENT_MAX
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.honest_clients import Trips, go_on
-from tests.support.hostile_peers import Hostiles, frame
+from tests.support.hostile.honest_clients import Trips, go_on
+from tests.support.hostile.hostile_peers import Hostiles, frame
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
-from tests.support import typed_amqp
-from tests.support.honest_clients import Trips, go_on
-from tests.support.hostile_peers import Hostiles, frame
+from tests.support.hostile.honest_clients import Trips, go_on
+from tests.support.hostile.hostile_peers import Hostiles, frame
+from tests.support.typed import typed_amqp
 
 
 def test_hundreds_of_sessions_that_err_in_one_read(hostile: Hostiles, trips: list[Trips]) -> None:

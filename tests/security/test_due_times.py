@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.gateway_process import GatewayProcess
-from tests.support.honest_clients import DueTrips, Trips, go_on
-from tests.support.hostile_peers import Hostiles, frame
+from tests.support.hostile.honest_clients import DueTrips, Trips, go_on
+from tests.support.hostile.hostile_peers import Hostiles, frame
+from tests.support.process.gateway_process import GatewayProcess
 
 MANAGEMENT = "/topic/ActiveMQ.Scheduler.Management"
 STATISTICS = "/queue/ActiveMQ.Statistics.Destination.>"

@@ -8,12 +8,12 @@ from gateway.process.log_lines import LINES_MAX
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from tests.support.aftermath import MIB, memory_bytes, metrics
-from tests.support.gateway_process import GatewayProcess
-from tests.support.honest_clients import Trips, come_in, go_on
-from tests.support.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, HOSTILE
-from tests.support.hostile_peers import Hostiles, basic, frame, request
-from tests.support.waiting import wait_until
+from tests.support.hostile.aftermath import MIB, memory_bytes, metrics
+from tests.support.hostile.honest_clients import Trips, come_in, go_on
+from tests.support.hostile.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, HOSTILE
+from tests.support.hostile.hostile_peers import Hostiles, basic, frame, request
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.waiting import wait_until
 
 GROWTH_MAX_BYTES = 64 * MIB  # of the process while it is attacked: its own limits come to a few MiB here
 HOLDERS = 10  # connections that hold as much as they can

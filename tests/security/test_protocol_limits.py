@@ -13,8 +13,8 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach,
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.stomp.codec.frames import ERROR, MESSAGE
-from tests.support.amqp_gateway import text
-from tests.support.hostile_peers import Hostiles, Peer, frame
+from tests.support.hostile.hostile_peers import Hostiles, Peer, frame
+from tests.support.protocols.amqp_gateway import text
 
 LEAST = 512  # the smallest max-frame-size that a peer may have (AMQP 1.0 part 2, 2.4.1)
 LONG = "n" * 400

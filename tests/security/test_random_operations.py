@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.aftermath import (
+from tests.support.hostile.aftermath import (
     MIB,
     Drain,
     check_faults,
@@ -18,11 +18,11 @@ from tests.support.aftermath import (
     metrics,
     state_of,
 )
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.honest_clients import AmqpTrips, DueTrips, StompTrips, Trips
-from tests.support.hostile_config import AMPLE, HONEST, TIGHT, hostile_config
-from tests.support.hostile_crowd import Crowd
+from tests.support.hostile.honest_clients import AmqpTrips, DueTrips, StompTrips, Trips
+from tests.support.hostile.hostile_config import AMPLE, HONEST, TIGHT, hostile_config
+from tests.support.hostile.hostile_crowd import Crowd
 from tests.support.long_run import LongRun
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 SEEDS: Final = (1,)
 OPERATIONS: Final = 3_000  # of a life

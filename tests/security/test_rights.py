@@ -15,12 +15,12 @@ from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
 from protocols.broker_headers import BROKER_HEADERS
 from protocols.stomp.codec.frames import MESSAGE, SEND
-from tests.support.aftermath import metrics
-from tests.support.gateway_process import GatewayProcess
-from tests.support.honest_clients import Trips, go_on, honest_stomp
-from tests.support.hostile_config import HONEST, HOSTILE
-from tests.support.hostile_peers import Hostiles, StompPeer, frame
-from tests.support.waiting import wait_until
+from tests.support.hostile.aftermath import metrics
+from tests.support.hostile.honest_clients import Trips, go_on, honest_stomp
+from tests.support.hostile.hostile_config import HONEST, HOSTILE
+from tests.support.hostile.hostile_peers import Hostiles, StompPeer, frame
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.waiting import wait_until
 
 MANAGEMENT = "/topic/ActiveMQ.Scheduler.Management"
 OWNER = "bank"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import check_faults, check_nothing_held, metrics
-from tests.support.certificates import Certificates
-from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.honest_clients import AmqpTrips, StompTrips, Trips, go_on
-from tests.support.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, hostile_config
-from tests.support.hostile_peers import Hostiles
+from tests.support.hostile.aftermath import check_faults, check_nothing_held, metrics
+from tests.support.hostile.honest_clients import AmqpTrips, StompTrips, Trips, go_on
+from tests.support.hostile.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, hostile_config
+from tests.support.hostile.hostile_peers import Hostiles
+from tests.support.process.certificates import Certificates
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 # The record that a ClientHello begins with, of 512 octets, and no more of it.
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -37,7 +37,7 @@ def open_files(gateway: GatewayProcess) -> int:
 
 @pytest.mark.usefixtures("at_length")
 def test_the_store_has_its_files_whatever_sockets_do(start_gateway: StartGateway, certificates: Certificates) -> None:
-    gateway = start_gateway(many_of_an_address(certificates), module="tests.support.few_files_gateway")
+    gateway = start_gateway(many_of_an_address(certificates), module="tests.support.process.few_files_gateway")
     gateway.http_login = HONEST
     confirmed: set[int] = set()
     trips: list[Trips] = [StompTrips(gateway, confirmed, 0), AmqpTrips(gateway)]

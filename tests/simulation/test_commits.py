@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.commit_world import run_seed
+from tests.support.histories.commit_world import run_seed
 from tests.support.long_run import LongRun
-from tests.support.world_seeds import asked_or
+from tests.support.world.seeds import asked_or
 
 SEEDS = range(1, 21)
 

@@ -24,9 +24,9 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Declare, Discharge
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol, UInt, ULong
-from tests.support.amqp_gateway import AmqpPeer, text
-from tests.support.confirming_gateway import SYNCS_MOST, ConfirmingGateway
-from tests.support.stomp_gateway import Peer
+from tests.support.histories.confirming_gateway import SYNCS_MOST, ConfirmingGateway
+from tests.support.protocols.amqp_gateway import AmqpPeer, text
+from tests.support.protocols.stomp_gateway import Peer
 
 MESSAGE: Final = text("m", durable=True)
 DELAYED: Final = MESSAGE[:7] + b"\x00\x53\x72" + encode({Symbol("x-opt-delivery-delay"): ULong(60_000)}) + MESSAGE[7:]

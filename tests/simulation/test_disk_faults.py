@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.values.errors import StoreError
-from tests.support.disk_bugs import PROOFS, Proof
-from tests.support.disk_faults import DISK_FAULTS
-from tests.support.store_history import History
-from tests.support.world_seeds import STORE_SEEDS
+from tests.support.disk.disk_faults import DISK_FAULTS
+from tests.support.store.disk_bugs import PROOFS, Proof
+from tests.support.store.store_history import History
+from tests.support.world.seeds import STORE_SEEDS
 
 SEEDS_WITHOUT = 300  # more than any of the bugs needs where the fault is there
 

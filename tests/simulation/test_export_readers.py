@@ -22,7 +22,7 @@ from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=16384)
 

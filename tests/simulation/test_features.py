@@ -1,4 +1,4 @@
-"""All features of the engine at once, at random, and planted bugs: see tests/support/feature_world.py."""
+"""All features of the engine at once, at random, and planted bugs: see tests/support/histories/feature_world.py."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from engine.values.delivery import GONE, Delivery
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
-from tests.support.feature_world import ANSWERS, FeatureWorld, run_seed
+from tests.support.histories.feature_world import ANSWERS, FeatureWorld, run_seed
 from tests.support.long_run import LongRun
-from tests.support.world import Bug
-from tests.support.world_bodies import Violation
-from tests.support.world_bugs import AccountingLeak, ExclusiveShared, GroupsForgotten, SelectorIgnored, WindowOffByOne
+from tests.support.world.bodies import Violation
+from tests.support.world.bugs import AccountingLeak, ExclusiveShared, GroupsForgotten, SelectorIgnored, WindowOffByOne
+from tests.support.world.world import Bug
 
 SEEDS = 600
 TOGETHER = 50

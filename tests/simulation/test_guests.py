@@ -1,4 +1,4 @@
-"""Guests: connections that wait, hold much and leave slowly, and planted bugs: tests/support/guest_world.py."""
+"""Guests: connections that wait, hold much and leave slowly, and planted bugs: see `guest_world.py`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.consumers.consumer import Consumer
 from engine.sources.composite import Source
 from engine.values.errors import EngineError
 from engine.values.options import SubscribeOptions
-from tests.support.guest_world import GuestWorld, run_seed
+from tests.support.histories.guest_world import GuestWorld, run_seed
 from tests.support.long_run import LongRun
-from tests.support.world_bodies import Violation
-from tests.support.world_seeds import asked_or
+from tests.support.world.bodies import Violation
+from tests.support.world.seeds import asked_or
 
 SEEDS = range(1, 121)
 

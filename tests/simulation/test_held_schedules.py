@@ -11,7 +11,7 @@ import pytest
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values import gates
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 from tests.support.long_run import LongRun
 

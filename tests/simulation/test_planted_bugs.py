@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.world import Bug, World
-from tests.support.world_bodies import Violation
-from tests.support.world_bugs import (
+from tests.support.world.bodies import Violation
+from tests.support.world.bugs import (
     AccountingLeak,
     CommitIgnored,
     CountForgotten,
@@ -23,7 +22,8 @@ from tests.support.world_bugs import (
     SettlementLost,
     WindowOffByOne,
 )
-from tests.support.world_seeds import SEEDS
+from tests.support.world.seeds import SEEDS
+from tests.support.world.world import Bug, World
 
 
 def first_found(make_bug: type[Bug], kind: str, compares_store: bool) -> str:

@@ -6,11 +6,11 @@ import pytest
 
 from engine.ports.store import Store
 from engine.values.stored import DestinationState, Range
+from tests.support.histories.schedule_world import ScheduleWorld, run_seed
 from tests.support.long_run import LongRun
-from tests.support.schedule_world import ScheduleWorld, run_seed
-from tests.support.world_bodies import Violation
-from tests.support.world_seeds import asked_or
-from tests.support.world_store import StoreWrapper
+from tests.support.world.bodies import Violation
+from tests.support.world.seeds import asked_or
+from tests.support.world.store import StoreWrapper
 
 SEEDS = range(1, 81)
 

@@ -1,13 +1,13 @@
-"""The store alone over a disk that fails, forgets and changes: tests/support/store_history.py states the law."""
+"""The store alone over a disk that fails, forgets and changes: tests/support/store/store_history.py states the law."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support import store_bugs
 from tests.support.long_run import LongRun
-from tests.support.store_history import Bug, History, run_seed
-from tests.support.world_seeds import STORE_SEEDS, seeds_of
+from tests.support.store import store_bugs
+from tests.support.store.store_history import Bug, History, run_seed
+from tests.support.world.seeds import STORE_SEEDS, seeds_of
 
 TOGETHER = 100  # seeds in one test: thousands of tests would cost more than what they do
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from engine.values.stored import DestinationState, LaneState, Range
+from tests.support.histories.subscription_world import SubscriptionWorld, run_seed
 from tests.support.long_run import LongRun
-from tests.support.memory_store import MemoryStore
-from tests.support.subscription_world import SubscriptionWorld, run_seed
-from tests.support.world_bodies import Violation
-from tests.support.world_bugs import IdleForgotten
-from tests.support.world_seeds import asked_or
+from tests.support.store.memory_store import MemoryStore
+from tests.support.world.bodies import Violation
+from tests.support.world.bugs import IdleForgotten
+from tests.support.world.seeds import asked_or
 
 SEEDS = range(1, 121)
 

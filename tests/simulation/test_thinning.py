@@ -1,11 +1,11 @@
-"""The store over a disk that fails, where segments become sparse all the time: tests/support/thin_history.py."""
+"""The store over a disk that fails, where segments become sparse all the time: tests/support/store/thin_history.py."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.long_run import LongRun
-from tests.support.thin_history import run_seed
+from tests.support.store.thin_history import run_seed
 
 SEEDS = 300
 TOGETHER = 100  # seeds in one test

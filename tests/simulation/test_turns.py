@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import tests.support.store_turns  # noqa: F401  its scenarios
-from tests.support.turn_lines import IS_COUNTING, TurnLines
-from tests.support.turn_scenarios import SCENARIOS
+import tests.support.turns.store_turns  # noqa: F401  its scenarios
+from tests.support.turns.turn_lines import IS_COUNTING, TurnLines
+from tests.support.turns.turn_scenarios import SCENARIOS
 
 COUNT = 2_000
 TURN_LINES_MAX = 100_000  # some 5 ms

@@ -1,13 +1,13 @@
-"""Random histories of the whole gateway but its sockets: see tests/support/world.py and docs/explanation/laws.md."""
+"""Random histories of the whole gateway but its sockets: see tests/support/world and docs/explanation/laws.md."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.long_run import LongRun
-from tests.support.world import World, run_seed
-from tests.support.world_profile import ALONE, GROUPED, SELECTED, Profile
-from tests.support.world_seeds import seeds_of
+from tests.support.world.profile import ALONE, GROUPED, SELECTED, Profile
+from tests.support.world.seeds import seeds_of
+from tests.support.world.world import World, run_seed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -29,7 +29,7 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, UByte, UInt, ULong
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 RULES: Final[dict[str, Callable[[], None]]] = {}
 

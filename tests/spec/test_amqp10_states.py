@@ -41,7 +41,7 @@ from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_L
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 HANDLE: Final = 0  # the handle that every state with a link has attached
 

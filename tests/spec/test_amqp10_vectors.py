@@ -15,8 +15,8 @@ from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_hea
 from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol
-from tests.support.amqp_octets import shape, value_of
-from tests.support.amqp_vectors import VECTORS, Vector
+from tests.support.protocols.amqp_octets import shape, value_of
+from tests.support.protocols.amqp_vectors import VECTORS, Vector
 
 # Captured frames whose writer did not use the smallest form: a wide map, one symbol instead of an array of one.
 WIDER = ("cap13-attach", "cap15-attach", "msg-proton-binary")

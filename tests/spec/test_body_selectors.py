@@ -12,9 +12,9 @@ from engine.selector.xpath.document import Node, read_document
 from engine.values.errors import InvalidSelector
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
-from tests.support.amqp_gateway import AmqpGateway, text
-from tests.support.engine_world import address
-from tests.support.stomp_gateway import StompGateway
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, text
+from tests.support.protocols.stomp_gateway import StompGateway
 
 BIG = "<order><total>900</total></order>"
 SMALL = "<order><total>5</total></order>"

@@ -13,8 +13,8 @@ from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.values import UInt
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities
-from tests.support.stomp_gateway import Peer
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities
+from tests.support.protocols.stomp_gateway import Peer
 
 NAME = {"activemq.subscriptionName": "billing"}
 

@@ -11,7 +11,7 @@ from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Value
 from engine.values.errors import InvalidSelector
 from engine.values.message import PERSISTENT
-from tests.support.selector_properties import TypedProperties, stomp_message, stomp_properties
+from tests.support.engine.selector_properties import TypedProperties, stomp_message, stomp_properties
 
 TRUE, FALSE, UNKNOWN = True, False, None
 

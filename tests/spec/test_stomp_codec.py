@@ -9,7 +9,7 @@ import pytest
 
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import COMMANDS, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND
-from tests.support.stomp_octets import Seen, decode, decoder_of
+from tests.support.protocols.stomp_octets import Seen, decode, decoder_of
 
 Q = {"destination": "/queue/a"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 

@@ -10,8 +10,8 @@ from protocols.stomp.codec.versions import VERSIONS as VERSIONS_BY_NAME
 from protocols.stomp.errors import FrameError
 from protocols.stomp.mapping.dialects import ACTIVEMQ, DIALECTS
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.engine_world import address
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.engine.engine_world import address
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 DLQ = "ActiveMQ.DLQ"
 SETTINGS = SessionSettings(dialect=ACTIVEMQ)

@@ -10,7 +10,7 @@ import pytest
 
 from protocols.stomp.mapping.dialects import DIALECTS
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.stomp_gateway import Peer, Received, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, Received, StompGateway
 
 ESCAPES = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
 

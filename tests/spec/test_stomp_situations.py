@@ -11,7 +11,7 @@ import pytest
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 

@@ -37,7 +37,7 @@ from protocols.stomp.session.states import (
     is_ending,
     is_open,
 )
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 CONNECT: Final = b"CONNECT\naccept-version:1.2\nlogin:ann\npasscode:secret\n\n\0"
 SEND: Final = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\n\nbody\0"

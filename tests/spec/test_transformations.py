@@ -15,8 +15,8 @@ from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Char, Decimal, Float, Int, Short, Symbol, UInt, ULong
 from protocols.broker_headers import JMS_TYPE
 from protocols.map_message import BYTES_MAX, JSON, XML, read_map, write_map
-from tests.support.amqp_gateway import AmqpGateway
-from tests.support.stomp_gateway import Peer, Received
+from tests.support.protocols.amqp_gateway import AmqpGateway
+from tests.support.protocols.stomp_gateway import Peer, Received
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 MAP_XML = (

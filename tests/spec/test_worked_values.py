@@ -8,9 +8,9 @@ from config.loader import merged
 from config.matching import AddressMatcher
 from config.sources.detect import read
 from engine.consumers.consumer import INDIVIDUAL
-from tests.support.engine_world import EngineWorld, address
-from tests.support.restart_world import RestartWorld
-from tests.support.stomp_gateway import StompGateway
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
+from tests.support.protocols.stomp_gateway import StompGateway
 
 # Redelivery: initial, redeliveryDelay, back-off, multiplier, maximum delay -> ms before the 1st to the 7th redelivery.
 REDELIVERY = [

@@ -27,7 +27,7 @@ from gateway.web.retry import RetrySource
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreSource
 from gateway.web.why import Answer, WhySource
-from tests.support.snapshots import broker, destination
+from tests.support.engine.snapshots import broker, destination
 
 OPEN = Security(ServerConfig())
 

@@ -13,7 +13,7 @@ from config.scram import Verifier
 from config.sources import activemq_options as options
 from config.sources.detect import read
 from config.sources.document import Document
-from tests.support.documents import activemq, notes, plugins, policies, problems, settings
+from tests.support.config.documents import activemq, notes, plugins, policies, problems, settings
 
 STOCK = """<beans>
   <bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"/>

@@ -10,7 +10,7 @@ from config.options import Option
 from config.policies import AddressSettings
 from config.sources import activemq_options as options
 from config.sources.detect import read
-from tests.support.documents import activemq, notes, policies, problems, settings
+from tests.support.config.documents import activemq, notes, policies, problems, settings
 
 
 def test_what_the_file_leaves_unset_takes_penstocks_defaults() -> None:

@@ -14,7 +14,7 @@ from config.permissions import Action, PermissionMap
 from config.sources import artemis_options as options
 from config.sources.artemis_options import translate
 from config.sources.document import Document
-from tests.support.documents import artemis, hornetq, notes, problems, setting, settings
+from tests.support.config.documents import artemis, hornetq, notes, problems, setting, settings
 
 
 def test_artemis_names_mean_both() -> None:

@@ -12,7 +12,7 @@ from config.permissions import PermissionMap
 from config.policies import AddressSettings
 from config.scram import Verifier
 from config.sources import artemis_options as options
-from tests.support.documents import hornetq, notes, problems, setting, settings
+from tests.support.config.documents import hornetq, notes, problems, setting, settings
 
 
 def test_hornetqs_names_say_queue_or_topic() -> None:

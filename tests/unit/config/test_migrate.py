@@ -21,7 +21,7 @@ from config.scram import Verifier, hash_password
 from config.sources.detect import read
 from config.sources.document import Document
 from config.sources.yaml import read as read_yaml
-from tests.support.broker_files import ACTIVEMQ, ARTEMIS
+from tests.support.config.broker_files import ACTIVEMQ, ARTEMIS
 
 NAMES = ["a", "a.b", "a.b.c", "b", "V.x"]
 

@@ -18,7 +18,7 @@ from engine.values.destination import TOPIC as TOPIC_KIND
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.outcomes import EXPIRED
 from engine.values.stored import DestinationState, LaneState
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 
 SMALL = 1 + MESSAGE_OVERHEAD_BYTES  # of a message with one octet

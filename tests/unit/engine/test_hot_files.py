@@ -97,4 +97,4 @@ def test_nothing_compiled_derives_from_what_is_interpreted() -> None:
 
 def test_the_tree_is_seen() -> None:
     assert ("engine/ports/store.py", "Store") in COMPILED
-    assert CLASSES["tests/support/memory_store.py", "MemoryStore"].bases == (("engine/ports/store.py", "Store"),)
+    assert CLASSES["tests/support/store/memory_store.py", "MemoryStore"].bases == (("engine/ports/store.py", "Store"),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.inspection import AT_ONCE, Inspection
 from engine.values.broker_stats import BrokerStats
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 
 
 def world_of(queue_count: int) -> EngineWorld:

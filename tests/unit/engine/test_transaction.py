@@ -12,8 +12,8 @@ from engine.values import gates
 from engine.values.errors import TransactionError
 from engine.values.outcomes import ACKNOWLEDGED
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
-from tests.support.broker_view import covered_by
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.broker_view import covered_by
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 

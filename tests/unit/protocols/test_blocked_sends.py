@@ -10,7 +10,7 @@ from engine.values import gates
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.stomp.codec.frames import SEND, Frame, Head
 from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES, frame_bytes
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
 def blocked(peer: Peer, pause_bytes: int = 100, most_bytes: int = 1_000) -> BlockedSends[BlockedSend]:

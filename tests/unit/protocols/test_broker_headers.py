@@ -14,8 +14,8 @@ from protocols.amqp.v1_0.wire.performatives import Disposition
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Symbol
 from protocols.broker_headers import BROKER_HEADERS
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer
-from tests.unit.protocols.test_amqp_conversion import from_queue, message, to_amqp, to_stomp
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer
+from tests.unit.protocols.amqp.v1_0.mapping.test_conversion import from_queue, message, to_amqp, to_stomp
 
 # Each is written by a gateway that has reason to; this one has none.
 UNSAID = sorted(

@@ -12,9 +12,9 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.endpoints.states import OPENED
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.stomp_session import StompSession
-from tests.support.amqp_gateway import NoUsers
 from tests.support.fakes import FakeLink
-from tests.support.stomp_gateway import StompGateway
+from tests.support.protocols.amqp_gateway import NoUsers
+from tests.support.protocols.stomp_gateway import StompGateway
 
 ERROR = AddressFull("full")
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.amqp_gateway import AmqpGateway
+from tests.support.protocols.amqp_gateway import AmqpGateway
 
 
 @pytest.mark.parametrize("protocol", ["STOMP", "AMQP"])

@@ -11,8 +11,8 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
-from tests.support.amqp_gateway import DURABLE, AmqpGateway
-from tests.support.typed_amqp import erring_sessions
+from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway
+from tests.support.typed.typed_amqp import erring_sessions
 
 
 def section(code: int, value: Any) -> bytes:

@@ -7,8 +7,8 @@ import pytest
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Modified, Rejected, Released, State
 from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End, Flow, Transfer
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 COUNT = 1_000
 

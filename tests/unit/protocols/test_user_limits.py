@@ -12,8 +12,8 @@ from protocols.amqp.v1_0.wire.performatives import Close, Open
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
 from protocols.stomp.mapping.dialects import DIALECTS
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 TEXT = "user 'ann' has 1 connections, which is the limit (limits.connections-per-user: 1)"
 

@@ -16,7 +16,7 @@ from spark_bridge.lost import Damaged, Lost, tell_damaged
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Rows
 from spark_bridge.selection import parse
-from tests.support.sample_store import SampleStore
+from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, and damaged")
 

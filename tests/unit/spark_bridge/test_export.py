@@ -41,10 +41,10 @@ from spark_bridge.export import HOUR_MS, Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
 from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
-from tests.support.broker_view import BrokerView
-from tests.support.sample_store import SampleStore
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome, message
+from tests.support.engine.broker_view import BrokerView
+from tests.support.store.sample_store import SampleStore
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome, message
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT_S = 120

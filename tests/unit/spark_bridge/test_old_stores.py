@@ -11,7 +11,7 @@ import pytest
 from engine.store.read.reader import StoreReader
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
-from tests.support.store_copy import unpack_vector
+from tests.support.store.store_copy import unpack_vector
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from engine.values.message import PERSISTENT, TEXT
 from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
 from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse
-from tests.support.sample_store import SampleStore
+from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 

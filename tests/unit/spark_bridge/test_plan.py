@@ -21,9 +21,9 @@ from engine.values.stored import Range
 from spark_bridge.plan import Plan, make_plan, read_pieces
 from spark_bridge.schema import ARROW_SCHEMA
 from spark_bridge.selection import parse
-from tests.support.sample_store import DAY_ONE_MS, SampleStore
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 

@@ -13,8 +13,8 @@ from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.selection import parse
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome
 
 COUNT = 300
 ALIVE = 5

@@ -22,8 +22,8 @@ from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from spark_bridge.subscriptions import label
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 
 def rows_of(home: FileHome, directory: Path, stop: int | None = None) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.records import Piece
 from spark_bridge.selection import parse
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome
 
 ALIVE = 5
 

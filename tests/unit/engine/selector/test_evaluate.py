@@ -8,7 +8,7 @@ from engine.selector.evaluate import compile_selector
 from engine.selector.parser import NESTING_MAX
 from engine.selector.syntax import write
 from engine.values.errors import InvalidSelector
-from tests.support.selector_properties import ConvertedProperties, TypedProperties
+from tests.support.engine.selector_properties import ConvertedProperties, TypedProperties
 
 
 def test_a_selector_keeps_its_text_and_its_canonical_form() -> None:

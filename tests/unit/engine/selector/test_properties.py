@@ -6,7 +6,7 @@ import pytest
 
 from engine.selector.properties import Value
 from engine.values.message import PERSISTENT
-from tests.support.selector_properties import stomp_message, stomp_properties
+from tests.support.engine.selector_properties import stomp_message, stomp_properties
 
 HEADERS = (
     b"ab:2\na:1\na:3\nesc:x\\cy\\\\n\\n\\r\ntype:order\ncorrelation-id:c-1\nreply-to:/queue/r\n"

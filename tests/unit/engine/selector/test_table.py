@@ -9,7 +9,12 @@ import pytest
 from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Properties
 from engine.selector.table import SelectorTable
-from tests.support.selector_properties import ConvertedProperties, TypedProperties, stomp_message, stomp_properties
+from tests.support.engine.selector_properties import (
+    ConvertedProperties,
+    TypedProperties,
+    stomp_message,
+    stomp_properties,
+)
 
 TEXTS = (
     "a = 'x'",

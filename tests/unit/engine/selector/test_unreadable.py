@@ -9,7 +9,7 @@ from engine.selector.properties import Properties, Value
 from engine.selector.readers import PropertyReader
 from engine.values.destination import TOPIC
 from engine.values.message import Message
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 STRANGE = 77  # an encoding

@@ -15,9 +15,9 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.crash_points import StoppableFiles, disks_left_by
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome, lane
+from tests.support.disk.crash_points import StoppableFiles, disks_left_by
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome, lane
 
 ALIVE = 5
 COUNT = 300

@@ -28,11 +28,11 @@ from engine.values.errors import StoreCorrupt
 from engine.values.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.process import exit_codes
-from tests.support.broker_view import BrokerView
+from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_copy import VECTORS, copy_to, unpack_vector
-from tests.support.store_home import FileHome
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_copy import VECTORS, copy_to, unpack_vector
+from tests.support.store.store_home import FileHome
+from tests.support.store.store_world import RecordingListener
 
 VERSIONS = ("v1", "c123f83")  # samples with the same content, the latter written by that commit
 NEWER = layout.NEWEST_VERSION + 1
@@ -51,7 +51,7 @@ def lanes(states: list[DestinationState], name: str) -> dict[int, LaneState]:
 
 def test_there_is_a_sample_of_the_present_version() -> None:
     names = [f"store_v{version}.tar.gz" for version in range(1, layout.NEWEST_VERSION + 1)]
-    assert all((VECTORS / name).exists() for name in names), "make one: tests/support/frozen_store.py"
+    assert all((VECTORS / name).exists() for name in names), "make one: tests/support/store/frozen_store.py"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -6,9 +6,9 @@ from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import HeldWorkers
-from tests.support.memory_store import MemoryStore
-from tests.support.store_home import UNLIMITED, message
-from tests.support.store_world import RecordingListener
+from tests.support.store.memory_store import MemoryStore
+from tests.support.store.store_home import UNLIMITED, message
+from tests.support.store.store_world import RecordingListener
 
 
 def opened() -> tuple[MemoryStore, HeldWorkers, RecordingListener]:

@@ -15,8 +15,8 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 
 def read_bodies(reader: StoreReader) -> dict[tuple[str, int], bytes]:

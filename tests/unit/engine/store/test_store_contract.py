@@ -14,7 +14,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range, RangeColumns
 from tests.support.attributes import attributes
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
+from tests.support.store.store_home import FileHome, Home, MemoryHome, lane, message
 
 
 @pytest.fixture(params=[FileHome, MemoryHome])

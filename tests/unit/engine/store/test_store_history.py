@@ -6,9 +6,9 @@ import pytest
 
 from engine.store.format import layout
 from engine.values.errors import StoreError
-from tests.support.disk_inode import Inode
-from tests.support.faulty_files import FaultyFiles
-from tests.support.store_history import History
+from tests.support.disk.disk_inode import Inode
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.store.store_history import History
 
 
 class ForgetfulFiles(FaultyFiles):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from engine.store.disk.disk_health import CHECKPOINT, LOG, Health
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_world import RecordingListener
 
 
 def test_told_once_until_everything_is_well() -> None:

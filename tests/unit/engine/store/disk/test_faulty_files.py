@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from tests.support.crash_points import StoppableFiles, disks_left_by
-from tests.support.disk_faults import REORDERED_WRITES, TORN_SECTOR
-from tests.support.disk_inode import SECTOR_BYTES
-from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.disk.crash_points import StoppableFiles, disks_left_by
+from tests.support.disk.disk_faults import REORDERED_WRITES, TORN_SECTOR
+from tests.support.disk.disk_inode import SECTOR_BYTES
+from tests.support.disk.faulty_files import Crashed, FaultyFiles
 
 
 def prepared(seed: int = 0, without: frozenset[str] = frozenset()) -> FaultyFiles:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.disk.files import RealFiles, describe, read_fully, write_fully
-from tests.support.faulty_files import FaultyFiles
+from tests.support.disk.faulty_files import FaultyFiles
 
 
 def test_positional_reads_and_writes(tmp_path: Path) -> None:

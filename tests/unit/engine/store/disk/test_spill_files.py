@@ -7,8 +7,8 @@ import pytest
 from engine.store.disk.spill_files import SpillFiles, pack_messages, unpack_messages
 from engine.values.message import AMQP_1_0, STOMP, TEXT, Message
 from tests.support.attributes import attributes
+from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.fakes import HeldWorkers
-from tests.support.faulty_files import FaultyFiles
 
 
 def sample() -> list[Message]:

@@ -15,8 +15,8 @@ from engine.store.read.query import StoreQuery
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 FOLDER = f"data/{INDEX_DIRECTORY}"
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8, index_entries=20)

@@ -6,7 +6,7 @@ from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
 from engine.store.log.checkpoint import CheckpointFile, pack_checkpoint
 from engine.values.errors import StoreCorrupt
-from tests.support.faulty_files import FaultyFiles
+from tests.support.disk.faulty_files import FaultyFiles
 
 VALUES = Checkpoint(3, False, 1000, 1_700_000_000_000, 17, 800, 400, 2)
 

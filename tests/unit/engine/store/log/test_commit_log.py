@@ -19,7 +19,7 @@ from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Messa
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_home import FileHome, lane, message
+from tests.support.store.store_home import FileHome, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 

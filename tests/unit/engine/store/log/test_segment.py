@@ -7,7 +7,7 @@ import pytest
 from engine.store.format import layout
 from engine.store.log.segment import NOT_SEALED, Segment, load_segment, make_segment_file, seal
 from engine.values.errors import StoreCorrupt
-from tests.support.faulty_files import FaultyFiles
+from tests.support.disk.faulty_files import FaultyFiles
 
 DIRECTORY = "data/commitlog"
 NAME = "00000000000000008192.log"

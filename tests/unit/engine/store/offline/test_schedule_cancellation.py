@@ -14,8 +14,8 @@ from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main
 from gateway.process.clock import SystemClock
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 from tests.unit.engine.store.read.test_scheduled_messages import broker_of, schedule
 
 SETTINGS = StoreSettings(segment_bytes=8_192)

@@ -11,7 +11,7 @@ from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.queues.consume_queue import ConsumeQueueFiles, file_first, file_name
 from engine.store.state.lane import EntryBlock
 from engine.values.errors import StoreCorrupt
-from tests.support.faulty_files import FaultyFiles
+from tests.support.disk.faulty_files import FaultyFiles
 
 ROOT = "data/consumequeue"
 

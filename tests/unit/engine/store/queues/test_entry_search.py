@@ -8,7 +8,7 @@ from engine.store.offline.rebuild import rebuild
 from engine.values.destination import QUEUE
 from engine.values.message_keys import Keys
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
-from tests.support.store_home import FileHome
+from tests.support.store.store_home import FileHome
 from tests.unit.engine.store.space.test_retention import INTERVAL_MS, fill, home_with, settle
 
 

@@ -10,8 +10,8 @@ from engine.store.log.open_files import OpenFiles
 from engine.store.queues.page_read import GAP_BYTES, READ_BYTES, dense_end, run_end
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
-from tests.support.faulty_files import FaultyFiles
-from tests.support.store_home import UNLIMITED, FileHome
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.store.store_home import UNLIMITED, FileHome
 
 
 def test_the_files_used_last_stay_open() -> None:

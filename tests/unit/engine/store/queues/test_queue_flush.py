@@ -9,7 +9,7 @@ from engine.store.queues.consume_queue import BLOCKS_TOGETHER
 from engine.store.queues.queue_flush import TOGETHER, StoreEntriesJob
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
-from tests.support.store_home import FileHome, message
+from tests.support.store.store_home import FileHome, message
 
 QUEUE_COUNT = 2 * BLOCKS_TOGETHER + 40
 ONE_BY_ONE = 1_000_000  # files from which on they are synced at once

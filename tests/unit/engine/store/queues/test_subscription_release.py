@@ -10,7 +10,7 @@ from engine.store.settings import StoreSettings
 from engine.values.destination import TOPIC
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_home import FileHome, message
+from tests.support.store.store_home import FileHome, message
 
 SIZE = message(1, b"x").size
 COUNT = 2 * ENTRIES_AT_ONCE + 10

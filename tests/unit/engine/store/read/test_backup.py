@@ -20,8 +20,8 @@ from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_home import lane, message
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_home import lane, message
+from tests.support.store.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8)
 

@@ -12,8 +12,8 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 INTERVAL_MS = 1_000
 

@@ -8,8 +8,8 @@ from engine.store.read.message_history import FAILED, SENT, biography
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome
 
 ALIVE = 5
 

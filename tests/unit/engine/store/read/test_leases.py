@@ -16,8 +16,8 @@ from engine.store.space.retention_rules import NoPolicies
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000

@@ -23,7 +23,7 @@ from engine.values.outcomes import (
     DROPPED,
 )
 from engine.values.stored import Range
-from tests.support.store_home import FileHome
+from tests.support.store.store_home import FileHome
 
 
 def reader_of(home: FileHome, directory: Path) -> StoreReader:

@@ -21,8 +21,8 @@ from engine.values.message_keys import KeyReader, Keys
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome
 
 INTERVAL_MS = 200
 

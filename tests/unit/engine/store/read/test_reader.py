@@ -14,7 +14,7 @@ from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import DestinationInfo, StoreReader, read_checkpoint, scan_piece
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
-from tests.support.sample_store import SampleStore
+from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 

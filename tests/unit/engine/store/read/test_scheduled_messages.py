@@ -12,9 +12,9 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
-from tests.support.broker_view import BrokerView
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome, message
+from tests.support.engine.broker_view import BrokerView
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome, message
 
 
 def broker_of(home: FileHome) -> Broker:

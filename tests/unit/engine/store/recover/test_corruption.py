@@ -10,8 +10,8 @@ from engine.store.format import layout
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt
-from tests.support.many_segments import bodies, check_many, many_segments, report, settle
-from tests.support.store_home import FileHome, lane
+from tests.support.store.many_segments import bodies, check_many, many_segments, report, settle
+from tests.support.store.store_home import FileHome, lane
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"

@@ -13,10 +13,10 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.faulty_files import FaultyFiles
-from tests.support.store_home import lane, message
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_home import lane, message
+from tests.support.store.store_world import RecordingListener
 
 SEEDS = range(20)
 SETTINGS = StoreSettings(segment_bytes=4096)

@@ -18,7 +18,7 @@ from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.values.message_keys import Keys
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8, index_entries=20)
 

@@ -15,12 +15,12 @@ from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt, StoreError, StoreLocked
-from tests.support.crash_points import StoppableFiles, disks_left_by
+from tests.support.disk.crash_points import StoppableFiles, disks_left_by
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.disk.files_wrapper import FilesWrapper
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.faulty_files import FaultyFiles
-from tests.support.files_wrapper import FilesWrapper
-from tests.support.many_segments import bodies, check_many, many_segments, report, settle
-from tests.support.store_home import FileHome, lane
+from tests.support.store.many_segments import bodies, check_many, many_segments, report, settle
+from tests.support.store.store_home import FileHome, lane
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"

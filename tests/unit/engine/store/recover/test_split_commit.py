@@ -17,8 +17,8 @@ from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.values.errors import StoreCorrupt
 from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_home import lane
-from tests.support.store_world import RecordingListener
+from tests.support.store.store_home import lane
+from tests.support.store.store_world import RecordingListener
 
 VECTOR = Path(__file__).resolve().parents[4] / "vectors" / "store_split_commit.tar.gz"
 SPLIT = 46  # the entry that the transaction sent; it settled entry 0

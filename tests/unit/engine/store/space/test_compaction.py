@@ -29,10 +29,10 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
-from tests.support.crash_points import StoppableFiles, disks_left_by
-from tests.support.faulty_files import FaultyFiles
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, UNLIMITED, FileHome, lane
+from tests.support.disk.crash_points import StoppableFiles, disks_left_by
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000
 HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ from engine.store.space.space_maker import LANES_AT_ONCE
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_home import THINNING, FileHome, message
+from tests.support.store.store_home import THINNING, FileHome, message
 
 
 def settle(home: FileHome, queue: int, size: int, count: int = 1) -> None:

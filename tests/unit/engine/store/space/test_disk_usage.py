@@ -13,8 +13,8 @@ from engine.store.space.disk_usage import Space, space_of
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome, message
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import FileHome, message
 
 
 def space(home: FileHome, directory: Path) -> Space:

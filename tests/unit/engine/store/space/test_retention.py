@@ -14,7 +14,7 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_home import UNLIMITED, FileHome, lane
+from tests.support.store.store_home import UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000
 HOUR_MS = 3_600_000

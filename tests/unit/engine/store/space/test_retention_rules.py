@@ -25,8 +25,8 @@ from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome, message
+from tests.support.store.store_copy import copy_to
+from tests.support.store.store_home import THINNING, FileHome, message
 
 INTERVAL_MS = 1_000
 HOUR_MS = 3_600_000

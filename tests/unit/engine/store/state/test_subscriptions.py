@@ -17,7 +17,7 @@ from engine.values.outcomes import (
 )
 from engine.values.stored import Attempts, DestinationState, Range
 from tests.support.fakes import START_WALL_MS
-from tests.support.store_home import UNLIMITED, FileHome, Home, MemoryHome, lane, message
+from tests.support.store.store_home import UNLIMITED, FileHome, Home, MemoryHome, lane, message
 
 SIZE = message(1, b"body").size
 

@@ -15,7 +15,7 @@ from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.values.message_keys import Keys
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_home import FileHome
+from tests.support.store.store_home import FileHome
 from tests.unit.engine.store.space.test_retention import INTERVAL_MS
 
 KEYS = Keys()

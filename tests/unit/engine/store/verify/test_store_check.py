@@ -15,7 +15,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.store_home import FileHome
+from tests.support.store.store_home import FileHome
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST = "data/commitlog/00000000000000000000.log"

@@ -1,0 +1,389 @@
+"""What tests ask of a broker, and do behind its clients' backs: the one place that knows of which parts it is made."""
+
+from __future__ import annotations
+
+from engine.backlog.address_account import Accounts
+from engine.backlog.lane_shares import LaneShares
+from engine.backlog.memory import MemoryBudget
+from engine.broker import Broker
+from engine.consumers.client import Client
+from engine.consumers.consumer import consumer_of
+from engine.consumers.turn_steps import Chore
+from engine.features.purge import Purge
+from engine.limits.producer_gate import Flow, Wait
+from engine.sources.named_subscription import Subscription
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.sources.topic import Topic
+from engine.store_listener import StoreEvents
+from engine.values.delivery import Delivery
+from engine.values.message import Message
+from engine.values.wildcard import Wildcard
+from tests.support.engine.feature_view import FeatureView
+from tests.support.fakes import FakeClient
+
+
+def covered_by(delivery: Delivery) -> list[Delivery]:
+    """Return what an answer to ``delivery`` covers, as its consumer says."""
+    return consumer_of(delivery).covered(delivery)
+
+
+class BrokerView(FeatureView):
+    """Worlds and gateways of tests are one; of any other broker it is made by hand."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    @property
+    def _destinations(self) -> Destinations:
+        return self.broker.destinations
+
+    @property
+    def _flow(self) -> Flow:
+        return self.broker.flow
+
+    @property
+    def _memory(self) -> MemoryBudget:
+        return self.broker.memory
+
+    @property
+    def _store_events(self) -> StoreEvents:
+        return self.broker.store_events
+
+    # -- destinations
+
+    def queue(self, name: str = "q") -> Queue:
+        """Return a queue; it is made at its first mention."""
+        return self._destinations.queue(name)
+
+    def topic(self, name: str = "t") -> Topic:
+        """Return a topic; it is made at its first mention."""
+        return self._destinations.topic(name)
+
+    def own_queue(self, name: str) -> Queue:
+        """Return a queue that the broker makes for itself."""
+        return self._destinations.own_queue(name)
+
+    def target(self, kind: int, name: str) -> Queue | Topic:
+        return self._destinations.target(kind, name)
+
+    def source(self, kind: int, name: str) -> Queue | Topic | Wildcard:
+        return self._destinations.source(kind, name)
+
+    def temporary(self, kind: int, name: str) -> Queue | Topic:
+        return self._destinations.temporary(kind, name)
+
+    def has_queue(self, name: str = "q") -> bool:
+        return name in self._destinations.queues
+
+    def queue_there(self, name: str = "q") -> Queue:
+        """Return a queue that has been made before."""
+        return self._destinations.queues[name]
+
+    def queue_names(self) -> list[str]:
+        """Return the names of all queues but temporary ones, in the order in which they were made."""
+        return list(self._destinations.queues)
+
+    def queues(self) -> list[Queue]:
+        return list(self._destinations.queues.values())
+
+    def all_queues(self) -> list[Queue]:
+        """Return all queues, with temporary ones and those that feed the consumers of topics, browsers and replays."""
+        return self._destinations.all_queues()
+
+    def depth(self, name: str = "q") -> int:
+        """Return how many messages a queue has, in flight or not; 0 if there is no such queue."""
+        queue = self._destinations.queues.get(name)
+        return 0 if queue is None else queue.depth
+
+    def total_depth(self) -> int:
+        """Return how many messages there are, on queues, subscriptions and all."""
+        return sum(queue.depth for queue in self.all_queues())
+
+    def topic_names(self) -> list[str]:
+        return list(self._destinations.topics)
+
+    def topics(self) -> list[Topic]:
+        return list(self._destinations.topics.values())
+
+    def topic_there(self, name: str = "t") -> Topic:
+        """Return a topic that has been made before."""
+        return self._destinations.topics[name]
+
+    def temporary_names(self) -> list[str]:
+        """Return the names of all temporary destinations."""
+        return list(self._destinations.temporaries)
+
+    def temporary_count(self) -> int:
+        """Return how many temporary destinations all clients have."""
+        return sum(len(owned) for owned in self._destinations.owned.values())
+
+    def temporaries_of(self, client: Client) -> list[Queue | Topic]:
+        return list(self._destinations.owned.get(client.client_number, ()))
+
+    def feeds(self) -> list[Queue]:
+        """Return the queues that feed the consumers of topics, browsers and replays."""
+        return list(self._destinations.feeds.values())
+
+    def destination(self, number: int) -> Queue | Topic | None:
+        return self._destinations.by_id.get(number)
+
+    def has_destinations(self) -> bool:
+        return bool(self._destinations.by_id)
+
+    def uri_of(self, number: int) -> str:
+        return self._destinations.uri_of(number)
+
+    def has_readers(self) -> bool:
+        """Say whether browsers and replays keep any destination from its end."""
+        return bool(self.broker.upkeep.read or self._destinations.readers)
+
+    def shares(self) -> LaneShares:
+        """Return how all lanes share the memory for what is in the log."""
+        return self._destinations.shares
+
+    def delete(self, destination: Queue | Topic, *, is_forced: bool = False) -> None:
+        """Delete a destination.  Raises: DestinationInUse while somebody uses it, unless it is forced."""
+        self.broker.upkeep.delete(destination, is_forced)
+
+    def remove(self, destination: Queue | Topic) -> None:
+        """Take a destination away, whoever uses it and whatever is scheduled for it."""
+        self._destinations.remove(destination)
+
+    def let_go(self, queue: Queue) -> None:
+        """Have a queue let go of all that waits in it, as one that ends does."""
+        self.broker.upkeep.ends.let_go(queue)
+
+    def accept(self, destination: Queue | Topic, message: Message) -> None:
+        """Have a message taken that a gate has let through before."""
+        self.broker.acceptance.accept(destination, message)
+
+    def purge(self, queue: Queue, selector: str = "") -> Purge:
+        return self.broker.upkeep.purge(queue, selector)
+
+    def allow_destinations(self, count: int) -> None:
+        """Limit how many destinations there may be."""
+        self._destinations.count_max = count
+
+    def allow_temporaries(self, count: int) -> None:
+        """Limit how many temporary destinations one client may have."""
+        self._destinations.temporary_max = count
+
+    # -- subscriptions
+
+    def subscriptions(self) -> dict[tuple[str, str, bool], Subscription]:
+        """Return those that have a name, by client id, name and whether they are durable."""
+        return self.broker.subscriptions.named
+
+    def delete_subscription(self, client_id: str, name: str) -> None:
+        """Delete a durable subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
+        self.broker.delete_subscription(FakeClient(), client_id, name)
+
+    def find_subscription(self, client: Client, client_id: str, name: str) -> Subscription | None:
+        """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
+        return self.broker.subscriptions.find(client, client_id, name)
+
+    def join_count(self) -> int:
+        """Return how many consumers of a wildcard have not joined all its topics."""
+        return len(self.broker.subscriptions.joins)
+
+    def place_seekers(self) -> int:
+        """Return how many consumers wait for a place at a queue that has all it may have."""
+        return len(self.broker.subscribing.places.waiting)
+
+    # -- clients
+
+    def hear(self, client_number: int) -> None:
+        """Have what comes in this turn be of a client, 0 for the broker's own."""
+        self.broker.context.sender = client_number
+
+    def connections(self) -> list[Client]:
+        return list(self.broker.clients.values())
+
+    def take_client_id(self, client: Client, client_id: str) -> None:
+        """Have a client be the only one of its id."""
+        self.broker.client_ids.take(client, client_id, True)
+
+    def let_send(self, client: Client) -> None:
+        """Have a client be the one that sends what comes next."""
+        self.broker.context.sender = client.client_number
+
+    def hold_by(self, client: Client, held_bytes: int) -> None:
+        """Have a connection hold so many octets."""
+        self.broker.holdings.count(client, held_bytes)
+
+    def leave_unread(self, client: Client, unread_bytes: int) -> None:
+        """Have a peer not read so many octets that were sent to it."""
+        self.broker.holdings.count_unread(client, unread_bytes)
+
+    def held_by_connections(self) -> int:
+        """Return the octets that all connections hold, as the operator is told."""
+        return self.broker.holdings.stats(()).used_bytes
+
+    def ended_for_memory(self) -> int:
+        """Return how many connections were ended because all held too much."""
+        return self.broker.holdings.ended_count
+
+    def scheduled_by(self, holder: str) -> int:
+        """Return how many pending schedules are counted for a user."""
+        return self._quotas.schedules.count(holder)
+
+    def await_confirmation(self, client: Client) -> None:
+        self._store_events.await_confirmation(client)
+
+    def awaiting(self) -> list[Client]:
+        """Return the clients that wait for a confirmation."""
+        return self._store_events.awaiting
+
+    # -- memory
+
+    def memory_used(self) -> int:
+        """Return the octets that are in memory alone."""
+        return self._memory.used_bytes
+
+    def memory_paged(self) -> int:
+        """Return the octets of what is in memory and in the log."""
+        return self._memory.paged_bytes
+
+    def memory_held(self) -> int:
+        """Return the octets of all messages in memory."""
+        return self._memory.held_bytes()
+
+    def memory_limit(self) -> int:
+        return self._memory.limit_bytes
+
+    def memory_unwritten(self) -> int:
+        """Return the octets that a failing store keeps in memory."""
+        return self._memory.unwritten_bytes
+
+    # -- producers that wait
+
+    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
+        """Have a client wait until ``gate`` opens at ``destination``."""
+        self._flow.park(client, gate, destination)
+
+    def waits(self) -> dict[int, list[Wait]]:
+        """Return what each parked client waits for, by its number."""
+        return {number: list(waits.values()) for number, waits in self._flow.parked.items()}
+
+    def waits_of(self, client: Client) -> list[Wait]:
+        return list(self._flow.parked.get(client.client_number, {}).values())
+
+    def forget_waits(self) -> None:
+        """Have nobody wait any more."""
+        self._flow.parked.clear()
+
+    def deadline_count(self) -> int:
+        """Return how many producers wait no longer than for a time."""
+        return len(self._flow.deadlines)
+
+    def refusal(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the gate that holds a message back, gates.OPEN for none."""
+        return self._flow.refusal(destination, message)
+
+    def must_reject(self, destination: Queue | Topic) -> bool:
+        """Say whether a producer without credit is to be refused what it sends."""
+        return self._flow.must_reject(destination)
+
+    def reasons(self, client: Client) -> list[str]:
+        """Return why a client waits, as the operator is told."""
+        return self._flow.reasons(client.client_number)
+
+    def is_blocked(self) -> bool:
+        """Say whether any gate may be shut."""
+        return self._flow.is_blocked
+
+    def disk_reason(self) -> str:
+        """Return why the disk's gate is shut, "" while it is open."""
+        return self._flow.disk_reason
+
+    def disk_warning(self) -> str:
+        return self._flow.disk_warning
+
+    def shut_disk(self, reason: str) -> None:
+        """Have the disk's gate shut, or open for no reason."""
+        self._flow.disk_reason = reason
+        self._flow.block()
+
+    def is_memory_shut(self) -> bool:
+        return self._flow.is_memory_shut
+
+    def shut_memory(self, *, is_shut: bool) -> None:
+        self._flow.is_memory_shut = is_shut
+
+    def look_at_gates(self) -> None:
+        """Have the next turn look at all gates."""
+        self._flow.block()
+
+    def open_gates(self) -> None:
+        """Let those go on who wait at a gate that has opened."""
+        self._flow.open_gates()
+
+    def has_limits(self) -> bool:
+        """Say whether anything that addresses hold is counted."""
+        return self._memory.accounts is not None
+
+    def address_accounts(self) -> Accounts:
+        """Return what addresses with limits hold."""
+        return self._flow.accounts
+
+    def see_durable(self) -> None:
+        """Have the accounts of topics learn what has become durable, which they do by themselves where it matters."""
+        for topic in self.topics():
+            if topic.account is not None:
+                topic.account.see_durable(self.broker.store)
+
+    # -- the store's answers
+
+    def tell_durable(self, offset: int) -> None:
+        """Have the store say that everything up to ``offset`` is durable."""
+        self._store_events.durable(offset)
+
+    def fault(self) -> str:
+        """Return what of the store cannot be read, as the operator is told."""
+        return self._store_events.fault()
+
+    def page_fault(self) -> str:
+        return self._store_events.page_fault()
+
+    def store_failure(self) -> str:
+        return self._store_events.failure
+
+    def skipped_records(self) -> list[str]:
+        return self._store_events.skipped_records
+
+    def is_written(self, message: Message) -> bool:
+        """Say whether the dispatcher may hand over a message of the log: the disk has taken it."""
+        return message.log_offset < self.broker.dispatcher.written_offset
+
+    def is_settling(self) -> bool:
+        """Say whether settlements are put off that nobody waits for."""
+        return bool(self.broker.dispatcher.settling)
+
+    # -- the work of a turn
+
+    def is_more_to_come(self) -> bool:
+        """Say whether something goes on in the next turn."""
+        return self.broker.steps.is_waiting()
+
+    def is_agenda_forgotten(self) -> bool:
+        """Say whether a part has something to do at the end of a turn that will not be looked at then."""
+        turn = self.broker.turn
+        return turn.has_agenda() and not turn.agenda.is_open
+
+    def leave_steps(self, count: int) -> None:
+        """Leave this turn, its end included, ``count`` steps: others have used the rest."""
+        steps = self.broker.steps
+        steps.left = count
+        steps.reserved = min(count, steps.reserved)
+
+    def most_steps(self) -> int:
+        """Return the most that one turn has taken since the start, or since they were counted anew."""
+        return self.broker.steps.most
+
+    def count_steps_anew(self) -> None:
+        self.broker.steps.most = 0
+
+    def chores(self) -> list[Chore]:
+        """Return what is done a piece in each turn."""
+        return list(self.broker.steps.chores)

@@ -1,0 +1,191 @@
+"""A Broker on fakes, turned by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
+from config.model import VirtualTopic
+from config.permissions import PermissionMap
+from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.limits.producer_gate import GlobalLimits
+from engine.limits.user_quota import UserLimits
+from engine.sources.composite import Destination, Source
+from engine.values import gates
+from engine.values.broker_stats import DestinationStats
+from engine.values.delivery import Delivery
+from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from tests.support.engine.broker_view import BrokerView
+from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
+
+MIB = 1024 * 1024
+
+
+def address(pattern: str, **values: object) -> AddressEntry:
+    """Return an address entry; ``__`` in a name stands for the dot of a path."""
+    return AddressEntry(
+        Pattern.parse(pattern), BOTH, {name.replace("__", "."): value for name, value in values.items()}
+    )
+
+
+class EngineWorld(BrokerView):
+    """Everything that a test of the engine needs.  ``turn`` after each step that should show."""
+
+    def __init__(
+        self,
+        *addresses: AddressEntry,
+        memory_limit_bytes: int = 256 * MIB,
+        store: ScriptedStore | None = None,
+        permissions: PermissionMap | None = None,
+        limits: GlobalLimits = NO_LIMITS,
+        virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
+        user_limits: UserLimits = NO_USER_LIMITS,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.store = store or ScriptedStore()
+        matcher = AddressMatcher(addresses)
+        self.broker = Broker(
+            self.store,
+            self.clock,
+            self.timers,
+            matcher,
+            memory_limit_bytes,
+            seed=7,
+            permissions=permissions,
+            limits=limits,
+            virtual_topics=virtual_topics,
+            user_limits=user_limits,
+        )
+
+    def turn(self) -> int:
+        """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished.
+
+        What no one waits for is logged now, not a little later.
+        """
+        while True:
+            offset = self.broker.end_turn()
+            self.broker.begin_turn()
+            served = self.store.serve_pages()
+            if not served and not self.broker.has_more_to_do():
+                self.broker.flush_settlements()
+                return offset
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, timer by timer."""
+        until_ms = self.clock.now_ms + milliseconds
+        while True:
+            next_ms = self.timers.next_ms()
+            is_due = next_ms is not None and next_ms <= until_ms
+            self.clock.now_ms = max(next_ms, self.clock.now_ms) if next_ms is not None and is_due else until_ms
+            self.broker.begin_turn()
+            if is_due:
+                self.timers.fire_due()
+            self.turn()
+            if not is_due and not self.is_more_to_come():
+                return
+
+    def client(self, name: str = "client", client_id: str = "") -> FakeClient:
+        client = FakeClient(name, client_id)
+        self.broker.connect(client)
+        return client
+
+    def consumer(
+        self,
+        client: FakeClient,
+        destination: str | Source = "q",
+        ack_mode: int = INDIVIDUAL,
+        prefetch: int | None = None,
+        name: str = "sub",
+        **asked: Any,
+    ) -> Consumer:
+        """Subscribe and start.  asked: other fields of SubscribeOptions."""
+        if isinstance(destination, str):
+            destination = self.queue(destination)
+        consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name, **asked))
+        consumer.start()
+        return consumer
+
+    def message(
+        self,
+        destination: Destination,
+        body: bytes,
+        *,
+        persistent: bool = True,
+        priority: int = DEFAULT_PRIORITY,
+        expires_ms: int = 0,
+        headers: str = "",
+        group: str = "",
+    ) -> Message:
+        """headers: of the SEND, as ``name:value`` with blanks between them."""
+        flags = PERSISTENT if persistent else 0
+        lines = headers.split() + ([f"JMSXGroupID:{group}"] if group else [])
+        block = "".join(f"{line}\n" for line in lines).encode()
+        group_hash = crc32(group.encode()) if group else 0
+        return Message(destination.destination_id, STOMP, flags, priority, 0, group_hash, expires_ms, b"", block, body)
+
+    def send(
+        self,
+        *bodies: bytes,
+        to: str | Destination = "q",
+        persistent: bool = True,
+        priority: int = DEFAULT_PRIORITY,
+        expires_ms: int = 0,
+        headers: str = "",
+        group: str = "",
+        sender: FakeClient | None = None,
+    ) -> None:
+        """Send and let it show; every message must be accepted."""
+        destination = self.queue(to) if isinstance(to, str) else to
+        self.hear(0 if sender is None else sender.client_number)
+        for body in bodies:
+            message = self.message(
+                destination,
+                body,
+                persistent=persistent,
+                priority=priority,
+                expires_ms=expires_ms,
+                headers=headers,
+                group=group,
+            )
+            assert self.broker.send(destination, message) == gates.OPEN
+        self.turn()
+
+    def try_send(self, body: bytes, to: str | Destination = "q", *, persistent: bool = True) -> int:
+        """Return the gate that refused it, gates.OPEN for none."""
+        destination = self.queue(to) if isinstance(to, str) else to
+        return self.broker.send(destination, self.message(destination, body, persistent=persistent))
+
+    def acknowledge(self, *deliveries: Delivery) -> None:
+        for delivery in deliveries:
+            self.broker.acknowledge(delivery)
+        self.turn()
+
+    def refuse(self, *deliveries: Delivery, refusal: Refusal = AS_THE_ADDRESS_SAYS) -> None:
+        for delivery in deliveries:
+            self.broker.refuse(delivery, refusal)
+        self.turn()
+
+    def lose(self, client: FakeClient) -> None:
+        """Cut the connection."""
+        self.broker.disconnect(client, is_lost=True)
+        self.turn()
+
+    def leave(self, client: FakeClient) -> None:
+        """Close it in order."""
+        self.broker.disconnect(client, is_lost=False)
+        self.turn()
+
+    def dead_letters(self, name: str = "ActiveMQ.DLQ") -> list[Message]:
+        """Consume a dead-letter queue; return what was in it."""
+        client = self.client("operator")
+        self.consumer(client, name, AUTO)
+        self.turn()
+        return [one.message for one in client.handed]
+
+    def stats(self, name: str = "q") -> DestinationStats:
+        return destination_stats(self.broker.inspect(), name)

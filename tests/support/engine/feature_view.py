@@ -1,0 +1,153 @@
+"""What tests ask of a broker's features, and do to them: the one place that knows their parts."""
+
+from __future__ import annotations
+
+from engine.broker import Broker
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
+from engine.features.advisories import Advisories
+from engine.features.retry import Retry
+from engine.features.slow_consumers import Watch
+from engine.features.statistics_plugin import Statistics
+from engine.features.why import Why
+from engine.limits.user_quota import Quotas
+from engine.selector.readers import PropertyReader
+from engine.sources.composite import Destination, Target
+from engine.sources.queue import Queue
+from engine.values.delivery import Delivery
+from engine.values.message import Message
+from tests.support.engine.schedule_view import ScheduleView
+
+
+class FeatureView:
+    broker: Broker
+
+    @property
+    def _quotas(self) -> Quotas:
+        return self.broker.quotas
+
+    @property
+    def _advisories(self) -> Advisories:
+        return self.broker.advisories
+
+    @property
+    def _statistics(self) -> Statistics:
+        return self.broker.statistics
+
+    @property
+    def schedule(self) -> ScheduleView:
+        return ScheduleView(self.broker)
+
+    @property
+    def why(self) -> Why:
+        return self.broker.why
+
+    def retry(self, queue: Queue, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
+        """Send dead letters back.  Raises: InvalidSelector."""
+        return self.broker.retries.begin(queue, selector, rate, limit)
+
+    def copies(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
+        """Return what a message to a composite or virtual destination becomes."""
+        return self.broker.composite_send.copies.expand(destination, message)
+
+    def replay_count(self) -> int:
+        """Return how many replays there are, with those that follow what is still sent."""
+        return len(self.broker.subscribing.replays.replays) + len(self.broker.subscribing.replays.followers)
+
+    def browsers(self) -> list[Consumer]:
+        return list(self.broker.subscribing.browsing.consumers)
+
+    def delayed(self, queue: Queue) -> list[Delivery]:
+        """Return what waits for its redelivery."""
+        return self.broker.refusals.redelivery.delays.delayed_of(queue)
+
+    def delayed_count(self) -> int:
+        return len(self.broker.refusals.redelivery.delays.waiting)
+
+    def reloading_count(self) -> int:
+        """Return how many messages are read again for their redelivery."""
+        return len(self.broker.refusals.redelivery.delays.reloading)
+
+    def handed_over_ms(self, delivery: Delivery) -> int:
+        """Return when a delivery was handed over, about."""
+        return self.broker.turn.hand_overs.since_ms(delivery.tag)
+
+    def rated_count(self) -> int:
+        """Return how many consumers wait because of their rate."""
+        return len(self.broker.dispatcher.rates.waiting)
+
+    def look_for_expired(self) -> None:
+        """Have the scan for what has expired begin, as its timer would."""
+        self.broker.expiry.timer_fired(0)
+
+    def is_sweeping(self) -> bool:
+        """Say whether the scan for what has expired is under way on the disk."""
+        sweep = self.broker.expiry.sweep
+        return sweep.lane is not None or bool(sweep.waiting)
+
+    def evicted_count(self) -> int:
+        """Return how many messages a limit of pending messages has let go."""
+        return self.broker.subscribing.pending_limits.evicted_count
+
+    def watches(self) -> list[tuple[int, int, Watch, bool]]:
+        """Return which consumers are to be looked at because they may be slow."""
+        return self.broker.slow_consumers.looks
+
+    def slow_count(self) -> int:
+        return self.broker.slow_consumers.found_count
+
+    def slow_notices(self) -> list[str]:
+        """Return what is to be told of slow consumers."""
+        return self.broker.slow_consumers.notices
+
+    def announce(self, client: Client) -> None:
+        """Tell of a connection in an advisory."""
+        self._advisories.connected(client)
+
+    def advisory_listeners(self) -> int:
+        return self._advisories.listeners
+
+    def stop_advisories(self) -> None:
+        self._advisories.is_enabled = False
+
+    def announced_producers(self) -> list[object]:
+        """Return the producers of which an advisory has told."""
+        return list(self._advisories.producers)
+
+    def question_count(self) -> int:
+        """Return how many questions for statistics are under way."""
+        return len(self._statistics.asked)
+
+    def asking_count(self) -> int:
+        """Return how many clients have questions for statistics under way."""
+        return len(self._statistics.counts)
+
+    def questions_of(self, client: Client) -> int:
+        return self._statistics.counts.get(client.client_number, 0)
+
+    def question_steps(self) -> int:
+        """Return how many destinations and consumers may still be looked at in this turn."""
+        return self._statistics.steps_left
+
+    def answer_questions(self) -> None:
+        """Go on answering, as the timer would if it is set."""
+        if self._statistics.is_armed:
+            self._statistics.go_on()
+
+    def refused_counts(self) -> dict[str, int]:
+        """Return how often somebody was refused for each limit of a user."""
+        return self._quotas.refused_counts()
+
+    def destinations_made_by(self, holder: str) -> int:
+        return self._quotas.destinations.count(holder)
+
+    def subscriptions_of(self, holder: str) -> int:
+        return self._quotas.durable_subscriptions.count(holder)
+
+    def enter(self, client: Client, user: str, host: str) -> None:
+        """Count a connection for its user.  Raises: LimitReached."""
+        self._quotas.enter(client, user, host)
+
+    def read_properties_by(self, encoding: int, reader: PropertyReader) -> None:
+        """Have ``reader`` find properties in messages of one protocol."""
+        self.broker.readers.register(encoding, reader)

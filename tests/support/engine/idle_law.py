@@ -1,0 +1,121 @@
+"""The law of idle consumers: after a turn no message waits in memory beside a consumer that could have it.
+
+It asks the messages, consumers, selectors and groups themselves, not what dispatch has noted of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.backlog.lane import Lane
+from engine.backlog.waiting_deliveries import order_of
+from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.dispatch.seat import seat_of
+from engine.dispatch.selection import Selection, selection_of
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.delivery import DELAYED, READY, Delivery
+from tests.support.engine.broker_view import BrokerView
+from tests.support.world.bodies import Violation
+
+
+def check_nobody_idles(broker: Broker) -> None:
+    """Call it after a turn that is over.  Raises: Violation."""
+    view = BrokerView(broker)
+    if view.is_agenda_forgotten():
+        raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
+    if view.is_more_to_come():
+        return  # what is left of the turn goes on in the next
+    if view.store_failure():
+        return  # what the disk did not take waits until it has healed, and what is behind it
+    for queue in view.all_queues():
+        _check_places(queue)
+        able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
+        if not able or queue.is_dirty:
+            continue
+        selection = selection_of(queue)
+        if selection is not None and selection.held_by() != gates.OPEN:
+            continue
+        ready = list(_ready(broker, queue))
+        if any(not view.is_written(one.message) for one in ready):
+            continue  # the disk does not take it now, and what is behind it waits, too
+        for delivery in ready:
+            taker = next((one for one in able if selection is None or _may_have(selection, one, delivery)), None)
+            if taker is not None:
+                raise Violation(
+                    f"{queue.uri()}: message {delivery.message.body[:20]!r} waits beside consumer "
+                    f"{taker.consumer_id}, which has room and may have it"
+                )
+
+
+def _check_places(queue: Queue) -> None:
+    """Raises: Violation for what is among that which has come back, and does not wait, or is not in its order."""
+    for lane in queue.used_lanes:
+        last = -1 << 62
+        for delivery in lane.returned:
+            if delivery.state != READY:
+                raise Violation(
+                    f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned"
+                )
+            if delivery.position <= last:
+                raise Violation(f"{queue.uri()}: those that have returned are not in order")
+            last = delivery.position
+
+
+def _is_able(consumer: Consumer) -> bool:
+    return (
+        consumer.is_started
+        and not consumer.is_closed
+        and not consumer.window.is_full
+        and not consumer.outlet.is_output_full
+    )
+
+
+def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
+    """Return what is in memory and in its turn."""
+    for lane in queue.used_lanes:
+        ahead = lane.ahead.values() if queue.selection is not None else ()  # else a page comes before it
+        for delivery in (*lane.returned, *lane.ready, *ahead):
+            message = delivery.message
+            if delivery.state == READY and not 0 < message.expires_ms <= broker.wall_ms:
+                yield delivery
+
+
+def _is_read(lane: Lane) -> bool:
+    """Say whether some of a lane is on its way to memory, or waits until the disk may be asked again."""
+    return (
+        lane.is_loading
+        or lane.is_scanning
+        or lane.awaits_retry
+        or (lane.spill is not None and lane.spill.reading is not None)
+    )
+
+
+def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
+    seat = seat_of(consumer)
+    assert seat is not None, "a consumer of this queue has a seat"
+    index = selection.index
+    if selection.turns.is_shut_for(consumer) or not index.matches(seat.view, delivery):
+        return False
+    if index.exclusions is not None and index.exclusions.excludes(delivery, consumer):
+        return False
+    if any(lane.priority > delivery.lane.priority and _is_read(lane) for lane in selection.queue.used_lanes):
+        return False  # something of a higher priority may come first
+    if not seat.view.has_passed(delivery):
+        return False  # as much was found for its selector as may be, or what comes before is on disk or in a file
+    group = selection.groups.of(delivery)
+    if group is None:
+        return True
+    order = order_of(delivery)
+    if any(one.state == DELAYED and order_of(one) < order for one in group.delayed.values()):
+        return False
+    owner = group.owner()
+    if owner is None:
+        return not group.unsettled
+    if owner is consumer:
+        return True
+    owner_seat = seat_of(owner)
+    assert owner_seat is not None, "the owner of a group is there"
+    is_excluded = index.exclusions is not None and index.exclusions.excludes(delivery, owner)
+    return is_excluded or not index.matches(owner_seat.view, delivery)

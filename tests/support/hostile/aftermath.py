@@ -1,0 +1,150 @@
+"""What must hold of a real gateway once hostile clients have gone: nothing died, nothing is kept, nothing is stuck."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.cli.shared.blocking_client import BlockingClient
+from protocols.stomp.codec.frames import ABORT, ACK, BEGIN, MESSAGE, SEND, SUBSCRIBE
+from tests.support.hostile.honest_clients import KEPT, LIMIT_S, honest_stomp
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.waiting import wait_until
+
+# Of a defect of ours, whatever came of it.
+FAULT_WORDS: Final = ("CRITICAL", "a defect of ours", "Task exception was never", "Exception in callback")
+FAULT_METRICS: Final = (
+    "penstock_session_faults_total",
+    "penstock_conversion_faults_total",
+    "penstock_schedule_aside",
+    "penstock_spill_lost_messages_total",
+)
+MIB: Final = 1024 * 1024
+END: Final = b"the end"
+AT_ONCE: Final = 30  # queues that are emptied together
+ROUNDS: Final = 50  # trips there and back before it looks what is left
+
+
+def metrics(gateway: GatewayProcess) -> dict[str, float]:
+    """Return the gateway's metrics by name, with their labels as written; those without labels by name alone."""
+    status, text = gateway.get("/metrics")
+    assert status == 200, f"GET /metrics answered {status}: {text[:300]}"
+    rows = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
+    return {name: float(value) for name, _, value in rows}
+
+
+def memory_bytes(gateway: GatewayProcess) -> int:
+    """Return what the process holds of the machine's memory."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{gateway.pid}/status").read_text().splitlines())
+    return int(fields["VmRSS"].split()[0]) * 1024
+
+
+def check_faults(gateway: GatewayProcess) -> None:
+    """Say whether the gateway itself had a defect, in its log or by its own counters."""
+    text = gateway.log.read_text(errors="replace")
+    for word in FAULT_WORDS:
+        at = text.find(word)
+        assert at < 0, f"{word!r} in the log:\n{text[max(0, at - 1_500) : at + 6_000]}"
+    assert gateway.is_running, f"the gateway has ended; its log: {text[-4_000:]}"
+    now = metrics(gateway)
+    faults = {name: now[name] for name in FAULT_METRICS if now[name]}
+    assert not faults, f"defects of the gateway: {faults}"
+
+
+def check_nothing_held(gateway: GatewayProcess, connections: int = 0) -> None:
+    """Wait until none but so many connections are left, and what clients held is exactly nothing."""
+    expected = {
+        "penstock_connections": float(connections),
+        "penstock_connections_held_bytes": 0.0,
+        "penstock_blocked_producers": 0.0,
+    }
+
+    def found() -> dict[str, float]:
+        now = metrics(gateway)
+        return {name: now[name] for name in expected}
+
+    last: dict[str, float] = {}
+
+    def is_so() -> bool:
+        last.update(found())
+        return last == expected
+
+    try:
+        wait_until(is_so, f"{expected}", LIMIT_S, poll_s=0.1)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; found {last}") from None
+
+
+def state_of(gateway: GatewayProcess) -> str:
+    """Return what holds memory and who waits, for the report of a law that is broken."""
+    if not gateway.is_running:
+        return "the gateway has ended"
+    now = metrics(gateway)
+    told = [f"{name} {value:g}" for name, value in now.items() if value and "{" not in name and "_total" not in name]
+    stat = gateway.get_json("/api/stat")
+    told += [str(row) for row in stat["destinations"] if row["depth"] or row["in_flight"]]
+    told += [str(row) for row in stat["consumers"]]
+    return "\n".join(told)[:20_000]
+
+
+class Drain:
+    """Takes everything from all queues but the honest ones, whoever made them, and cancels what is scheduled."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self._gateway = gateway
+        self._client = honest_stomp(gateway)
+
+    def run(self) -> None:
+        """Return once no queue holds anything."""
+        self._client.send(
+            SEND, [("destination", "/topic/ActiveMQ.Scheduler.Management"), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")]
+        )
+        self._client.flush()
+        deadline = time.monotonic() + LIMIT_S
+        while left := self._left():
+            assert time.monotonic() < deadline, f"these queues are never empty: {left}; {self._gates(left)}"
+            self._client.close()
+            self._client = honest_stomp(self._gateway)
+            for number, row in enumerate(left[:AT_ONCE]):
+                # Some wait for a second consumer before they hand out anything.
+                for copy in range(2 if row["name"].startswith("gate.") else 1):
+                    headers = [("id", f"{number}.{copy}"), ("destination", f"/queue/{row['name']}"), ("ack", "auto")]
+                    self._client.send(SUBSCRIBE, headers)
+            for _ in range(ROUNDS):
+                self._read()
+        self._client.close()
+
+    def _left(self) -> list[dict[str, Any]]:
+        rows = self._gateway.get_json("/api/stat")["destinations"]
+        return [
+            row for row in rows if row["kind"] == "queue" and row["depth"] and not row["name"].startswith("honest.")
+        ]
+
+    def _read(self) -> None:
+        """Take what has come; a RECEIPT says that all of it was.  What it is of may not wait for room."""
+        self._client.send(BEGIN, [("transaction", "t")])
+        self._client.send(ABORT, [("transaction", "t"), ("receipt", "read")])
+        while (frame := self._client.next_frame()).receipt != b"read" and frame.command == MESSAGE:
+            pass
+        assert frame.head.headers.get("receipt-id") == "read", f"{frame.head.headers} {frame.body!r}"
+
+    def _gates(self, left: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        names = {row["name"] for row in left}
+        return [row for row in self._gateway.get_json("/api/stat")["consumers"] if row["destination"] in names]
+
+
+def kept_numbers(gateway: GatewayProcess) -> list[int]:
+    """Take and return what is in the queue of what was only kept, in its order."""
+    client: BlockingClient = honest_stomp(gateway)
+    client.send(SEND, [("destination", KEPT), ("persistent", "true")], END)
+    raw_stomp.subscribe(client, KEPT, prefetch=1_000)
+    numbers = []
+    while (message := raw_stomp.message(client)).body != END:
+        numbers.append(int(message.body.removeprefix(b"honest:")))
+        client.send(ACK, [("id", message.head.headers["ack"])])
+    raw_stomp.send_ack(client, message, "taken")
+    client.next_frame()
+    client.close()
+    return numbers

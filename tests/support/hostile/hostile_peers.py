@@ -1,0 +1,195 @@
+"""Single hostile connections: opened by hand, written to without a care, and read only as far as somebody asks."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from contextlib import ExitStack
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from gateway.cli.shared.blocking_client import ConnectionLost
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder as AmqpDecoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Begin, Close, Open
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import COMMANDS, ERROR, RECEIPT, Frame
+from protocols.stomp.codec.versions import VERSION_1_2
+from tests.support.hostile.hostile_config import HOSTILE, HOSTILE_ADDRESS
+from tests.support.process.gateway_process import GatewayProcess
+
+LIMIT_S: Final = 30.0  # so long no answer may take; no measure of anything
+LIFE_S: Final = 90.0  # nor may any of them be listened to for so long
+READ_BYTES: Final = 65_536
+
+
+def frame(command: str, body: bytes = b"", /, **headers: str) -> bytes:
+    """Return one STOMP 1.2 frame."""
+    return encode(COMMANDS[command.encode()], list(headers.items()), body, VERSION_1_2)
+
+
+class Peer:
+    """A socket from the hostile address.  is_over: the gateway has ended it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.socket = socket.create_connection((host, port), LIMIT_S, (HOSTILE_ADDRESS, 0))
+        self.is_over = False
+        self._until_s = time.monotonic() + LIFE_S
+
+    def write(self, octets: bytes) -> bool:
+        """Say whether the octets were taken, or the gateway had ended the connection."""
+        try:
+            self.socket.sendall(octets)
+        except TimeoutError:
+            raise
+        except OSError:
+            self.is_over = True
+        return not self.is_over
+
+    def read(self) -> bytes:
+        """Return what has come; nothing at the end."""
+        if time.monotonic() > self._until_s:
+            raise TimeoutError(f"the gateway has not come to an end for {LIFE_S:.0f} s")
+        try:
+            octets = self.socket.recv(READ_BYTES)
+        except TimeoutError:
+            raise
+        except OSError:
+            octets = b""
+        self.is_over = not octets
+        return octets
+
+    def read_all(self) -> bytes:
+        """Return what comes until the gateway ends the connection, which it must."""
+        octets = b""
+        while not self.is_over:
+            octets += self.read()
+        return octets
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class StompPeer(Peer):
+    """Logged in.  more: headers of its CONNECT."""
+
+    def __init__(self, host: str, port: int, version: str = "1.2", **more: str) -> None:
+        super().__init__(host, port)
+        self._decoder = Decoder()
+        self._decoder.version = VERSION_1_2
+        login = {"accept-version": version, "host": "h", "login": HOSTILE[0], "passcode": HOSTILE[1], **more}
+        self.write(frame("CONNECT", **{name.replace("_", "-"): text for name, text in login.items()}))
+        self.first = self.next_frame()
+
+    def next_frame(self) -> Frame:
+        """Raises: ConnectionLost."""
+        while (found := self._decoder.next_frame()) is None:
+            octets = self.read()
+            if not octets:
+                raise ConnectionLost("the connection was closed")
+            self._decoder.receive_data(octets)
+        return found
+
+    def answer(self) -> Frame:
+        """Return the next RECEIPT or ERROR; messages that come before it are let go."""
+        while (found := self.next_frame()).command not in (RECEIPT, ERROR):
+            pass
+        return found
+
+    def refusal(self) -> tuple[str, str]:
+        """Return condition and text of the ERROR that must come next."""
+        found = self.answer()
+        assert found.command == ERROR, f"{found.command}: {found.head.headers}"
+        return found.head.headers.get("condition", ""), found.body.decode()
+
+
+class AmqpPeer(Peer):
+    """Logged in, open, with a session on channel 0.  first: begin, or close where the gateway takes no such open."""
+
+    def __init__(self, host: str, port: int, opening: Open) -> None:
+        super().__init__(host, port)
+        self._decoder = AmqpDecoder(1 << 24)
+        response = "\0".join(("", *HOSTILE)).encode()
+        self.write(protocol_header(SASL_LAYER) + encode_sasl_frame(SaslInit("PLAIN", response)))
+        while not isinstance(self.next_frame(), SaslOutcome):
+            pass
+        self._decoder.expect_header()
+        self.write(protocol_header(AMQP_LAYER))
+        self.send(opening, Begin(None, 0, 2**31 - 1, 2**31 - 1))
+        self.first = self.wait_for(Begin, Close)
+
+    def payload(self) -> bytes:
+        """Return what the last transfer carried."""
+        return bytes(self._decoder.payload)
+
+    def send(self, *frames: Composite) -> bool:
+        return self.write(b"".join(encode_frame(0, one) for one in frames))
+
+    def next_frame(self) -> Composite:
+        """Raises: ConnectionLost."""
+        while (found := self._decoder.next_frame()) is None:
+            octets = self.read()
+            if not octets:
+                raise ConnectionLost("the connection was closed")
+            self._decoder.receive_data(octets)
+        return found
+
+    def wait_for(self, *kinds: type[Composite]) -> Composite:
+        """Return the next frame of one of these kinds; others that come before it are let go."""
+        while not isinstance(found := self.next_frame(), kinds):
+            pass
+        return found
+
+
+class Hostiles(ExitStack):
+    """Makes hostile connections, and lets go of them at the end."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        super().__init__()
+        self._gateway = gateway
+
+    def raw(self) -> Peer:
+        return self._kept(Peer(self._gateway.stomp_host, self._gateway.stomp_port))
+
+    def stomp(self, version: str = "1.2", **more: str) -> StompPeer:
+        peer = StompPeer(self._gateway.stomp_host, self._gateway.stomp_port, version, **more)
+        self.callback(peer.close)
+        return peer
+
+    def amqp(self, container: str = "hostile", **fields: Any) -> AmqpPeer:
+        """fields: of its open."""
+        peer = AmqpPeer(self._gateway.stomp_host, self._gateway.stomp_port, Open(container, **fields))
+        self.callback(peer.close)
+        return peer
+
+    def http(self) -> Peer:
+        web = urlsplit(self._gateway.http_url)
+        assert web.hostname is not None and web.port is not None
+        return self._kept(Peer(web.hostname, web.port))
+
+    def empty(self, *queues: str) -> None:
+        """Take what a scenario has left in queues."""
+        reader = self.stomp()
+        for queue in queues:
+            reader.write(frame("SUBSCRIBE", id=queue, destination=f"/queue/{queue}", ack="auto"))
+        reader.write(frame("DISCONNECT", receipt="bye"))
+        reader.read_all()
+
+    def _kept(self, peer: Peer) -> Peer:
+        self.callback(peer.close)
+        return peer
+
+
+def request(path: str, method: str = "GET", body: str = "", credentials: bytes = b"") -> bytes:
+    """Return an HTTP request, after which the connection closes."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Authorization: Basic %b\r\n\r\n%b" % (credentials, body.encode())
+
+
+def basic(login: tuple[str, str]) -> bytes:
+    return base64.b64encode(":".join(login).encode())

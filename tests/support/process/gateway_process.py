@@ -1,0 +1,174 @@
+"""A real gateway in a process of its own, started, killed and restarted by tests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+from urllib.parse import urlsplit
+
+from engine.store.disk.files import RealFiles
+from engine.store.verify.store_check import verify
+from gateway.process.message_keys import MESSAGE_KEYS
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+# Long ones, for a machine that has much else to do: a gateway that hangs is all that should meet them.
+START_LIMIT_S: Final = 120.0
+STOP_LIMIT_S: Final = 120.0
+HTTP_LIMIT_S: Final = 10.0
+
+
+class GatewayFailed(AssertionError):
+    """The process did not do what every test relies on; the text ends with what it wrote to standard error."""
+
+
+class GatewayProcess:
+    """``penstock run`` on one data directory; ports are free ones, chosen anew at each start unless told otherwise."""
+
+    def __init__(self, data: Path, configs: list[Path], log: Path) -> None:
+        self.data = data
+        self.configs = configs
+        self.log = log
+        self.is_damaged = False  # a test has spoilt the store on purpose
+        self.module = "gateway"
+        self.stomp_scheme = "tcp"
+        self.stomp_options = ""  # of the listener's URI
+        self.stomp_host = ""
+        self.stomp_port = 0
+        self.http_url = ""
+        self.http_login = ("", "")  # of a user and the password, where the gateway has users
+        self.pid = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, stomp_port: int = 0) -> None:
+        """Start and wait until every listener accepts."""
+        assert self._process is None, "the gateway runs already"
+        command = [sys.executable, "-m", self.module, "run", "--json", "--data", str(self.data)]
+        options = f"?{self.stomp_options}" if self.stomp_options else ""
+        command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}{options}", "--http", "http://127.0.0.1:0"]
+        for config in self.configs:
+            command += ["--config", str(config)]
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+        self._process = process
+        line = self._first_line(process)
+        try:
+            described = json.loads(line)
+            stomp = urlsplit(described["listeners"]["stomp"])
+            http = described["listeners"]["http"]
+            pid = int(described["pid"])
+        except (ValueError, KeyError, TypeError) as error:
+            self.kill9()
+            raise GatewayFailed(
+                f"not the JSON line of `penstock run --json`: {line!r} ({error}){self._tail()}"
+            ) from error
+        assert stomp.hostname is not None and stomp.port is not None, f"no host and port in {line!r}"
+        assert pid == process.pid, f"the gateway says pid {pid}, it is {process.pid}"
+        self.stomp_host, self.stomp_port, self.http_url, self.pid = stomp.hostname, stomp.port, http, pid
+
+    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        assert process.stdout is not None
+        descriptor = process.stdout.fileno()
+        deadline = time.monotonic() + START_LIMIT_S
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            readable, _, _ = select.select([descriptor], [], [], max(0.0, left))
+            octets = os.read(descriptor, 65536) if readable else b""
+            if not octets:
+                # Its standard output has ended, and so will it; or the time is up.
+                what = f"ended with exit status {process.wait(STOP_LIMIT_S)}" if readable else "was silent"
+                self.kill9()
+                raise GatewayFailed(f"the gateway {what} instead of saying where it listens{self._tail()}")
+            line += octets
+        return line
+
+    def _tail(self) -> str:
+        return "; it wrote:\n" + self.log.read_text(errors="replace")[-4000:]
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill9(self) -> None:
+        """Kill it as ``kill -9`` does, and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """Ask it to stop; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process = self._process
+        assert process is not None, "the gateway is not running"
+        process.send_signal(number)
+        try:
+            status = process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise GatewayFailed(
+                f"{number.name} did not end the gateway within {STOP_LIMIT_S:.0f} s{self._tail()}"
+            ) from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+            self._process = None
+        return status
+
+    def restart(self, same_port: bool = False) -> None:
+        """Start again on the same data; whatever still runs is stopped in order first."""
+        port = self.stomp_port if same_port else 0
+        if self._process is not None:
+            self.terminate()
+        self.start(port)
+
+    def dispose(self) -> None:
+        """End it at the end of a test, whatever its state."""
+        if self._process is not None:
+            self.kill9()
+
+    def check_store(self) -> None:
+        """Say what is wrong with the store it leaves behind, however it ended."""
+        if not self.is_damaged and (self.data / "store.json").exists():
+            findings = verify(RealFiles(), str(self.data), MESSAGE_KEYS).findings
+            assert findings == [], "the store is not sound: " + "; ".join(map(str, findings[:5]))
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and text of an HTTP GET."""
+        request = urllib.request.Request(self.http_url + path)
+        if self.http_login[0]:
+            credentials = base64.b64encode(":".join(self.http_login).encode()).decode()
+            request.add_header("Authorization", f"Basic {credentials}")
+        try:
+            with urllib.request.urlopen(request, timeout=HTTP_LIMIT_S) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def get_json(self, path: str) -> dict[str, Any]:
+        status, text = self.get(path)
+        assert status == 200, f"GET {path} answered {status}: {text[:500]}"
+        return cast("dict[str, Any]", json.loads(text))
+
+
+class StartGateway(Protocol):
+    """Start one gateway more.
+
+    config: the text of its file; more: those of further ones, in any format.  module: what is run.
+    """
+
+    def __call__(
+        self, config: str = "", data: Path | None = None, module: str = "gateway", more: Sequence[str] = ()
+    ) -> GatewayProcess: ...

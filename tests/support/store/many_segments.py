@@ -1,0 +1,43 @@
+"""A store of many segments, half settled, and what must be found in it after a start."""
+
+from __future__ import annotations
+
+from engine.store.log.recovery_report import RecoveryReport
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
+from tests.support.store.store_home import FileHome, lane
+
+
+def report(home: FileHome) -> RecoveryReport:
+    return home.file_store.report
+
+
+def settle(home: FileHome, queue: int, first: int, count: int) -> None:
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count)])
+
+
+def bodies(home: FileHome, queue: int, first: int, end: int) -> list[bytes]:
+    found: list[bytes] = []
+    while first < end:
+        page = home.page(queue, 4, first, end - first)
+        found += [each.body for each in page.messages]
+        first = page.next_offset
+    return found
+
+
+def many_segments() -> tuple[FileHome, int]:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    for number in range(30):
+        home.send(queue, 10)
+        settle(home, queue, number * 10, 5)
+        home.flush()
+    return home, queue
+
+
+def check_many(home: FileHome, queue: int) -> None:
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor) == (300, 5)
+    assert found.settled == [(first, 5) for first in range(10, 300, 10)]
+    assert len(bodies(home, queue, 0, 300)) == 300

@@ -1,0 +1,92 @@
+"""Histories in which most is settled soon and space is made all the time: segments become sparse, and then one.
+
+The law is that of every history; what is different is what happens, and that the machine crashes in the midst of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.ports.store import Store
+from engine.store.format.layout import SPARSE
+from engine.values.errors import StoreError
+from tests.support.disk.faulty_files import Crashed
+from tests.support.store.store_history import Bug, History
+from tests.support.store.store_model import Settled
+
+SHORT = 30  # entries that one settlement names at most
+FLAGS_AT = 12  # in the header of a segment
+
+
+class ThinHistory(History):
+    """sparse: how many segments were seen so.  folded: how often what had become a part of another one had gone."""
+
+    def __init__(self, seed: int, bug: Bug | None = None) -> None:
+        super().__init__(seed, bug=bug)
+        self.sparse = 0
+        self.folded = 0
+        self.is_rotting = False
+        self.settings = replace(
+            self.settings,
+            segment_bytes=4096,
+            retention_time_ms=0,
+            retention_bytes=0,
+            compaction_live_percent=100,
+        )
+
+    def _do(self) -> None:
+        chance = self.chance.random()
+        if chance < 0.15:
+            self._settle_most()
+        elif chance < 0.3:
+            self._let_by()
+        else:
+            super()._do()
+
+    def _settle_most(self) -> None:
+        """All but the oldest of one place, which pins its segment."""
+        places = self.model.places()
+        if not places:
+            return
+        name, priority = self.chance.choice(places)
+        _, *pending = self.model.pending(name, priority)
+        while pending:
+            count = 1
+            while count < len(pending) and pending[count] == pending[0] + count and count < SHORT:
+                count += 1
+            self._end(self._settle_picked(Settled(name, priority, pending[0], count)))
+            del pending[:count]
+
+    def _let_by(self) -> None:
+        """Let time pass in which space is made; half of the times the power goes meanwhile."""
+        self._mend_disk()
+        bases = self._bases()
+        if self.chance.random() < 0.5:
+            self.files.crash_at = self.files.operations + self.chance.randint(1, 150)
+        for _ in range(self.chance.randint(2, 12)):
+            self.timers.advance(100)
+            self.workers.run_all()
+        gone = bases - self._bases()
+        self.folded += any(base > min(self._bases()) for base in gone)
+        self.sparse += sum(self.files.octets(path)[FLAGS_AT] & SPARSE != 0 for path in self.files.paths(".log"))
+
+    def _bases(self) -> set[int]:
+        return {int(path.rpartition("/")[2][:20]) for path in self.files.paths(".log")}
+
+    def _open(self) -> Store:
+        before = self._bases()
+        store = super()._open()
+        left = self._bases()
+        self.folded += any(base > min(left) for base in before - left)
+        return store
+
+
+def run_seed(seed: int) -> ThinHistory:
+    """Run one seed; what it raises says which it was."""
+    history = ThinHistory(seed)
+    try:
+        history.run(60 if seed % 2 else 40)
+    except (AssertionError, Crashed, LookupError, TypeError, ValueError, AttributeError, OSError, StoreError) as error:
+        told = "\n    ".join(history.told[-12:])
+        raise AssertionError(f"thin seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}") from error
+    return history

@@ -1,0 +1,289 @@
+"""One gateway between clients whose frames are well-formed and say anything, and receivers of every protocol.
+
+A seed decides everything.  Laws: no exception leaves a session, the engine or a timer; nothing is converted by way of
+its last resort; a receiver outlives whatever it is sent; and what was stored is delivered after a restart, too.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+from typing import Final
+
+from engine.selector.readers import PropertyReader
+from engine.values.message import AMQP_1_0
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.session.settings import SessionSettings
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_stream import frame
+from tests.support.protocols.stomp_gateway import Peer
+from tests.support.typed import typed_amqp, typed_stomp
+
+STEPS: Final = 25
+ADVANCE_MS: Final = (0, 1, 150, 1_000, 30_000)
+VERSIONS: Final = ("1.0", "1.1", "1.2")
+WITNESS: Final = b"seen by all"
+SELECTORS: Final = (
+    "a = 1 OR b LIKE 'x%' OR JMSXGroupSeq > 2 OR JMSPriority < 3 OR JMSReplyTo <> 'q' OR JMSTimestamp > 0",
+    "JMSCorrelationID = 'c' OR JMSXUserID = 'me' OR JMSMessageID <> '' OR a BETWEEN 1 AND 2 OR b IN ('x')",
+)
+
+
+class Finding(AssertionError):
+    """A broken law; the text has the seed and what was done last."""
+
+
+class TypedWorld:
+    """settings, reader: of STOMP sessions, and of what selectors see of AMQP messages, for planted bugs.
+
+    steps: what was done, in words.
+    """
+
+    def __init__(
+        self, seed: int, settings: SessionSettings | None = None, reader: PropertyReader | None = None
+    ) -> None:
+        self.seed = seed
+        self.draw = random.Random(seed)
+        self.settings = settings
+        self.reader = reader
+        self.steps: list[str] = []
+        self.gateway = self._gateway(None)
+
+    def run(self, steps: int = STEPS) -> None:
+        """Raises: Finding."""
+        try:
+            self._watch(is_first=True)
+            self._fuzz(steps)
+            self._check_receivers()
+            self._restart()
+            self._watch(is_first=False)
+            self.gateway.advance(2_000)
+            self._check_receivers()
+            self._fuzz(steps // 5)
+            self._check_receivers()
+            for peer in self.gateway.peers:
+                peer.vanish()
+            self.gateway.advance(1_000)
+        except Finding:
+            raise
+        except Exception as error:
+            raise Finding(
+                self._report(f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-12)}")
+            ) from error
+
+    # -- the steps
+
+    def _gateway(self, earlier: AmqpGateway | None) -> AmqpGateway:
+        gateway = AmqpGateway(
+            address("full", full__max_size_bytes=600, full__address_full_policy="BLOCK", full__block_timeout_ms=900),
+            amqp=AmqpSettings(idle_time_ms=0),
+            is_restartable=True,
+            earlier=earlier,
+        )
+        if self.settings is not None:
+            gateway.settings = self.settings
+        if self.reader is not None:
+            gateway.read_properties_by(AMQP_1_0, self.reader)
+        return gateway
+
+    def _watch(self, *, is_first: bool) -> None:
+        """Subscribe the receivers: one of every version and protocol, with selectors, durable ones, to a queue too."""
+        gateway = self.gateway
+        self.stomp: list[Peer] = []
+        for version in VERSIONS:
+            for selector in ("", SELECTORS[0]):
+                peer = gateway.connect(version, client_id=f"w{version}{bool(selector)}")
+                headers = {"selector": selector} if selector else {}
+                if version != "1.0" and not selector:
+                    headers["transformation"] = "jms-xml" if version == "1.1" else "jms-json"
+                peer.subscribe(
+                    "/topic/t", "auto", "1", **{"activemq.subscriptionName": f"d{bool(selector)}"}, **headers
+                )
+                if not selector:
+                    peer.subscribe("/queue/full", "client", "2")
+                    peer.subscribe("/queue/q", "client", "3", **{"activemq.exclusive": "false"})
+                if not is_first:
+                    peer.subscribe("/queue/kept", "client-individual", "4")
+                peer.takes(
+                    FrameLimits(header_line_bytes=1 << 30)
+                )  # what one protocol may say in one value is a long line here
+                self.stomp.append(peer)
+        self.amqp: list[AmqpPeer] = []
+        for number, selector in enumerate(("", SELECTORS[1])):
+            receiver = gateway.amqp_session(container=f"w{number}")
+            sources = [self._durable("topic://t", selector), Source("queue://q"), Source("topic://VirtualTopic.v")]
+            for handle, source in enumerate([*sources, Source("queue://kept")] if not is_first else sources):
+                receiver.send(Attach(f"r{handle}", handle, True, source=source, target=Target()))
+                receiver.credit(handle, 5_000)
+            self.amqp.append(receiver)
+
+    @staticmethod
+    def _durable(name: str, selector: str) -> Source:
+        kind = Symbol("apache.org:selector-filter:string")
+        found = {kind: Described(kind, selector)} if selector else None
+        return Source(name, UInt(2), filter=found)
+
+    def _fuzz(self, steps: int) -> None:
+        draw = self.draw
+        for _ in range(steps):
+            choice = draw.randrange(12)
+            if choice < 4:
+                self._send_amqp()
+            elif choice < 8:
+                self._send_stomp()
+            elif choice < 10:
+                self._odd_frames()
+            else:
+                self._odd_requests()
+            if not draw.randrange(3):
+                self.gateway.advance(draw.choice(ADVANCE_MS))
+            self._take()
+
+    def _send_amqp(self) -> None:
+        """Send messages, one in three in a transaction."""
+        draw = self.draw
+        where = draw.choice(("topic://t", "topic://t", "queue://kept", None, "queue://full", "queue://q,topic://t"))
+        peer = self.gateway.amqp_session(container="sender")
+        peer.send(Attach("s", 0, False, source=Source(), target=typed_amqp.target(where), initial_delivery_count=0))
+        for _ in range(4):
+            payload = typed_amqp.message(draw)
+            self._note(f"amqp to {where}", payload)
+            with_settled = draw.choice((None, None, True))
+            peer.transfer(payload, settled=with_settled)
+        if draw.randrange(2):
+            peer.vanish()
+
+    def _send_stomp(self) -> None:
+        draw = self.draw
+        peer = self.gateway.connect(draw.choice(VERSIONS))
+        is_in_transaction = not draw.randrange(3)
+        if is_in_transaction:
+            peer.send("BEGIN", transaction="x")
+        for _ in range(3):
+            headers, body = typed_stomp.send(draw)
+            if is_in_transaction:
+                headers["transaction"] = "x"
+            self._note(f"stomp {headers}", body)
+            self._stomp(peer, "SEND", headers, body)
+        if is_in_transaction and not peer.is_closed:
+            self._stomp(peer, draw.choice(("COMMIT", "ABORT")), {"transaction": "x"})
+        if draw.randrange(2):
+            peer.vanish()
+
+    def _odd_frames(self) -> None:
+        """Open a connection, perhaps oddly, with links of every kind, and send performatives that say anything."""
+        draw = self.draw
+        peer = self.gateway.open_amqp()
+        if not draw.randrange(6):
+            peer.send_octets(protocol_header(SASL_LAYER))
+            for _ in range(2):
+                octets = typed_amqp.sasl(draw)
+                self._note("sasl", octets)
+                peer.send_octets(frame(octets, frame_type=1))
+            return
+        peer.send_octets(protocol_header(AMQP_LAYER))
+        opening = typed_amqp.open_with(draw)
+        self._note("open", opening)
+        peer.send_octets(frame(opening))
+        for octets in typed_amqp.OPENING:
+            peer.send_octets(octets)
+        for _ in range(6):
+            if not draw.randrange(4):
+                body, payload = encode_frame(0, Transfer(4, 0, b"t", 0))[8:], typed_amqp.request(draw)
+            else:
+                body, payload = typed_amqp.performative(draw)
+            self._note("frame", body + payload)
+            peer.send_octets(frame(body + payload))
+        if not draw.randrange(5) and not peer.is_closed:
+            self._note("a burst of sessions that err")
+            peer.send_octets(typed_amqp.erring_sessions(600))
+        if draw.randrange(2):
+            peer.vanish()
+
+    def _odd_requests(self) -> None:
+        """Subscribe, acknowledge, commit and connect with headers that say anything."""
+        draw = self.draw
+        version = draw.choice(VERSIONS)
+        peer = self.gateway.open()
+        headers = {} if version == "1.0" else {"accept-version": version, "host": "h"}
+        headers |= typed_stomp.some(draw, typed_stomp.CONNECT_NAMES, 2)
+        self._note(f"connect {headers}")
+        self._stomp(peer, "CONNECT", headers)
+        for number in range(4):
+            if peer.is_closed:
+                return
+            command = draw.choice(("SUBSCRIBE", "SUBSCRIBE", "ACK", "NACK", "UNSUBSCRIBE", "BEGIN", "COMMIT", "ABORT"))
+            names = typed_stomp.SUBSCRIBE_NAMES if "SUB" in command else typed_stomp.ACK_NAMES
+            headers = {"transaction": "x"} if command in ("BEGIN", "COMMIT", "ABORT") else {"id": str(number)}
+            if command == "SUBSCRIBE":
+                headers["destination"] = draw.choice(typed_stomp.SEND_TO)
+            headers |= typed_stomp.some(draw, names, 3)
+            self._note(f"{command} {headers}")
+            self._stomp(peer, command, headers)
+        if draw.randrange(2):
+            peer.vanish()
+
+    def _stomp(self, peer: Peer, command: str, headers: dict[str, str], body: bytes = b"") -> None:
+        peer.send_octets(typed_stomp.octets(command, headers, body, peer.session.version))
+
+    def _take(self) -> None:
+        """Receive as a client does: some of it is given back, the rest acknowledged."""
+        draw = self.draw
+        for peer in self.stomp:
+            for message in peer.take():
+                if message.command == "MESSAGE" and message.headers.get("subscription") != "1":
+                    name = message.headers.get("ack") or message.headers["message-id"]
+                    verb = "NACK" if not draw.randrange(4) and peer.session.version else "ACK"
+                    if not peer.is_closed:
+                        subscription = message.headers.get("subscription", "")
+                        peer.send(verb, id=name, message_id=name, subscription=subscription)
+        for receiver in self.amqp:
+            for delivery in receiver.take():
+                if isinstance(delivery, Transfer) and delivery.delivery_id is not None and not receiver.is_closed:
+                    state = draw.choice((Accepted(), Accepted(), Released()))
+                    receiver.send(Disposition(True, delivery.delivery_id, None, True, state))
+
+    def _check_receivers(self) -> None:
+        """All are connected still, and get what comes."""
+        gateway = self.gateway
+        for closed in (*self.stomp, *self.amqp):
+            if closed.is_closed:
+                raise Finding(self._report(f"a receiver was closed: {closed.link.warnings}, {closed.octets[-300:]!r}"))
+        self._take()
+        sender = gateway.connect()
+        sender.publish("/topic/t", WITNESS, persistent="true", a="1", JMSXUserID="me", **{"correlation-id": "c"})
+        peer = gateway.amqp_session(container="witness")
+        peer.attach_sender("topic://t")
+        peer.transfer(text(WITNESS, durable=True))
+        gateway.advance(10)
+        for receiver in self.stomp:
+            if sum(one.body == WITNESS for one in receiver.take()) < 1:
+                raise Finding(self._report(f"STOMP {receiver.session.version} does not get what comes"))
+        for other in self.amqp:
+            other.take()
+            if not any(WITNESS in payload for payload in other.payloads):
+                raise Finding(self._report("an AMQP receiver does not get what comes"))
+        for one in gateway.peers:
+            if one.link.conversion_faults:
+                raise Finding(self._report(f"converted by its last resort: {one.link.conversion_faults}"))
+
+    def _restart(self) -> None:
+        self.steps.append("restart")
+        self.gateway.advance(100)
+        self.gateway = self._gateway(self.gateway)
+
+    def _note(self, what: str, octets: bytes = b"") -> None:
+        self.steps.append(f"{what} {octets[:600].hex(' ')}")
+
+    def _report(self, what: str) -> str:
+        lines = "\n".join(step[:900] for step in self.steps[-12:])
+        again = f"PENSTOCK_SEED={self.seed} python -m pytest tests/fuzz -k typed"
+        return f"seed {self.seed}: {what}\nthe last steps:\n{lines}\nagain: {again}"

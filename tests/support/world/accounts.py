@@ -1,0 +1,116 @@
+"""What the engine counts, held against what there is: after every turn, and once everything is settled and closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.values import gates
+from tests.support.world.bodies import Violation
+
+if TYPE_CHECKING:
+    from tests.support.world.world import World
+
+
+class Accounts:
+    """Of one life of the gateway."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._durable_seen = 0
+
+    def check_turn(self) -> None:
+        store = self.world.store
+        durable = store.durable_offset()
+        if not self._durable_seen <= durable <= store.written_offset() <= store.append_offset():
+            raise Violation(
+                f"offsets: durable {self._durable_seen} then {durable}, written {store.written_offset()}, "
+                f"appended {store.append_offset()}"
+            )
+        self._durable_seen = durable
+        self._check_limits()
+        self._check_holdings()
+        if self.world.memory_used() < 0:
+            raise Violation(f"memory budget is at {self.world.memory_used()} octets")
+        pairs = [(queue, self.world.oracle.queues.get(queue.name)) for queue in self.world.queues()]
+        pairs += [(queue, self.world.oracle.durables[name]) for name, queue in self.world.durable_queues()]
+        for queue, view in pairs:
+            self.world.paged_count += queue.has_backlog()
+            if view is None or view.is_loose:
+                continue
+            name = view.name
+            depth = len(view.places)
+            messages = self.world.oracle.messages
+            expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
+            if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
+                raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
+            in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
+            if queue.in_flight_count != in_flight:
+                raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    def _check_holdings(self) -> None:
+        """What each client says that it holds is what was counted, though only who may hold something else is asked."""
+        holdings = self.world.broker.holdings
+        clients = self.world.connections()
+        for client in clients:
+            held = sum(int(part.rpartition(" ")[2]) for part in client.holding().split(", ") if part)
+            if held != client.held_bytes:
+                raise Violation(f"client {client.client_number} holds {client.holding()}, not {client.held_bytes}")
+        if holdings.used_bytes != sum(client.all_held_bytes() for client in clients):
+            raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
+
+    def _check_limits(self) -> None:
+        """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
+        for queue in self.world.queues():
+            account = queue.account
+            if account is not None and account.used_messages != queue.depth:
+                raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
+        accounts = self.world.address_accounts()
+        total = sum(account.used_bytes for account in accounts.by_id.values())
+        if accounts.used_bytes != total:
+            raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
+        for waits in self.world.waits().values():
+            self.world.blocked_count += 1
+            for wait in waits:
+                account = wait.destination.account
+                if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):
+                    raise Violation(f"a producer waits at {wait.destination.uri()}, which has room")
+
+    def check_empty(self) -> None:
+        broker = self.world.broker
+        for topic in self.world.topics():
+            if topic.account is not None:
+                topic.account.see_durable(self.world.store)  # which it does by itself where that matters
+        wrong: list[str] = []
+        for queue in self.world.queues():
+            counts = (
+                queue.depth,
+                queue.in_flight_count,
+                queue.delayed_count,
+                len(queue.consumers),
+                len(queue.rotation),
+            )
+            if any(counts):
+                wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
+            for lane in queue.used_lanes:
+                held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
+                ahead = (len(lane.ahead), lane.ahead_bytes, len(lane.stale), len(lane.settled))
+                if any(held + ahead) or lane.next_load != lane.tail:
+                    wrong.append(
+                        f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"
+                    )
+        for what, count in (
+            ("octets of memory", self.world.memory_used()),
+            ("connections", len(broker.clients)),
+            ("replays", self.world.replay_count()),
+            ("parked connections", len(self.world.waits())),
+            ("awaiting connections", len(self.world.awaiting())),
+            ("delayed deliveries", self.world.delayed_count()),
+            ("octets that addresses hold", self.world.address_accounts().used_bytes),
+            ("messages that addresses hold", self.world.address_accounts().used_messages),
+            ("addresses that are full", len(self.world.address_accounts().full)),
+            ("topic subscriptions", sum(len(topic.subscriptions) for topic in self.world.topics())),
+        ):
+            if count:
+                wrong.append(f"{count} {what}")
+        if wrong:
+            raise Violation(f"everything is settled and closed, and yet: {wrong}")

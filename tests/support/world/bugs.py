@@ -1,0 +1,239 @@
+"""Planted bugs: each is a mistake that the simulation must find, or it proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from engine.broker import Broker
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
+from engine.consumers.window import CreditWindow
+from engine.dispatch.selection import Selection
+from engine.ports.store import Store
+from engine.sources.composite import Source
+from engine.values.delivery import Delivery
+from engine.values.options import SubscribeOptions
+from engine.values.stored import DestinationState, LaneState, Range
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.store.store_records import ignore_commits, records, sign
+from tests.support.world.store import StoreWrapper
+from tests.support.world.world import Bug
+
+
+class ReceiptBeforeSync(Bug):
+    """A confirmation leaves once its record is written, not once it survives a power cut."""
+
+    class Wrapper(StoreWrapper):
+        def confirmed_offset(self) -> int:
+            return self.inner.written_offset()
+
+    def store(self, store: Store) -> Store:
+        return self.Wrapper(store)
+
+
+class SettlementLost(Bug):
+    """Now and then a settlement is not logged."""
+
+    class Wrapper(StoreWrapper):
+        def __init__(self, inner: Store) -> None:
+            super().__init__(inner)
+            self.count = 0
+
+        def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+            self.count += 1
+            if self.count % 5:
+                self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
+
+    def store(self, store: Store) -> Store:
+        return self.Wrapper(store)
+
+
+class ReplayBeginsLate(Bug):
+    """A replay begins one entry, one octet or one millisecond behind what it was asked for."""
+
+    class Wrapper(StoreWrapper):
+        def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+            super().seek(destination_id, what, value + 1, reader)
+
+    def store(self, store: Store) -> Store:
+        return self.Wrapper(store)
+
+
+class CountForgotten(Bug):
+    """Recovery forgets how often messages have failed."""
+
+    class Wrapper(StoreWrapper):
+        def recovered(self) -> list[DestinationState]:
+            return [
+                DestinationState(
+                    found.destination_id,
+                    found.kind,
+                    found.name,
+                    [LaneState(lane.priority, lane.tail, lane.cursor, lane.settled, {}) for lane in found.lanes],
+                    found.live_bytes,
+                    found.topic_id,
+                    found.description,
+                )
+                for found in self.inner.recovered()
+            ]
+
+    def store(self, store: Store) -> Store:
+        return self.Wrapper(store)
+
+
+class WindowOffByOne(Bug):
+    """A consumer gets one message more than it asked for."""
+
+    class WideBroker(Broker):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.widened: set[int] = set()
+
+        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+            consumer = super().subscribe(client, source, options)
+            consumer.window.limit += 1
+            return consumer
+
+        def end_turn(self) -> int:
+            for client in self.clients.values():
+                for consumer in client.consumers.values():
+                    window = consumer.window
+                    if not isinstance(window, CreditWindow) or consumer.consumer_id in self.widened:
+                        continue
+                    if window.room():
+                        self.widened.add(consumer.consumer_id)
+                        consumer.grant(window.room() + 1)
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.WideBroker
+
+
+class SelectorIgnored(Bug):
+    """A consumer gets everything, whatever it asked for."""
+
+    class DeafBroker(Broker):
+        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+            return super().subscribe(client, source, replace(options, selector=""))
+
+    def broker_class(self) -> type[Broker]:
+        return self.DeafBroker
+
+
+class GroupsForgotten(Bug):
+    """Each turn forgets who owns which group."""
+
+    class ForgetfulBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if isinstance(queue.selection, Selection):
+                    queue.selection.groups.by_key.clear()
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.ForgetfulBroker
+
+
+class OrderForgotten(Bug):
+    """What waits for its redelivery holds nobody back."""
+
+    class HastyBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if isinstance(queue.selection, Selection):
+                    for group in queue.selection.groups.by_key.values():
+                        group.delayed.clear()
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.HastyBroker
+
+
+class ExclusiveShared(Bug):
+    """All consumers of an exclusive queue take turns."""
+
+    class GenerousBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if isinstance(queue.selection, Selection):
+                    queue.selection.turns.active = None
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.GenerousBroker
+
+
+class CreditGivenTwice(Bug):
+    """What a consumer acknowledges comes back to its window of octets twice."""
+
+    class LavishBroker(Broker):
+        def acknowledge(self, delivery: Delivery) -> None:
+            consumer = delivery.consumer
+            if isinstance(consumer, Consumer):
+                consumer.window.returned += delivery.message.size
+            super().acknowledge(delivery)
+
+    def broker_class(self) -> type[Broker]:
+        return self.LavishBroker
+
+
+class IdleForgotten(Bug):
+    """What is published while nobody is there does not count for a durable subscription."""
+
+    class InattentiveBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.feeds.values():
+                if queue.subscriber is not None and not queue.consumers:
+                    for lane in queue.used_lanes:
+                        lane.next_load = lane.tail
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.InattentiveBroker
+
+
+class AccountingLeak(Bug):
+    """What a lost connection gives back is counted for its address once more."""
+
+    class LeakyBroker(Broker):
+        def disconnect(self, client: Client, is_lost: bool) -> None:
+            for consumer in client.consumers.values():
+                account = consumer.queue.account
+                if is_lost and account is not None:
+                    for delivery in consumer.ledger.values():
+                        account.enter(delivery.message.size)
+            super().disconnect(client, is_lost)
+
+    def broker_class(self) -> type[Broker]:
+        return self.LeakyBroker
+
+
+class NobodyAdmitted(Bug):
+    """Who waits for room is not told once there is some."""
+
+    class SilentBroker(Broker):
+        def end_turn(self) -> int:
+            full = self.flow.accounts.full
+            self.flow.accounts.full = []
+            offset = super().end_turn()
+            self.flow.accounts.full = full + self.flow.accounts.full
+            return offset
+
+    def broker_class(self) -> type[Broker]:
+        return self.SilentBroker
+
+
+class CrcUnchecked(Bug):
+    """Recovery takes every record whose header looks right: as if the checksum were never compared."""
+
+    def disk_found(self, disk: FaultyFiles) -> None:
+        for octets, position, size in records(disk):
+            sign(octets, position, size)
+
+
+class CommitIgnored(Bug):
+    """Recovery takes the records of a transaction although no commit record closes them."""
+
+    def disk_found(self, disk: FaultyFiles) -> None:
+        ignore_commits(disk)

@@ -1,0 +1,199 @@
+"""One negative answer to more messages than a turn has steps for: it goes on in the next turns, and nobody can tell."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from engine.consumers.consumer import CLIENT
+from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
+from engine.fate.refusals import REFUSAL_STEPS
+from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
+from engine.values.destination import QUEUE
+from engine.values.refusal import Refusal
+from tests.support.engine.broker_view import covered_by
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+COUNT = 2_000
+AT_ONCE = CHORE_STEPS // REFUSAL_STEPS  # that one turn refuses
+BACK = Refusal("requeue")
+DEAD = Refusal("dead-letter")
+
+
+def held(prefetch: int = COUNT) -> tuple[EngineWorld, FakeClient, list[Delivery]]:
+    """Return a world, and a client that has COUNT messages of a queue."""
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, prefetch)
+    world.send(*[b"%d" % number for number in range(COUNT)])
+    return world, client, client.take()
+
+
+def one_turn(world: EngineWorld) -> None:
+    """Let one turn pass."""
+    world.broker.begin_turn()
+    world.timers.fire_due()
+    world.broker.end_turn()
+
+
+def turns_until_done(world: EngineWorld, client: FakeClient) -> int:
+    count = 0
+    while client.is_refusing:
+        one_turn(world)
+        count += 1
+    world.advance(0)
+    return count
+
+
+def test_what_goes_back_comes_again_in_its_order_and_nothing_before_it() -> None:
+    world, client, deliveries = held(prefetch=2 * COUNT)
+    world.broker.refuse_all(deliveries, BACK)
+    world.send(b"new")
+    assert client.handed == [] and client.is_refusing
+    (consumer,) = client.consumers.values()
+    assert consumer.gate() == gates.REFUSING and "put back" in consumer.describe_gate()
+    assert turns_until_done(world, client) >= 3
+    assert client.bodies() == [b"%d" % number for number in range(COUNT)] + [b"new"]
+    assert consumer.gate() == gates.NOTHING_WAITING
+
+
+def test_few_are_refused_at_once() -> None:
+    world, client, deliveries = held()
+    world.broker.refuse_all(deliveries[:AT_ONCE], BACK)
+    assert not client.is_refusing
+    world.broker.refuse_all(deliveries[AT_ONCE : 2 * AT_ONCE], BACK)
+    assert not client.is_refusing
+    world.broker.refuse(deliveries[2 * AT_ONCE], BACK)
+    assert client.is_refusing, "other answers have taken what this turn has"
+    world.advance(0)
+    assert not client.is_refusing
+
+
+def test_dead_letters_come_in_order_whatever_is_refused_meanwhile() -> None:
+    world, client, deliveries = held()
+    world.broker.refuse_all(deliveries[:-10], DEAD)
+    one_turn(world)
+    for delivery in deliveries[-10:]:
+        world.broker.refuse(delivery, DEAD)
+    assert turns_until_done(world, client) >= 2
+    assert [message.body for message in world.dead_letters()] == [b"%d" % number for number in range(COUNT)]
+    assert world.queue("q").depth == world.queue("q").in_flight_count == 0
+
+
+def test_a_later_answer_covers_nothing_of_it() -> None:
+    world, client, deliveries = held()
+    world.broker.refuse_all(covered_by(deliveries[-2]), DEAD)
+    assert deliveries[1_000].state == REFUSED
+    assert covered_by(deliveries[-1]) == [deliveries[-1]]
+    world.broker.acknowledge(deliveries[-1])
+    turns_until_done(world, client)
+    assert len(world.dead_letters()) == COUNT - 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_client_that_leaves_meanwhile_has_refused_them_all_the_same(is_lost: bool) -> None:
+    world, client, deliveries = held()
+    world.broker.refuse_all(deliveries[:-100], DEAD)
+    world.broker.disconnect(client, is_lost)
+    world.advance(10)
+    other = world.client("other")
+    world.consumer(other, "q", CLIENT, COUNT)
+    world.turn()
+    assert other.bodies() == [b"%d" % number for number in range(COUNT - 100, COUNT)]
+    assert len(world.dead_letters()) == COUNT - 100
+    assert not client.is_refusing
+
+
+@pytest.mark.parametrize("ends", ["unsubscribe", "delete"])
+def test_a_consumer_or_a_queue_that_ends_meanwhile(ends: str) -> None:
+    world, client, deliveries = held()
+    world.broker.refuse_all(deliveries, BACK)
+    (consumer,) = client.consumers.values()
+    world.broker.unsubscribe(consumer, is_lost=False)
+    queue = world.queue("q")
+    if ends == "delete":
+        assert not queue.consumers and client.is_refusing
+        world.delete(queue, is_forced=True)
+    world.advance(10)
+    assert not client.is_refusing and client.handed == []
+    if ends == "delete":
+        assert world.memory_used() == world.memory_paged() == 0
+    else:
+        assert (queue.depth, queue.in_flight_count) == (COUNT, 0)
+
+
+def test_a_group_stays_in_order() -> None:
+    world = EngineWorld()
+    client, other = world.client(), world.client("other")
+    for one in (client, other):
+        world.consumer(one, "q", CLIENT, 2 * COUNT)
+    world.send(*[b"%d" % number for number in range(COUNT)], group="g", persistent=False)
+    world.advance(0)
+    owner = client if client.handed else other
+    deliveries = owner.take()
+    assert len(deliveries) == COUNT
+    world.broker.refuse_all(deliveries, BACK)
+    world.send(b"new", group="g")
+    assert client.handed == other.handed == []
+    turns_until_done(world, owner)
+    assert owner.bodies() == [b"%d" % number for number in range(COUNT)] + [b"new"]
+
+
+def test_the_consumers_of_several_queues_share_what_holds_them() -> None:
+    world = EngineWorld()
+    client = world.client()
+    for name in ("a.1", "a.2"):
+        world.queue(name)
+    world.consumer(client, world.source(QUEUE, "a.>"), CLIENT, 2 * COUNT)
+    for number in range(COUNT):
+        world.send(b"%d" % number, to=f"a.{1 + number % 2}")
+    world.broker.refuse_all(client.take(), BACK)
+    world.send(b"new", to="a.1")
+    assert client.handed == []
+    turns_until_done(world, client)
+    bodies = client.bodies()
+    assert len(bodies) == COUNT + 1 and bodies.index(b"new") >= COUNT // 2
+
+
+def test_a_rollback_of_many_comes_back_in_order() -> None:
+    world, client, deliveries = held()
+    world.broker.roll_back(deliveries)
+    assert client.is_refusing
+    turns_until_done(world, client)
+    assert client.bodies() == [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("asked", [{}, {"window_bytes": 100_000}, {"is_credited": True}], ids=str)
+@pytest.mark.parametrize("refused", [(0, 1_000), (0, COUNT - 10), (0, 1_000, COUNT)], ids=str)
+def test_a_window_opens_as_it_would_have(refused: tuple[int, ...], asked: dict[str, Any]) -> None:
+    """What counts as in flight and what may follow is the same as if all had been done at once."""
+    counts = []
+    for is_at_once in (True, False):
+        world = EngineWorld(address("q", redelivery__redelivery_delay_ms=0))
+        client = world.client()
+        consumer = world.consumer(client, "q", CLIENT, COUNT, **asked)
+        if "is_credited" in asked:
+            consumer.grant(3 * COUNT)
+        world.send(*[b"%d" % number for number in range(COUNT)])
+        deliveries = client.take()
+        transaction = Transaction(client, "t", TransactionLimits())
+        transaction.add_accepted(deliveries[-10:])
+        for first, end in pairwise(refused):
+            for place in range(first, end, AT_ONCE if is_at_once else COUNT):
+                if is_at_once:
+                    world.leave_steps(TURN_STEPS)
+                some = deliveries[place : min(end, place + (AT_ONCE if is_at_once else COUNT))]
+                world.broker.refuse_all([one for one in some if one.state == IN_FLIGHT], BACK)
+        world.broker.abort(transaction)
+        world.advance(10)
+        window = consumer.window
+        gate = window.gate if window.is_full else gates.OPEN
+        in_flight = (window.in_flight, window.bytes_in_flight())
+        counts.append((in_flight, gate, window.room(), sorted(client.bodies())))
+        assert not client.is_refusing
+    assert counts[0] == counts[1]

@@ -1,0 +1,181 @@
+"""Purging, deleting and auto-deleting: nothing that somebody holds or waits for is lost by accident."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.transaction import Transaction, TransactionLimits
+from engine.values.errors import DestinationInUse, InvalidDestination, LimitReached
+from engine.values.outcomes import CAUSE_PURGED, DROPPED
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
+
+
+def test_a_purge_drops_what_waits_in_memory_and_on_disk_and_leaves_what_is_held() -> None:
+    world = RestartWorld()
+    client = world.client()
+    world.consumer(client, prefetch=2)
+    world.send(*(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 4) for number in range(40)))
+    world.send(b"unlogged", persistent=False)
+    held = client.take()
+    purge = world.purge(world.queue("q"))
+    world.advance(1_000)
+    assert purge.is_done and purge.count == 39
+    assert world.stats().depth == 2 and world.memory_used() == 0
+    world.acknowledge(held[0])
+    world.sync()
+    world.crash()
+    again = world.client()
+    world.consumer(again, "q", AUTO)
+    world.turn()
+    assert [body[:1] for body in again.bodies()] == [b"1"]
+
+
+def test_it_is_logged_as_what_it_is() -> None:
+    world = EngineWorld()
+    world.send(b"1", b"2")
+    world.purge(world.queue("q"))
+    world.advance(1_000)
+    assert [(one.outcome, one.cause) for one in world.store.settled] == [(DROPPED, CAUSE_PURGED)]
+    assert world.broker.clients == {}
+
+
+def test_a_purge_of_what_a_selector_matches() -> None:
+    world = EngineWorld()
+    for number in range(4):
+        world.send(b"%d" % number, headers=f"n:{number}")
+    purge = world.purge(world.queue("q"), "n > 1")
+    world.advance(1_000)
+    assert purge.is_done and purge.count == 2
+    client = world.client()
+    world.consumer(client, "q", AUTO)
+    world.turn()
+    assert client.bodies() == [b"0", b"1"]
+
+
+def test_deleting_takes_nobody_s_destination_away() -> None:
+    world = RestartWorld()
+    queue = world.queue("q")
+    client = world.client(client_id="c")
+    consumer = world.consumer(client, queue)
+    with pytest.raises(DestinationInUse, match="1 consumers"):
+        world.delete(queue)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.send(b"1", b"2")
+    with pytest.raises(DestinationInUse, match="holds 2 messages"):
+        world.delete(queue)
+    topic = world.topic()
+    world.consumer(client, topic, subscription="s", is_durable=True)
+    world.leave(client)
+    with pytest.raises(DestinationInUse, match="1 subscriptions"):
+        world.delete(topic)
+    world.delete_subscription("c", "s")
+    world.delete(topic)
+    world.delete(queue, is_forced=True)
+    world.sync()
+    world.crash()
+    assert not world.has_destinations()
+
+
+def test_who_sends_on_to_a_deleted_queue_makes_it_again() -> None:
+    world = EngineWorld()
+    queue = world.queue("q")
+    world.delete(queue)
+    world.send(b"1", to=queue)
+    again = world.queue("q")
+    assert again is not queue and again.depth == 1
+    assert world.store.messages[0].destination_id == again.destination_id
+    assert world.store.closed == [queue.destination_id]
+
+
+def test_an_unused_queue_is_deleted_after_its_delay_but_not_with_a_backlog() -> None:
+    world = EngineWorld(address("auto.>", queue__auto_delete=True, queue__auto_delete_delay_ms=5_000))
+    client = world.client()
+    for name in ("auto.empty", "auto.full", "auto.again", "manual"):
+        world.broker.unsubscribe(world.consumer(client, name), is_lost=False)
+    world.send(b"1", to="auto.full")
+    world.advance(4_000)
+    world.consumer(client, "auto.again")
+    world.advance(2_000)
+    assert sorted(world.queue_names()) == ["auto.again", "auto.full", "manual"]
+
+
+def test_what_waits_goes_with_the_last_consumer_where_the_address_says_so() -> None:
+    world = EngineWorld(address("p", queue__purge_on_no_consumers=True))
+    client, other = world.client(), world.client()
+    world.consumer(client, "p", prefetch=1)
+    world.consumer(other, "p", prefetch=1)
+    world.send(b"1", b"2", b"3", to="p")
+    world.leave(client)
+    assert world.stats("p").depth == 3
+    world.leave(other)
+    world.advance(1_000)
+    assert world.stats("p").depth == 0 and world.broker.clients == {}
+
+
+def test_who_comes_while_a_queue_is_emptied_gets_what_comes_from_then_on() -> None:
+    world = EngineWorld(address("p", queue__purge_on_no_consumers=True))
+    client = world.client()
+    consumer = world.consumer(client, "p")
+    world.send(b"held", to="p")
+    client.bodies()
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    assert world.stats("p").depth == 0
+    world.consumer(client, "p")
+    world.send(b"1", b"2", to="p")
+    world.advance(1_000)
+    assert client.bodies() == [b"1", b"2"]
+    assert world.connections() == [client]
+
+
+def test_a_queue_takes_so_many_consumers_and_a_name_that_is_not_made() -> None:
+    world = EngineWorld(address("one", queue__max_consumers=1), address("fixed.>", queue__auto_create=False))
+    client = world.client()
+    world.consumer(client, "one")
+    with pytest.raises(LimitReached, match="max_consumers"):
+        world.consumer(client, "one")
+    with pytest.raises(InvalidDestination, match="auto_create is off"):
+        world.queue("fixed.a")
+    world.own_queue("fixed.a")
+    world.send(b"1", to="fixed.a")
+
+
+def test_what_a_transaction_sends_to_a_queue_that_is_deleted_before_its_commit_is_not_lost() -> None:
+    world = EngineWorld(address("auto", queue__auto_delete=True))
+    client = world.client()
+    queue = world.queue("auto")
+    transaction = Transaction(client, "t", TransactionLimits())
+    world.broker.send_in(transaction, queue, world.message(queue, b"kept"))
+    world.broker.unsubscribe(world.consumer(client, "auto"), is_lost=False)
+    world.advance(1)
+    assert queue.is_closed
+    world.broker.commit(transaction)
+    world.consumer(client, "auto")
+    world.turn()
+    assert client.bodies() == [b"kept"]
+
+
+def test_what_is_scheduled_for_a_queue_keeps_it_and_goes_with_it_by_force() -> None:
+    world = EngineWorld(address("q", queue__auto_delete=True, queue__auto_delete_delay_ms=1_000))
+    broker = world.broker
+    queue = world.queue("q")
+    other = world.queue("other")
+    for to in (queue, queue, other):
+        target = delayed(to, Plan(delay_ms=60_000))
+        broker.send(target, world.message(target, b"x"))
+    client = world.client()
+    world.consumer(client)
+    world.leave(client)
+    world.advance(5_000)
+    assert world.has_queue("q")
+    with pytest.raises(DestinationInUse, match="2 messages are scheduled for queue://q; cancel them first"):
+        world.delete(queue)
+    world.delete(queue, is_forced=True)
+    assert world.schedule.counts() == {other.destination_id: 1}
+    world.advance(60_000)
+    assert not world.has_queue("q")

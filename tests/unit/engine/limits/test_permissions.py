@@ -1,0 +1,171 @@
+"""Permissions, asked for at one door."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.matching import BOTH, QUEUE, TOPIC, Pattern
+from config.permissions import Permission, PermissionMap
+from engine.consumers.consumer import AUTO
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import AccessDenied
+from engine.values.wildcard import Wildcard
+from tests.support.engine.engine_world import EngineWorld
+from tests.support.fakes import FakeClient
+
+
+def world_with(**grants: str) -> tuple[EngineWorld, FakeClient]:
+    """A world in which ``orders.>`` is guarded, and a client of the group workers."""
+    entry = Permission(
+        Pattern.parse("orders.>"),
+        BOTH,
+        {action: frozenset(groups.split()) for action, groups in grants.items()},  # type: ignore[misc]
+    )
+    world = EngineWorld(permissions=PermissionMap([entry]))
+    client = world.client("worker")
+    client.groups = frozenset({"workers"})
+    return world, client
+
+
+def test_without_entries_everybody_may_do_everything() -> None:
+    world = EngineWorld()
+    client = world.client()
+    assert world.broker.target(client, QUEUE, "any").name == "any"
+    assert world.broker.source(client, TOPIC, "any").kind == TOPIC
+
+
+def test_reading_does_not_include_writing() -> None:
+    world, client = world_with(read="workers", write="senders", create="workers")
+    assert world.broker.source(client, QUEUE, "orders.eu").name == "orders.eu"
+    with pytest.raises(
+        AccessDenied, match="no permission to write queue://orders.eu: your groups are workers; allowed"
+    ):
+        world.broker.target(client, QUEUE, "orders.eu")
+
+
+def test_what_no_entry_grants_is_refused() -> None:
+    world, client = world_with(read="workers", write="workers", create="workers")
+    with pytest.raises(AccessDenied, match="allowed: nobody"):
+        world.broker.target(client, QUEUE, "payments")
+    assert world.queue_names() == [], "nothing is made for who may not use it"
+
+
+def test_making_a_destination_is_a_permission_of_its_own() -> None:
+    world, client = world_with(read="workers", write="workers", create="admins")
+    with pytest.raises(AccessDenied, match="no permission to create"):
+        world.broker.target(client, QUEUE, "orders.eu")
+    world.queue("orders.eu")
+    assert world.broker.target(client, QUEUE, "orders.eu").name == "orders.eu"
+
+
+def test_dead_letters_need_no_permission() -> None:
+    world, client = world_with(read="workers", write="workers", create="workers")
+    queue = world.broker.target(client, QUEUE, "orders.eu")
+    world.consumer(client, queue)
+    world.send(b"1", to=queue)
+    for _ in range(7):
+        world.refuse(*client.take())
+        world.advance(1_000)
+    assert world.stats("ActiveMQ.DLQ").depth == 1
+
+
+def test_looking_is_another_permission_than_taking() -> None:
+    world, client = world_with(read="admins", browse="workers", create="workers")
+    queue = world.broker.source(client, QUEUE, "orders.eu")
+    assert isinstance(queue, Queue)
+    world.consumer(client, queue, is_browser=True)
+    with pytest.raises(AccessDenied, match="no permission to read queue://orders.eu"):
+        world.consumer(client, queue)
+    world, client = world_with(read="workers", browse="admins", create="workers")
+    queue = world.broker.source(client, QUEUE, "orders.eu")
+    assert isinstance(queue, Queue)
+    world.consumer(client, queue)
+    with pytest.raises(AccessDenied, match="no permission to browse queue://orders.eu"):
+        world.consumer(client, queue, is_browser=True)
+
+
+def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
+    grants = {"subscribe": "admins", "subscribe-durable": "workers", "unsubscribe": "admins"}
+    world, _ = world_with(read="workers", create="workers", **grants)
+    client = world.client("worker", "id")
+    client.groups = frozenset({"workers"})
+    topic = world.broker.source(client, TOPIC, "orders.eu")
+    assert isinstance(topic, Topic)
+    with pytest.raises(AccessDenied, match="no permission to subscribe topic://orders.eu"):
+        world.consumer(client, topic)
+    kept = world.consumer(client, topic, subscription="s", is_durable=True)
+    world.broker.unsubscribe(kept, is_lost=False)
+    with pytest.raises(AccessDenied, match="no permission to unsubscribe topic://orders.eu"):
+        world.broker.delete_subscription(client, "id", "s")
+    assert ("id", "s", True) in world.subscriptions()
+    client.groups = frozenset({"admins"})
+    world.broker.delete_subscription(client, "id", "s")
+    assert world.subscriptions() == {}
+
+
+def test_a_retry_needs_no_permission() -> None:
+    world, _ = world_with(read="admins")
+    world.retry(world.queue("ActiveMQ.DLQ"))
+
+
+def test_an_answer_goes_only_where_who_asks_might_send() -> None:
+    everywhere = {action: frozenset({"workers"}) for action in ("read", "write", "create")}
+    asking = Permission(Pattern.parse("ActiveMQ.Statistics.>"), BOTH, everywhere)  # type: ignore[arg-type]
+    guarded = Permission(
+        Pattern.parse("orders.>"), BOTH, {"read": frozenset({"workers"}), "write": frozenset({"writers"})}
+    )
+    world = EngineWorld(permissions=PermissionMap([asking, guarded]))
+    client = world.client("worker")
+    client.groups = frozenset({"workers"})
+    queue = world.queue("orders.eu")
+    question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Destination.orders.eu")
+    assert isinstance(question, Queue)
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
+    assert queue.depth == 0
+    client.groups = frozenset()
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu")
+    assert queue.depth == 0, "a question of nobody, as a schedule sends it, has no permission"
+    client.groups = frozenset({"workers", "writers"})
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
+    assert queue.depth == 1
+
+
+def shared_news() -> tuple[EngineWorld, Wildcard]:
+    """A world in which everybody may read ``news.>``, and only editors ``news.secret``."""
+    everybody = {"read": frozenset({"*"}), "write": frozenset({"*"}), "create": frozenset({"*"})}
+    secret = {**everybody, "read": frozenset({"editors"})}
+    entries = [
+        Permission(Pattern.parse("news.>"), BOTH, everybody),  # type: ignore[arg-type]
+        Permission(Pattern.parse("news.secret"), BOTH, secret),  # type: ignore[arg-type]
+    ]
+    return EngineWorld(permissions=PermissionMap(entries)), Wildcard(TOPIC, "news.>")
+
+
+def joins(world: EngineWorld, wildcard: Wildcard, *groups: str) -> FakeClient:
+    client = world.client("-".join(groups))
+    client.groups = frozenset(groups)
+    world.consumer(client, wildcard, AUTO, subscription="s", is_shared=True)
+    return client
+
+
+def test_who_shares_a_wildcard_must_be_allowed_to_read_all_that_it_takes_from() -> None:
+    world, wildcard = shared_news()
+    world.topic("news.secret")
+    editor = joins(world, wildcard, "editors")
+    with pytest.raises(AccessDenied, match="no permission to read topic://news.secret"):
+        joins(world, wildcard, "guests")
+    world.send(b"1", b"2", to=world.topic("news.secret"))
+    assert editor.bodies() == [b"1", b"2"]
+
+
+def test_a_shared_wildcard_takes_from_topics_to_come_if_all_its_consumers_may_read_them() -> None:
+    world, wildcard = shared_news()
+    guest, editor = joins(world, wildcard, "guests"), joins(world, wildcard, "editors")
+    for name in ("news.open", "news.secret"):
+        world.send(b"1", b"2", to=world.topic(name))
+        assert sorted(guest.bodies() + editor.bodies()) == ([b"1", b"2"] if name == "news.open" else [])
+    world, wildcard = shared_news()
+    first, second = joins(world, wildcard, "editors"), joins(world, wildcard, "editors", "guests")
+    world.send(b"1", b"2", to=world.topic("news.secret"))
+    assert sorted(first.bodies() + second.bodies()) == [b"1", b"2"]

@@ -1,0 +1,136 @@
+"""Browsers: a copy of what waits, in order, from memory and disk; nothing changes in the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.values.errors import InvalidSelector
+from engine.values.options import SubscribeOptions
+from tests.support.engine.engine_world import EngineWorld
+from tests.support.fakes import FakeClient
+
+
+def _browse(world: EngineWorld, client: FakeClient, ack_mode: int = AUTO, **options: Any) -> list[bytes]:
+    world.consumer(client, "q", ack_mode, is_browser=True, **options)
+    world.turn()
+    return client.bodies()
+
+
+def test_a_browser_sees_everything_by_priority_and_then_its_end() -> None:
+    world = EngineWorld()
+    world.send(b"1", b"2")
+    world.send(b"urgent", priority=9)
+    world.send(b"3", persistent=False)
+    world.send(b"4")
+    before = world.stats()
+    used_bytes = world.memory_used()
+    client = world.client()
+    assert _browse(world, client) == [b"urgent", b"1", b"2", b"3", b"4"]
+    assert [one.queue.name for one in client.browses_ended] == ["q"]
+    world.send(b"late")
+    assert client.bodies() == [], "what comes later is not in the picture"
+    world.leave(client)
+    assert world.store.settled == [] and world.memory_used() == used_bytes
+    after = world.stats()
+    assert (after.depth, after.in_flight, after.delivered) == (before.depth + 1, 0, before.delivered)
+    taker = world.client()
+    world.consumer(taker, "q", AUTO)
+    world.turn()
+    assert taker.bodies() == [b"urgent", b"1", b"2", b"3", b"4", b"late"]
+
+
+def test_an_empty_queue_ends_at_once_but_not_before_the_start() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.broker.subscribe(client, world.queue("q"), SubscribeOptions(AUTO, is_browser=True))
+    world.turn()
+    assert client.browses_ended == []
+    consumer.start()
+    world.turn()
+    world.turn()
+    assert client.browses_ended == [consumer]
+
+
+def test_what_is_with_a_consumer_is_not_seen() -> None:
+    world = EngineWorld()
+    world.send(b"1", b"2", b"3")
+    holder = world.client()
+    world.consumer(holder, "q", prefetch=2)
+    world.turn()
+    client = world.client()
+    assert _browse(world, client) == [b"3"]
+    world.acknowledge(*holder.take())
+
+
+def test_a_backlog_on_disk_comes_page_by_page() -> None:
+    world = EngineWorld()
+    count = 40
+    size = IDLE_LANE_BYTES // 8
+    bodies = [b"%03d" % number + b"x" * size for number in range(count)]
+    world.send(*bodies)
+    world.store.page_limit = 5
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, prefetch=3, is_browser=True)
+    world.turn()
+    seen: list[bytes] = []
+    most = 0
+    while deliveries := client.take():
+        most = max(most, world.memory_used())
+        seen += [one.message.body for one in deliveries]
+        world.acknowledge(*deliveries)
+    assert seen == bodies
+    assert len(client.browses_ended) == 1
+    assert world.memory_used() == 0 < most
+    assert world.stats().depth == count and world.store.settled == []
+
+
+def test_the_window_of_a_browser() -> None:
+    world = EngineWorld()
+    world.send(*(b"%d" % number for number in range(600)))
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, is_browser=True)
+    world.turn()
+    assert consumer.window.limit == 500
+    assert len(client.take()) == 500 and client.browses_ended == []
+
+
+def test_a_browser_with_a_selector() -> None:
+    world = EngineWorld()
+    for number in range(40):
+        world.send(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 8), headers=f"n:{number}")
+    client = world.client()
+    seen = _browse(world, client, selector="n >= 5 AND n < 8 OR n = 38")
+    assert [body.rstrip(b"x") for body in seen] == [b"5", b"6", b"7", b"38"]
+    assert len(client.browses_ended) == 1
+    with pytest.raises(InvalidSelector):
+        _browse(world, client, selector="n >")
+
+
+def test_a_browser_that_goes_early_lets_go_of_everything() -> None:
+    world = EngineWorld()
+    world.send(*(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 8) for number in range(40)))
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, prefetch=2, is_browser=True)
+    world.broker.end_turn()  # a page is asked for, and the answer finds nobody
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    assert world.memory_used() == 0
+    assert world.feeds() == [] and world.browsers() == []
+    assert world.stats().depth == 40 and client.browses_ended == []
+
+
+def test_what_is_delivered_again_says_so_to_a_browser_too() -> None:
+    world = EngineWorld()
+    world.send(b"1")
+    holder = world.client()
+    world.consumer(holder, "q")
+    world.turn()
+    world.leave(holder)
+    client = world.client()
+    world.consumer(client, "q", AUTO, is_browser=True)
+    world.turn()
+    assert [one.is_redelivered for one in client.handed] == [True]

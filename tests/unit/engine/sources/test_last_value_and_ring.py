@@ -1,0 +1,174 @@
+"""Queues that keep only the newest: last-value queues and ring queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.backlog.lane import LANE_MESSAGES
+from engine.sources.last_value_and_ring import PRUNE_COUNT, Keeper
+from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
+from engine.values.stored import LaneState
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.fakes import ScriptedStore, Settled, recovered_queue, stored_message
+
+DELAYS = {"redelivery__initial_redelivery_delay_ms": 300}
+
+
+def send(world: EngineWorld, *bodies: str, key: str = "_AMQ_LVQ_NAME", persistent: bool = True) -> None:
+    """Send messages whose key is the first letter of their body; none for a figure."""
+    for body in bodies:
+        headers = f"{key}:{body[0]}" if body[0].isalpha() else ""
+        world.send(body.encode(), headers=headers, persistent=persistent)
+
+
+def waiting(world: EngineWorld) -> list[str]:
+    """Return what a new consumer gets."""
+    client = world.client()
+    world.consumer(client, prefetch=30_000)
+    world.advance(0)  # one turn may not come to all of it
+    return [body.decode() for body in client.bodies()]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("key", ["_AMQ_LVQ_NAME", "_HQ_LVQ_NAME", "symbol"])
+def test_a_new_message_replaces_the_one_of_its_key(persistent: bool, key: str) -> None:
+    world = EngineWorld(address("q", queue__last_value=True, queue__last_value_key="symbol"))
+    send(world, "a1", "b1", "1", "a2", "1", "a3", key=key, persistent=persistent)
+    assert world.stats().depth == 4
+    if persistent:
+        assert world.store.settled == [
+            Settled(1, 0, DROPPED, CAUSE_REPLACED, [(4, 0, 1)]),
+            Settled(1, 0, DROPPED, CAUSE_REPLACED, [(4, 3, 1)]),
+        ]
+    assert waiting(world) == ["b1", "1", "1", "a3"]
+    assert world.queue("q").dropped_count == 2
+
+
+def test_elsewhere_the_property_means_nothing() -> None:
+    world = EngineWorld()
+    send(world, "a1", "a2")
+    assert waiting(world) == ["a1", "a2"]
+
+
+def test_several_of_one_turn_leave_the_last() -> None:
+    world = EngineWorld(address("q", queue__last_value=True))
+    queue = world.queue("q")
+    client = world.client()
+    world.consumer(client)
+    for body in (b"a1", b"a2", b"a3"):
+        world.broker.send(queue, world.message(queue, body, headers="_AMQ_LVQ_NAME:a"))
+    world.turn()
+    assert client.bodies() == [b"a3"]
+
+
+def test_what_is_with_a_consumer_stays_and_goes_when_it_comes_back_too_late() -> None:
+    world = EngineWorld(address("q", queue__last_value=True, **DELAYS))
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    send(world, "a1", "a2")
+    (first,) = client.take()
+    assert world.stats().depth == 2
+    world.refuse(first)
+    (second,) = client.take()
+    assert second.message.body == b"a2"
+    world.advance(300)
+    assert world.stats().depth == 1
+    world.acknowledge(second)
+    assert (client.take(), world.stats().depth) == ([], 0)
+
+
+def test_it_stays_if_the_newer_one_was_taken_for_good() -> None:
+    world = EngineWorld(address("q", queue__last_value=True, **DELAYS))
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    send(world, "a1", "a2")
+    world.refuse(*client.take())
+    world.acknowledge(*client.take())
+    world.advance(300)
+    assert client.bodies() == [b"a1"]
+
+
+def test_one_that_is_only_on_disk_is_replaced_too() -> None:
+    world = EngineWorld(address("q", queue__last_value=True))
+    world.consumer(world.client(), prefetch=1, selector="never = 'so'")
+    world.send(*[b"x"] * LANE_MESSAGES)
+    send(world, "a1", "b1", "a2")
+    assert world.stats().depth == LANE_MESSAGES + 2
+    assert world.store.settled == [Settled(1, 0, DROPPED, CAUSE_REPLACED, [(4, LANE_MESSAGES, 1)])]
+    assert waiting(world)[-2:] == ["b1", "a2"]
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_after_a_restart_the_newest_stays(comes_first: bool) -> None:
+    bodies = [b"a1", b"b1", b"a2", b"1"]
+    messages = [stored_message(1, offset, body) for offset, body in enumerate(bodies)]
+    for message in messages:
+        message.headers = b"_AMQ_LVQ_NAME:" + message.body[:1] + b"\n" if message.body != b"1" else b""
+    store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 4, 0, [], {})])], messages)
+    world = EngineWorld(address("q", queue__last_value=True), store=store)
+    if comes_first:
+        send(world, "b2")  # while b1 is on disk and nobody knows its key
+        assert waiting(world) == ["a2", "1", "b2"]
+        assert world.stats().depth == 3
+    else:
+        assert waiting(world) == ["b1", "a2", "1"]
+
+
+def test_keys_whose_messages_are_gone_are_forgotten() -> None:
+    world = EngineWorld(address("q", queue__last_value=True))
+    client = world.client()
+    world.consumer(client)
+    for number in range(2 * PRUNE_COUNT + 2):
+        world.send(b"x", headers=f"_AMQ_LVQ_NAME:k{number}")
+        world.acknowledge(*client.take())
+    keeper = world.queue("q").keeper
+    assert isinstance(keeper, Keeper)
+    assert len(keeper.by_key) <= PRUNE_COUNT
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_ring_drops_the_oldest(persistent: bool) -> None:
+    world = EngineWorld(address("q", queue__ring_size=3))
+    send(world, "1", "2", "3", "4", "5", persistent=persistent)
+    assert world.stats().depth == 3
+    if persistent:
+        assert {one.cause for one in world.store.settled} == {CAUSE_EVICTED}
+    assert waiting(world) == ["3", "4", "5"]
+
+
+def test_what_is_with_a_consumer_does_not_count_for_the_ring() -> None:
+    world = EngineWorld(address("q", queue__ring_size=1))
+    client = world.client()
+    world.consumer(client, prefetch=2)
+    send(world, "1", "2", "3", "4")
+    held = client.take()
+    assert [one.message.body for one in held] == [b"1", b"2"]
+    world.lose(client)
+    assert waiting(world) == ["4"]
+
+
+def test_a_ring_that_lies_on_disk_is_cut_once_it_is_loaded() -> None:
+    messages = [stored_message(1, offset, b"%d" % offset) for offset in range(5)]
+    store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 5, 0, [], {})])], messages)
+    world = EngineWorld(address("q", queue__ring_size=2), store=store)
+    send(world, "5")
+    assert world.stats().depth == 2
+    assert waiting(world) == ["4", "5"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_without_consumers_nothing_waits_where_that_is_asked_for(persistent: bool) -> None:
+    world = EngineWorld(address("q", queue__purge_on_no_consumers=True))
+    send(world, "1", persistent=persistent)
+    assert (world.stats().depth, world.queue("q").dropped_count) == (0, 1)
+    first, second = world.client(), world.client()
+    world.consumer(first, prefetch=1)
+    world.consumer(second, prefetch=1)
+    send(world, "2", "3", "4", persistent=persistent)
+    world.leave(first)
+    assert world.stats().depth == 3  # one consumer is still there
+    world.lose(second)
+    assert world.stats().depth == 0
+    purged = [one for one in world.store.settled if one.cause == CAUSE_PURGED]
+    assert bool(purged) is persistent
+    assert waiting(world) == []

@@ -1,0 +1,106 @@
+"""A durable subscription belongs to the user that made it, over restarts, whatever the protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.consumers.consumer import AUTO, Consumer
+from engine.sources.named_subscription import Subscription, from_description
+from engine.values.destination import TOPIC
+from engine.values.errors import AccessDenied, SubscriptionInUse
+from tests.support.engine.restart_world import RestartWorld
+from tests.support.fakes import FakeClient
+
+
+def user(world: RestartWorld, name: str, client_id: str = "shop") -> FakeClient:
+    client = world.client(client_id=client_id)
+    client.user = name
+    return client
+
+
+def subscribe(world: RestartWorld, client: FakeClient, **options: Any) -> Consumer:
+    asked: dict[str, Any] = {"subscription": "s", "is_durable": True} | options
+    consumer = world.consumer(client, world.topic(), AUTO, **asked)
+    world.turn()
+    return consumer
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_another_user_can_neither_take_nor_delete_nor_find_it(is_restarted: bool) -> None:
+    world = RestartWorld()
+    ann = user(world, "ann")
+    subscribe(world, ann)
+    world.leave(ann)
+    world.send(b"1", to=world.topic())
+    world.sync()
+    if is_restarted:
+        world.crash()
+    bob = user(world, "bob")
+    for use in (
+        lambda: subscribe(world, bob),
+        lambda: subscribe(world, bob, selector="a = 1"),
+        lambda: subscribe(world, bob, is_shared=True),
+        lambda: world.broker.delete_subscription(bob, "shop", "s"),
+        lambda: world.find_subscription(bob, "shop", "s"),
+    ):
+        with pytest.raises(AccessDenied, match="subscription 'shop:s' belongs to another user"):
+            use()
+    again = user(world, "ann")
+    subscribe(world, again)
+    assert again.bodies() == [b"1"]
+    world.leave(again)
+    world.broker.delete_subscription(again, "shop", "s")
+
+
+def test_who_takes_it_away_is_told_so_before_who_has_it() -> None:
+    world = RestartWorld()
+    subscribe(world, user(world, "ann"))
+    with pytest.raises(AccessDenied):
+        subscribe(world, user(world, "bob"))
+    with pytest.raises(SubscriptionInUse):
+        subscribe(world, user(world, "ann"))
+
+
+def test_a_shared_one_is_used_by_all_and_changed_and_deleted_by_its_own_user() -> None:
+    world = RestartWorld()
+    ann, bob = user(world, "ann"), user(world, "bob")
+    subscribe(world, ann, is_shared=True)
+    subscribe(world, bob, is_shared=True)
+    world.send(b"1", b"2", to=world.topic())
+    assert len(ann.bodies()) == len(bob.bodies()) == 1
+    world.leave(ann)
+    world.leave(bob)
+    with pytest.raises(AccessDenied, match="only that user may change or delete it"):
+        world.broker.delete_subscription(bob, "shop", "s")
+    with pytest.raises(AccessDenied):
+        subscribe(world, bob, is_shared=True, selector="a = 1")
+    world.broker.delete_subscription(ann, "shop", "s")
+
+
+@pytest.mark.parametrize(("maker", "taker"), [("", "bob"), ("ann", ""), ("", "")])
+def test_without_checked_logins_it_is_anybodys(maker: str, taker: str) -> None:
+    world = RestartWorld()
+    first = user(world, maker)
+    subscribe(world, first)
+    world.leave(first)
+    second = user(world, taker)
+    subscribe(world, second)
+    world.leave(second)
+    world.broker.delete_subscription(second, "shop", "s")
+
+
+def test_a_shared_one_in_memory_is_nobodys() -> None:
+    world = RestartWorld()
+    for name in ("ann", "bob"):
+        subscribe(world, user(world, name), is_durable=False, is_shared=True)
+
+
+def test_records_of_older_stores_name_no_owner() -> None:
+    known = Subscription("shop", "s", True, False, TOPIC, "t", "", False, "ann")
+    description = known.description()
+    assert from_description(description).owner == "ann"
+    del description["owner"]
+    assert from_description(description).owner == ""
+    assert "owner" not in Subscription("shop", "s", True, False, TOPIC, "t", "", False).description()

@@ -1,0 +1,102 @@
+"""``penstock export``: what it says and returns without starting Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.dispatch import execute
+from gateway.process import exit_codes
+from tests.support.store.sample_store import SampleStore
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "export", "--destination", "a", "--to", str(tmp_path / "out")],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.FAILED
+    assert "pip install 'penstock[spark]' (missing: pyspark)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("destination", "code", "text"),
+    [("orders", exit_codes.STORE, "is not a store"), ("a..b", exit_codes.USAGE, "empty word")],
+)
+def test_what_cannot_be_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], destination: str, code: int, text: str
+) -> None:
+    pytest.importorskip("pyspark")
+    arguments = ["export", "--data", str(tmp_path), "--destination", destination, "--to", str(tmp_path / "out")]
+    assert execute(arguments) == code
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_new_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    with SampleStore(tmp_path / "data") as store:
+        store.publish(durable_offset=0)
+        (store.directory / "commitlog" / "00000000000000000000.log").unlink()
+    arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(tmp_path / "out")]
+    assert execute(arguments) == exit_codes.OK
+    assert "nothing new" in capsys.readouterr().out
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+@pytest.mark.parametrize("target", ["s3a://lake/orders", "file:///lake/orders", "hdfs://host:9000/x", "file:/lake"])
+def test_a_url_is_no_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SampleStore(tmp_path / "data") as store:
+        store.publish()
+    for arguments in (["--data", "data", "--to", target], ["--data", target, "--to", "out"]):
+        assert execute(["export", "--destination", "a", *arguments]) == exit_codes.USAGE
+        assert f"{target!r}, a URL; allowed is the path of a local or mounted directory" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+    assert not (tmp_path / "data/exports").exists()
+
+
+def test_what_is_damaged_is_found_by_checksums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", "--destination", "a", "--to", str(tmp_path / "out"), "--skip-damaged", "--no-verify"]
+    assert execute(arguments) == exit_codes.USAGE
+    assert "--skip-damaged needs the checksums" in capsys.readouterr().err
+
+
+def test_a_lease_is_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", "--destination", "a", "--to", str(tmp_path / "out"), "--lease", "8d"]
+    assert execute(arguments) == exit_codes.USAGE
+    assert "--lease is '8d'; allowed is a time in milliseconds" in capsys.readouterr().err
+
+
+@pytest.mark.damages_store("a segment is removed")
+@pytest.mark.parametrize("is_clean", [True, False], ids=["indexed", "scanned"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_segment_ends_the_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int, is_clean: bool
+) -> None:
+    pytest.importorskip("pyspark")
+    with SampleStore(tmp_path / "data", segment_bytes=8192) as store:
+        queue = store.destination("a")
+        while store.base < 3 * 8192:
+            store.send(queue, b"x" * 100)
+        store.publish(is_clean=is_clean)
+    sorted((tmp_path / "data/commitlog").iterdir())[number].unlink()
+    target = tmp_path / "out"
+    arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(target)]
+    assert execute(arguments) == exit_codes.STORE
+    assert f"log offsets {number * 8192} to {(number + 1) * 8192} " in capsys.readouterr().err
+    assert not list(target.rglob("manifest-*")) and not list(target.rglob("*.parquet"))
+    assert not (tmp_path / "data/exports").exists()

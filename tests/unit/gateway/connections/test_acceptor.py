@@ -1,0 +1,204 @@
+"""The first octet tells TLS from what is plain; who says nothing waits, but not for ever, and not everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from gateway.connections.acceptor import Acceptor
+from gateway.connections.admission import REFUSED_MAX, Admission, Place
+from gateway.process.counters import GatewayCounters
+from tests.support.process.certificates import Certificates
+
+LIMIT_S = 10.0
+
+
+class Greeter(asyncio.Protocol):
+    """Says whether TLS came, and repeats the first octets; or why there is no place."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if self.place.refusal:
+            self.transport.write(self.place.refusal.encode())
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        kind = b"TLS " if self.transport.get_extra_info("ssl_object") is not None else b"plain "
+        self.transport.write(kind + data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.place.leave()
+
+
+class Refusing(socket.socket):
+    """A listening socket whose machine has no descriptors left, as often as it is told."""
+
+    refusals = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().accept()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+class Served:
+    """A server on a free port."""
+
+    def __init__(
+        self,
+        certificate: Path,
+        first_octet_s: float = LIMIT_S,
+        most: int = 10,
+        address_most: int = 10,
+        is_tls_only: bool = False,
+    ) -> None:
+        self.listening = Refusing(socket.AF_INET, socket.SOCK_STREAM)
+        self.listening.setblocking(False)
+        self.listening.bind(("127.0.0.1", 0))
+        self.port: int = self.listening.getsockname()[1]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self.counters = GatewayCounters()
+        self.admission = Admission(most, address_most, self.counters)
+        self.server = Acceptor(self.listening, self.admission, Greeter, context, is_tls_only, first_octet_s)
+
+    async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("localhost" if context else "127.0.0.1", self.port, ssl=context)
+
+    async def said(self, context: ssl.SSLContext | None = None) -> bytes:
+        reader, writer = await self.connect(context)
+        writer.write(b"hello")
+        async with asyncio.timeout(LIMIT_S):
+            answer = await reader.read(100)
+        writer.close()
+        return answer
+
+
+async def test_both_kinds_come_whole(certificates: Certificates) -> None:
+    served = Served(certificates.gateway)
+    served.server.start()
+    assert await served.said() == b"plain hello"
+    assert await served.said(certificates.client_context()) == b"TLS hello"
+    served.server.close()
+
+
+async def test_who_says_nothing_is_given_up(certificates: Certificates) -> None:
+    served = Served(certificates.gateway, first_octet_s=0.05)
+    served.server.start()
+    reader, writer = await served.connect()
+    async with asyncio.timeout(LIMIT_S):
+        assert await reader.read(1) == b""
+    writer.close()
+    served.server.close()
+
+
+async def emptied(served: Served) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while served.admission.open_count:
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(("most", "address_most"), [(1, 10), (10, 1)])
+async def test_who_says_nothing_counts(certificates: Certificates, most: int, address_most: int) -> None:
+    served = Served(certificates.gateway, most=most, address_most=address_most)
+    served.server.start()
+    _, silent = await served.connect()
+    assert b"open, which is the limit" in await served.said()
+    assert served.counters.refused == 1
+    silent.close()
+    await emptied(served)
+    assert await served.said() == b"plain hello"
+    await emptied(served)
+    served.server.close()
+
+
+async def test_a_handshake_under_way_counts(certificates: Certificates) -> None:
+    served = Served(certificates.gateway, most=1, is_tls_only=True)
+    served.server.start()
+    _, slow = await served.connect()
+    slow.write(b"\x16\x03\x01")
+    async with asyncio.timeout(LIMIT_S):
+        while not served.admission.open_count:
+            await asyncio.sleep(0.001)
+    reader, writer = await served.connect()
+    async with asyncio.timeout(LIMIT_S):
+        assert await reader.read(1) == b""
+    for one in (slow, writer):
+        one.close()
+    await emptied(served)
+    assert await served.said(certificates.client_context()) == b"TLS hello"
+    served.server.close()
+
+
+async def test_who_says_nothing_and_has_no_place_is_cut_off_once_there_are_many(certificates: Certificates) -> None:
+    served = Served(certificates.gateway, most=1)
+    served.server.start()
+    writers = [(await served.connect())[1] for _ in range(1 + REFUSED_MAX)]
+    async with asyncio.timeout(LIMIT_S):
+        while served.counters.refused < REFUSED_MAX:
+            await asyncio.sleep(0.001)
+        reader, writer = await served.connect()
+        assert await reader.read(1) == b""
+    for one in [*writers, writer]:
+        one.close()
+    await emptied(served)
+    served.server.close()
+
+
+async def test_closing_lets_go_of_who_waits(certificates: Certificates) -> None:
+    served = Served(certificates.gateway)
+    served.server.start()
+    assert await served.said() == b"plain hello"
+    reader, writer = await served.connect()
+    await asyncio.sleep(0)
+    served.server.close()
+    served.server.close()
+    async with asyncio.timeout(LIMIT_S):
+        try:
+            assert await reader.read(1) == b""
+        except ConnectionResetError:
+            pass  # it had not been accepted yet
+    writer.close()
+
+
+async def test_a_machine_that_refuses_is_asked_again(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(certificates.gateway)
+    served.listening.refusals = 1
+    served.server.start()
+    assert await served.said() == b"plain hello"
+    assert [record.getMessage() for record in caplog.records if "cannot accept" in record.getMessage()] == [
+        "cannot accept, trying again after 1 s: [Errno 24] too many open files"
+    ]
+    served.server.close()
+
+
+async def test_what_only_begins_like_a_handshake_ends(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(certificates.gateway)
+    served.server.start()
+    reader, writer = await served.connect()
+    writer.write(b"\x16\x03\x01\x00\x05hello and more of it")
+    async with asyncio.timeout(LIMIT_S):
+        while await reader.read(100):  # an alert may come
+            pass
+    writer.close()
+    served.server.close()
+    assert any("no TLS handshake" in record.getMessage() for record in caplog.records)

@@ -1,0 +1,99 @@
+"""What is wrong with certificates is said before anything listens, with the key and the file."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigError
+from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
+from gateway.connections.security import Security
+from gateway.connections.tls import common_name, server_context
+from tests.support.process.certificates import Certificates
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def configured(**fields: object) -> ServerConfig:
+    return ServerConfig(tls=TlsConfig(**{name: str(value) for name, value in fields.items()}))  # type: ignore[arg-type]
+
+
+def refusal(config: ServerConfig) -> str:
+    with pytest.raises(ConfigError) as caught:
+        server_context(config)
+    return str(caught.value)
+
+
+def test_without_a_certificate_there_is_no_tls() -> None:
+    assert server_context(ServerConfig()) is None
+
+
+def test_clients_are_asked_for_certificates_only_with_an_authority(certificates: Certificates) -> None:
+    alone = server_context(configured(certificate=certificates.gateway))
+    wanted = server_context(configured(certificate=certificates.gateway, client_ca=certificates.ca))
+    required = server_context(
+        configured(certificate=certificates.gateway, client_ca=certificates.ca, client_certificate="required")
+    )
+    assert alone is not None and alone.verify_mode == ssl.CERT_NONE
+    assert wanted is not None and wanted.verify_mode == ssl.CERT_OPTIONAL
+    assert required is not None and required.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_what_is_not_there_is_named(certificates: Certificates, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.pem"
+    for key, config in (
+        ("tls.certificate", configured(certificate=missing)),
+        ("tls.key", configured(certificate=certificates.gateway, key=missing)),
+        ("tls.client-ca", configured(certificate=certificates.gateway, client_ca=missing)),
+    ):
+        assert refusal(config) == f"default: {key}: {str(missing)!r} cannot be read: no such file or directory"
+
+
+def test_what_is_no_pem_is_named(certificates: Certificates, tmp_path: Path) -> None:
+    text = tmp_path / "text.pem"
+    text.write_text("nothing of the kind")
+    assert f"{str(text)!r} holds no certificate in PEM" in refusal(configured(certificate=text))
+    config = configured(certificate=certificates.gateway, client_ca=text)
+    assert f"tls.client-ca: {str(text)!r} holds no certificate in PEM" in refusal(config)
+    config = configured(certificate=certificates.gateway, key=text)
+    assert f"tls.key: {str(text)!r} holds no private key in PEM" in refusal(config)
+
+
+def test_a_key_of_another_certificate_is_named(certificates: Certificates) -> None:
+    other = certificates.issue("other")
+    text = refusal(configured(certificate=certificates.gateway, key=other))
+    assert f"tls.key: {str(other)!r} is not the key of the certificate in {str(certificates.gateway)!r}" in text
+
+
+def test_an_encrypted_key_is_refused_rather_than_asked_for(certificates: Certificates) -> None:
+    key = certificates.encrypted_key("secret")
+    text = refusal(configured(certificate=certificates.gateway, key=key))
+    assert f"tls.key: {str(key)!r} holds an encrypted key" in text
+
+
+def test_settings_that_need_a_certificate(certificates: Certificates) -> None:
+    tls_only = Listeners(stomp=Endpoint("tls", "127.0.0.1", 0))
+    assert "listeners.stomp: 'tls://127.0.0.1:0' needs tls.certificate" in refusal(ServerConfig(listeners=tls_only))
+    assert "has no effect without tls.certificate" in refusal(configured(client_ca=certificates.ca))
+    text = refusal(configured(certificate=certificates.gateway, client_certificate="required"))
+    assert "needs tls.client-ca" in text
+
+
+def test_a_certificate_names_a_user_only_where_there_is_one() -> None:
+    anybody = Security(ServerConfig())
+    assert anybody.user_named("carol") == "carol"
+    verifier = "SCRAM-SHA-256$4096:AAAAAAAAAAAAAAAAAAAAAA==$" + "A" * 43 + "=:" + "A" * 43 + "="
+    users = Security(replace(ServerConfig(), users={"alice": (verifier,)}))
+    assert (users.user_named("alice"), users.user_named("carol")) == ("alice", "")
+
+
+def test_the_common_name_is_read_from_the_subject() -> None:
+    assert common_name({"subject": ((("organizationName", "x"),), (("commonName", "alice"),))}) == "alice"
+    assert common_name({"subject": ((("organizationName", "x"),),)}) == ""
+    assert common_name(None) == ""

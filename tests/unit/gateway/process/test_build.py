@@ -1,0 +1,53 @@
+"""Which build is running: the tests pass both ways, so it must be certain which way they went."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.process.build import COMPILED, INTERPRETED, build
+
+ROOT = Path(__file__).resolve().parents[4]
+HOT_FILES = runpy.run_path(str(ROOT / "setup.py"))["hot_files"]()
+# What scripts/test --compiled says that it has built.
+WANTED = os.environ.get("PENSTOCK_BUILD", INTERPRETED)
+
+
+def test_this_is_the_build_that_was_asked_for() -> None:
+    assert build() == WANTED
+
+
+@pytest.mark.parametrize("path", HOT_FILES)
+def test_a_hot_module_is_what_was_asked_for(path: str) -> None:
+    assert (ROOT / path).is_file()
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    assert module.__file__ is not None
+    assert module.__file__.endswith(".py") is (WANTED == INTERPRETED), module.__file__
+    assert Path(module.__file__).is_relative_to(ROOT)
+
+
+def test_the_process_says_it_too() -> None:
+    command = [sys.executable, "-m", "gateway"]
+    version = subprocess.run([*command, "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"({WANTED})" in version
+    doctor = subprocess.run([*command, "doctor", "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+    found = {finding["name"]: finding["found"] for finding in json.loads(doctor.stdout)["findings"]}
+    assert found["build"] == WANTED
+
+
+def test_what_every_message_passes_is_hot() -> None:
+    assert {COMPILED, INTERPRETED} >= {WANTED}
+    assert {"engine/broker.py", "engine/store/log/commit_log.py"} <= set(HOT_FILES)
+    assert {"protocols/stomp/codec/decoder.py", "protocols/stomp/session/stomp_session.py"} <= set(HOT_FILES)
+    assert {
+        "engine/dispatch/dispatcher.py",
+        "engine/backlog/lane.py",
+        "protocols/amqp/v1_0/endpoints/session.py",
+    } <= set(HOT_FILES)

@@ -1,0 +1,255 @@
+"""Full addresses as a STOMP client meets them: BLOCK throttles it, DROP and FAIL answer at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.stomp.session.settings import SessionSettings
+from tests.support.engine.engine_world import address
+from tests.support.protocols.stomp_gateway import Peer, StompGateway
+
+KIB = 1024
+
+
+def blocking(settings: SessionSettings | None = None, **values: object) -> StompGateway:
+    """Return a gateway whose queue q blocks beyond 100 octets, headers and bodies."""
+    limits: dict[str, object] = {"full__address_full_policy": "BLOCK", "full__max_size_bytes": 100, **values}
+    return StompGateway(address("q", **limits), settings=settings)
+
+
+def settle_all(peer: Peer) -> list[bytes]:
+    """Acknowledge what comes until nothing comes."""
+    bodies: list[bytes] = []
+    while messages := [frame for frame in peer.take() if frame.command == "MESSAGE"]:
+        for message in messages:
+            bodies.append(message.body)
+            peer.send("ACK", id=message["ack"])
+    return bodies
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+def test_a_flood_with_receipts_waits_and_each_receipt_comes_when_there_is_room(persistent: str) -> None:
+    gateway = blocking()
+    sender = gateway.connect()
+    for number in range(20):
+        sender.publish("/queue/q", b"%020d" % number, persistent=persistent, receipt=str(number))
+    confirmed = sender.receipts()
+    assert 0 < len(confirmed) < 10
+    assert "address-full: queue://q holds" in gateway.reason(sender)
+    receiver = gateway.connect()
+    receiver.subscribe("/queue/q", **{"activemq.prefetchSize": "2"})
+    assert settle_all(receiver) == [b"%020d" % number for number in range(20)]
+    assert confirmed + sender.receipts() == [str(number) for number in range(20)]
+    assert gateway.reason(sender) == ""
+
+
+def test_a_flood_without_receipts_is_not_read_on_and_loses_nothing() -> None:
+    gateway = blocking(SessionSettings(block_park_bytes=4 * KIB))
+    sender = gateway.connect()
+    for number in range(200):
+        sender.publish("/queue/q", b"%0100d" % number)
+    assert not sender.link.is_reading
+    assert sender.session.blocked.size_bytes < 6 * KIB
+    receiver = gateway.connect()
+    receiver.subscribe("/queue/q")
+    assert settle_all(receiver) == [b"%0100d" % number for number in range(200)]
+    assert sender.link.is_reading
+
+
+def test_heart_beats_stand_still_while_a_sender_is_not_read() -> None:
+    gateway = blocking(SessionSettings(block_park_bytes=1 * KIB))
+    sender = gateway.connect(heart_beat="1000,1000")
+    for number in range(50):
+        sender.publish("/queue/q", b"%0100d" % number)
+    assert not sender.link.is_reading
+    gateway.advance(60_000)
+    assert not sender.is_closed, "its heart-beats wait in the socket, unread"
+    assert b"\n" in sender.octets, "ours go on"
+
+
+def test_a_connection_that_consumes_what_it_floods_does_not_stop_itself() -> None:
+    gateway = blocking()
+    both = gateway.connect()
+    both.subscribe("/queue/q", **{"activemq.prefetchSize": "1"})
+    for number in range(40):
+        both.publish("/queue/q", b"%050d" % number, receipt=str(number))
+    bodies: list[bytes] = []
+    receipts: list[str] = []
+    while frames := both.take():
+        for frame in frames:
+            if frame.command == "MESSAGE":
+                bodies.append(frame.body)
+                both.send("ACK", id=frame["ack"])
+            else:
+                receipts.append(frame["receipt-id"])
+    assert bodies == [b"%050d" % number for number in range(40)]
+    assert receipts == [str(number) for number in range(40)]
+
+
+def test_one_that_consumes_and_floods_beyond_all_bounds_gets_an_error_that_names_the_address() -> None:
+    gateway = blocking(SessionSettings(block_park_max_bytes=8 * KIB))
+    both = gateway.connect()
+    both.subscribe("/queue/other")
+    for number in range(100):
+        both.publish("/queue/q", b"%0100d" % number)
+    error = both.error()
+    assert error["condition"] == "parked-too-much"
+    assert b"queue://q" in error.body
+
+
+def test_other_addresses_acknowledgements_and_transactions_go_on() -> None:
+    gateway = blocking()
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.publish("/queue/q", b"parked", receipt="parked")
+    peer.publish("/queue/other", b"1", receipt="other")
+    peer.send("BEGIN", transaction="t")
+    peer.publish("/queue/other", b"2", transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="commit")
+    assert peer.receipts() == ["other", "commit"]
+
+
+def test_a_lost_socket_drops_what_it_had_parked_counted() -> None:
+    gateway = blocking()
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200, *[b"parked"] * 3)
+    peer.vanish()
+    assert "3 unconfirmed frames that waited at a gate went with the connection" in peer.link.warnings
+    assert gateway.stats("q").depth == 1
+    assert not gateway.waits()
+
+
+def test_a_transaction_waits_at_its_commit_whole() -> None:
+    gateway = blocking()
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.send("BEGIN", transaction="t")
+    peer.publish("/queue/q", b"1", b"2", transaction="t", receipt="accepted")
+    peer.publish("/queue/other", b"3", transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="commit")
+    assert peer.receipts() == ["accepted", "accepted"]
+    assert (gateway.stats("q").depth, gateway.stats("other").depth) == (1, 0)
+    receiver = gateway.connect()
+    receiver.subscribe("/queue/q")
+    assert settle_all(receiver) == [b"x" * 200, b"1", b"2"]
+    assert peer.receipts() == ["commit"]
+
+
+def test_a_transaction_that_consumes_from_the_address_it_sends_to_is_admitted() -> None:
+    gateway = blocking()
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.subscribe("/queue/q")
+    (message,) = peer.messages()
+    peer.send("BEGIN", transaction="t")
+    peer.send("ACK", id=message["ack"], transaction="t")
+    peer.publish("/queue/q", b"y" * 200, transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="commit")
+    assert sorted(frame.command for frame in peer.take()) == ["MESSAGE", "RECEIPT"]
+
+
+def test_after_the_deadline_the_first_that_waits_gets_an_error() -> None:
+    gateway = blocking(full__block_timeout_ms=5_000)
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.publish("/queue/q", b"1", receipt="first")
+    peer.publish("/queue/q", b"2", receipt="second")
+    gateway.advance(5_000)
+    error = peer.error()
+    assert (error["condition"], error["receipt-id"]) == ("address-full", "first")
+    assert b"queue://q holds 2" in error.body
+    assert b"block-timeout-ms" in error.body
+
+
+def test_drop_confirms_and_discards() -> None:
+    gateway = blocking(full__address_full_policy="DROP")
+    peer = gateway.connect()
+    for number in range(9):
+        peer.publish("/queue/q", b"x" * 60, persistent="true", receipt=str(number))
+    assert peer.receipts() == [str(number) for number in range(9)]
+    assert gateway.stats("q").depth < 3
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_fail_answers_with_an_error_and_never_confirms(version: str) -> None:
+    gateway = blocking(full__address_full_policy="FAIL")
+    peer = gateway.connect(version)
+    peer.publish("/queue/q", b"x" * 200, receipt="taken")
+    assert peer.receipts() == ["taken"]
+    peer.publish("/queue/q", b"more", receipt="refused")
+    (error,) = peer.take()
+    assert (error.command, error["condition"], error["receipt-id"]) == ("ERROR", "address-full", "refused")
+    assert b"queue://q holds 2" in error.body and b"of 100 octets" in error.body
+    assert peer.is_closed == (version != "1.0")
+    assert gateway.stats("q").depth == 1
+
+
+def test_fail_at_commit_rolls_the_transaction_back() -> None:
+    gateway = blocking(full__address_full_policy="FAIL")
+    peer = gateway.connect("1.0")
+    peer.publish("/queue/q", b"x" * 200)
+    peer.subscribe("/queue/other")
+    peer.publish("/queue/other", b"held")
+    (message,) = peer.messages()
+    peer.send("BEGIN", transaction="t")
+    peer.send("ACK", transaction="t", **{"message-id": message["message-id"]})
+    peer.publish("/queue/q", b"more", transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="commit")
+    (error,) = peer.take()
+    assert (error.command, error["condition"]) == ("ERROR", "address-full")
+    assert gateway.stats("other").in_flight == 1, "its acknowledgement is undone"
+    peer.send("ACK", receipt="again", **{"message-id": message["message-id"]})
+    assert peer.receipts() == ["again"]
+
+
+def test_a_producer_sends_so_many_a_second_and_the_rest_is_parked_in_order() -> None:
+    gateway = StompGateway(address("q", flow__producer_max_rate_per_second=3))
+    peer, other = gateway.connect(), gateway.connect()
+    peer.publish("/queue/q", *(b"%d" % number for number in range(8)))
+    assert gateway.stats("q").depth == 3
+    assert gateway.reason(peer) == "rate: queue://q takes 3 messages a second (producer-max-rate)"
+    other.publish("/queue/q", b"other")
+    assert gateway.stats("q").depth == 4, "each producer has a rate of its own"
+    gateway.advance(999)
+    assert gateway.stats("q").depth == 4
+    gateway.advance(1)
+    assert gateway.stats("q").depth == 7
+    gateway.advance(1_000)
+    assert gateway.stats("q").depth == 9
+    assert gateway.reason(peer) == ""
+    receiver = gateway.connect()
+    receiver.subscribe("/queue/q", "auto")
+    assert [body for body in receiver.bodies() if body != b"other"] == [b"%d" % number for number in range(8)]
+
+
+def test_a_consumer_of_a_topic_that_settles_nothing_blocks_its_producers() -> None:
+    gateway = StompGateway(address("t", full__address_full_policy="BLOCK", full__max_size_messages=2))
+    slow, sender = gateway.connect(), gateway.connect()
+    slow.subscribe("/topic/t")
+    sender.publish("/topic/t", *(b"%d" % number for number in range(5)))
+    assert "topic://t holds 2 of 2 messages" in gateway.reason(sender)
+    assert settle_all(slow) == [b"%d" % number for number in range(5)]
+    assert gateway.reason(sender) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "asked_ms", "expected_ms"),
+    [
+        ({"expiry__expiry_delay_ms": 1_000}, 0, 1_000),
+        ({"expiry__expiry_delay_ms": 1_000}, 500, 500),
+        ({"expiry__min_expiry_delay_ms": 2_000}, 500, 2_000),
+        ({"expiry__max_expiry_delay_ms": 3_000}, 9_000, 3_000),
+        ({"expiry__max_expiry_delay_ms": 3_000}, 0, 3_000),
+        ({"expiry__no_expiry": True}, 500, None),
+    ],
+)
+def test_the_address_decides_when_a_message_expires(
+    values: dict[str, object], asked_ms: int, expected_ms: int | None
+) -> None:
+    gateway = StompGateway(address("q", **values))
+    peer = gateway.connect()
+    now_ms = gateway.clock.wall_ms()
+    peer.publish("/queue/q", b"x", **({"expires": str(now_ms + asked_ms)} if asked_ms else {}))
+    peer.subscribe("/queue/q", "auto")
+    (message,) = peer.messages()
+    assert message["expires"] == ("0" if expected_ms is None else str(now_ms + expected_ms))
