@@ -53,8 +53,8 @@ STORE = """
     context disk/disk_health disk/files file_store format/layout index/index_directory index/key_index
     log/checkpoint log/chunk log/commit_log log/durable_log log/group_commit log/log_end log/log_files
     log/log_follower log/log_map log/open_files log/segment log/sync_jobs log/transaction_room
-    queues/consume_queue queues/entry_span queues/page_read queues/queue_flush queues/subscription_release
-    state/closed_segment state/consumer_records state/destination state/failed_entries state/lane
+    queues/consume_queue_files queues/entry_span queues/page_read queues/queue_flush queues/subscription_release
+    state/closed_segment state/consume_queue state/consumer_records state/destination state/failed_entries
     state/log_state state/progress state/settled_entries state/subscription
 """
 

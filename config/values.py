@@ -381,7 +381,7 @@ class QueuePrefix(Kind):
         return text
 
 
-class Destination(Kind):
+class DestinationName(Kind):
     """A destination to make, as (kind, name)."""
 
     __slots__ = ()

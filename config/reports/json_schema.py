@@ -8,7 +8,7 @@ from typing import Final
 from config.model import ServerConfig, VirtualTopic
 from config.policies import DEFAULT_ADDRESS_SETTINGS
 from config.schema import ADDRESS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
-from config.values import AddressPattern, Destination, GroupName, JsonSchema, QueuePrefix, Verifier
+from config.values import AddressPattern, DestinationName, GroupName, JsonSchema, QueuePrefix, Verifier
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,7 +21,7 @@ def build() -> JsonSchema:
     properties["users"] = {"type": "object", "additionalProperties": _user()}
     properties["permissions"] = _list_of(_permission())
     properties["virtual-topics"] = _list_of(_virtual_topic())
-    properties["destinations"] = _list_of(Destination().json_schema())
+    properties["destinations"] = _list_of(DestinationName().json_schema())
     group = GroupName().json_schema()
     properties["addresses"] = _list_of(_entry({GROUP_KEY: group, **_properties(ADDRESS, DEFAULT_ADDRESS_SETTINGS)}))
     return {"$schema": DIALECT, "title": "penstock.yaml", **_object(properties)}

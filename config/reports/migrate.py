@@ -12,7 +12,7 @@ from config.matching import BOTH, QUEUE, AddressEntry
 from config.permissions import Action, Permission
 from config.schema import ADDRESS, GRANTS, SERVER, Leaf, Tree, leaves
 from config.sources.document import Document
-from config.values import Destination, Verifier
+from config.values import DestinationName, Verifier
 
 # A value with its comment, or a mapping of them.
 Node = tuple[str, str] | dict[str, "Node"]
@@ -57,7 +57,7 @@ def migrate(documents: Sequence[Document], hash_password: Callable[[str], Sequen
     destinations = dict.fromkeys(found for document in documents for found in document.destinations)
     if destinations:
         lines += ["", "destinations:"]
-        lines += [f"  - {quoted(Destination().show((found.kind, found.name)))}" for found in destinations]
+        lines += [f"  - {quoted(DestinationName().show((found.kind, found.name)))}" for found in destinations]
     addresses = [entry for document in documents for entry in document.addresses]
     if addresses:
         groups = {

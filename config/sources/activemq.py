@@ -20,7 +20,7 @@ from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, note, take, take_attributes
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
-from config.values import Boolean, Destination, QueueName, QueuePrefix, UserName
+from config.values import Boolean, DestinationName, QueueName, QueuePrefix, UserName
 
 _EVERYTHING: Final = Pattern.parse(">")
 
@@ -273,9 +273,9 @@ class _Reader:
                 self._unknown(child, element.name, ("queue", "topic"))
                 continue
             try:
-                self.document.add_destination(*Destination().parse(f"{kind}://{name}"))
+                self.document.add_destination(*DestinationName().parse(f"{kind}://{name}"))
             except ValueError:
-                self.document.report(child.line, child.name, f"{name!r}, allowed is {Destination().allowed}")
+                self.document.report(child.line, child.name, f"{name!r}, allowed is {DestinationName().allowed}")
 
     def _read_system_usage(self, outer: Element) -> None:
         for usage in outer.children:

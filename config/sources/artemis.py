@@ -22,7 +22,7 @@ from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take, take_attributes, take_children
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
-from config.values import Destination
+from config.values import DestinationName
 
 # Protocol of an acceptor -> the listener that it is here.
 _LISTENERS: Final = {"STOMP": "stomp", "AMQP": "amqp"}
@@ -313,9 +313,9 @@ class CoreReader:
     def _destination(self, element: Element, kind: int, name: str) -> None:
         word = "queue" if kind == QUEUE else "topic"
         try:
-            self.document.add_destination(*Destination().parse(f"{word}://{name}"))
+            self.document.add_destination(*DestinationName().parse(f"{word}://{name}"))
         except ValueError:
-            self.document.report(element.line, element.name, f"{name!r}, allowed is {Destination().allowed}")
+            self.document.report(element.line, element.name, f"{name!r}, allowed is {DestinationName().allowed}")
 
     def _unknown(self, element: Element, parent: str, known: Iterable[str]) -> None:
         self.document.report(element.line, parent, str(unknown_option(element.name, known)))

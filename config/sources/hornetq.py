@@ -15,7 +15,7 @@ from config.sources.artemis import CoreReader
 from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take_attributes, take_children
 from config.sources.xml import Element
-from config.values import Destination, UserName
+from config.values import DestinationName, UserName
 
 _USERS: Final = ("user", "defaultuser")
 
@@ -62,9 +62,9 @@ def _read_factory(document: Document, element: Element, factories: Taken) -> Non
 def _read_destination(document: Document, element: Element) -> None:
     name = element.attributes.get("name", "")
     try:
-        document.add_destination(*Destination().parse(f"{element.name}://{name}"))
+        document.add_destination(*DestinationName().parse(f"{element.name}://{name}"))
     except ValueError:
-        document.report(element.line, element.name, f"{name!r}, allowed is {Destination().allowed}")
+        document.report(element.line, element.name, f"{name!r}, allowed is {DestinationName().allowed}")
         return
     taken = take_attributes(document, options.QUEUE, element, ("name",))
     taken.update(take_children(document, options.QUEUE, element))

@@ -36,7 +36,7 @@ from config.values import (
     AddressPattern,
     Boolean,
     Choice,
-    Destination,
+    DestinationName,
     GroupName,
     Kind,
     QueuePrefix,
@@ -261,7 +261,7 @@ class _Reader:
 
     def _read_destination(self, node: yaml.Node, element: str) -> None:
         try:
-            found = self._value(node, Destination())
+            found = self._value(node, DestinationName())
         except ValueError as error:
             self._report(node, element, str(error))
             return

@@ -23,7 +23,7 @@ from engine.selector.evaluate import compile_selector
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.log_replay import Replays, check_replay
-from engine.sources.named_subscription import Subscription
+from engine.sources.named_subscription import NamedSubscription
 from engine.sources.observer import Observer, Observers
 from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue, queue_of
@@ -146,7 +146,7 @@ class Subscribing(Observer):
             feed = queues[0].feed
             assert feed is not None, "a durable subscription's queue has a feed"
             subscription = feed.subscription
-            assert isinstance(subscription, Subscription), "a durable subscription has a name"
+            assert isinstance(subscription, NamedSubscription), "a durable subscription has a name"
             return self._add_siblings(client, source, [], subscription, queues, options, window)
         return self._add(client, queues[0], options, window)
 
@@ -211,7 +211,7 @@ class Subscribing(Observer):
         self._make_way(client_id, name, is_durable)
         self.subscriptions.delete(client_id, name, is_durable)
 
-    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
+    def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         several = self.of_durable.get(subscription.key())
         if several is not None:
             self._begin(Joins(self._owner, several[:], [queue], False))
@@ -319,7 +319,7 @@ class Subscribing(Observer):
         client: Client,
         source: Wildcard | CompositeSource,
         wildcards: list[Wildcard],
-        subscription: Subscription | None,
+        subscription: NamedSubscription | None,
         queues: list[Queue],
         options: SubscribeOptions,
         window: Window,

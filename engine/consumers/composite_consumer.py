@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.consumers.consumer import Consumer, SiblingsBase, consumer_of
 from engine.consumers.wakes import Wakes
-from engine.sources.named_subscription import Subscription
+from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
@@ -31,7 +31,7 @@ class Siblings(SiblingsBase):
         self,
         lead: Consumer,
         wildcards: list[Wildcard],
-        subscription: Subscription | None,
+        subscription: NamedSubscription | None,
         options: SubscribeOptions,
         wakes: Wakes,
     ) -> None:

@@ -10,7 +10,7 @@ from engine.values.errors import AccessDenied
 from engine.values.wildcard import Wildcard, is_wildcard
 
 
-class Subscription(SubscriptionBase):
+class NamedSubscription(SubscriptionBase):
     """Who it belongs to, what it takes, and where that waits.
 
     client_id: "" for a shared one that belongs to nobody in particular.
@@ -84,7 +84,7 @@ class Subscription(SubscriptionBase):
                 + ("change or delete it" if self.is_shared else "use or delete it")
             )
 
-    def is_like(self, other: Subscription) -> bool:
+    def is_like(self, other: NamedSubscription) -> bool:
         """Say whether both ask for the same; else JMS has the new one replace the old one."""
         return (
             self.kind == other.kind
@@ -110,9 +110,9 @@ class Subscription(SubscriptionBase):
         return description
 
 
-def from_description(description: dict[str, str]) -> Subscription:
+def from_description(description: dict[str, str]) -> NamedSubscription:
     """Return the durable subscription that the store has found."""
-    return Subscription(
+    return NamedSubscription(
         description.get("client_id", ""),
         description.get("subscription", ""),
         True,

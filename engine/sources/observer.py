@@ -9,7 +9,7 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
-    from engine.sources.named_subscription import Subscription
+    from engine.sources.named_subscription import NamedSubscription
     from engine.sources.queue import Queue
     from engine.sources.topic import Topic
     from engine.values.message import Message
@@ -33,7 +33,7 @@ class Observer:
     def destination_removed(self, destination: Queue | Topic) -> None:
         """It is known no more; what it held has been let go."""
 
-    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
+    def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         """A durable subscription to a wildcard takes from one more topic, by ``queue``."""
 
     def queue_ended(self, queue: Queue) -> None:
@@ -111,7 +111,7 @@ class Observers(Observer):
         for one in self._all:
             one.destination_removed(destination)
 
-    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
+    def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         for one in self._all:
             one.cursor_added(subscription, queue)
 

@@ -14,7 +14,7 @@ from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:
     from engine.consumers.client import Client
-    from engine.sources.named_subscription import Subscription
+    from engine.sources.named_subscription import NamedSubscription
     from engine.sources.topic import Topic
     from engine.sources.topic_subscriptions import Attached, Subscriptions
     from engine.values.options import SubscribeOptions
@@ -101,7 +101,7 @@ class CursorOpening(TopicJoins):
         self,
         subscriptions: Subscriptions,
         wildcard: Wildcard,
-        subscription: Subscription,
+        subscription: NamedSubscription,
         topics: list[Topic],
         options: SubscribeOptions,
     ) -> None:

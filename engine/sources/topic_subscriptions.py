@@ -20,7 +20,7 @@ from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas, holder_of
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.feeds import Feeds, feed_of
-from engine.sources.named_subscription import Subscription, from_description
+from engine.sources.named_subscription import NamedSubscription, from_description
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
@@ -107,7 +107,7 @@ class Subscriptions(Observer):
         self.ends = ends
         self.settlements = settlements
         self.observers = observers
-        self.named: dict[tuple[str, str, bool], Subscription] = {}
+        self.named: dict[tuple[str, str, bool], NamedSubscription] = {}
         self.wildcards: dict[int, Attached] = {}
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
@@ -143,7 +143,7 @@ class Subscriptions(Observer):
         is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
         """
         subscription = feed_of(queue).subscription
-        if not isinstance(subscription, Subscription):
+        if not isinstance(subscription, NamedSubscription):
             self.end(queue)
             return False
         if is_lead:
@@ -166,7 +166,7 @@ class Subscriptions(Observer):
         queues = list(subscription.queues.values())
         return queues if subscription.carrier is None else [*queues, subscription.carrier]
 
-    def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> Subscription | None:
+    def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> NamedSubscription | None:
         """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is not None:
@@ -345,7 +345,7 @@ class Subscriptions(Observer):
         if 0 <= most < len(destinations.topics):  # else there are too few to count
             self.quotas.require_topics(wildcard, len(destinations.matching(wildcard)))
 
-    def _count(self, subscription: Subscription, holder: str) -> None:
+    def _count(self, subscription: NamedSubscription, holder: str) -> None:
         subscription.holder = holder
         self.quotas.durable_subscriptions.add(holder)
 
@@ -356,7 +356,7 @@ class Subscriptions(Observer):
             access.allows(consumer.client, "read", TOPIC, name) for consumer in queue.consumers.values()
         )
 
-    def _require_its_topics(self, client: Client, subscription: Subscription) -> None:
+    def _require_its_topics(self, client: Client, subscription: NamedSubscription) -> None:
         """Raises: AccessDenied for who may not read a topic that a shared subscription takes from: any message of it
         may come to any of its consumers.
         """
@@ -367,7 +367,7 @@ class Subscriptions(Observer):
             if not access.is_open and self._may_all_read(queue, topic.name):
                 access.require(client, "read", TOPIC, topic.name)
 
-    def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Subscription:
+    def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> NamedSubscription:
         client_id = "" if options.is_global else client.describe().get("client_id", "")
         if not options.subscription:
             raise InvalidOption("a durable or shared subscription needs a name")
@@ -380,7 +380,7 @@ class Subscriptions(Observer):
             raise InvalidOption(f"{source.uri()} is in memory only; a durable subscription needs a lasting topic")
         if options.is_shared and options.is_no_local:
             raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
-        return Subscription(
+        return NamedSubscription(
             client_id,
             options.subscription,
             options.is_durable,
@@ -393,7 +393,7 @@ class Subscriptions(Observer):
         )
 
     def _open(
-        self, subscription: Subscription, client: Client, source: Topic | Wildcard, options: SubscribeOptions
+        self, subscription: NamedSubscription, client: Client, source: Topic | Wildcard, options: SubscribeOptions
     ) -> None:
         store = self.context.store
         if not subscription.is_durable:
@@ -410,7 +410,7 @@ class Subscriptions(Observer):
             subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
             self._begin(CursorOpening(self, source, subscription, list(self.destinations.topics.values()), options))
 
-    def open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
+    def open_cursor(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
         """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
         store = self.context.store
         starts = {} if options is None else self._starts(topic, options)
@@ -425,7 +425,7 @@ class Subscriptions(Observer):
         self._take_up(queue, store.state_of(number))
         return queue
 
-    def _cursor_queue(self, subscription: Subscription, number: int, topic_id: int, name: str) -> Queue:
+    def _cursor_queue(self, subscription: NamedSubscription, number: int, topic_id: int, name: str) -> Queue:
         destinations = self.destinations
         queue = Queue(
             number,
@@ -514,7 +514,7 @@ class Subscriptions(Observer):
             queue.depth += 1
             queue.enqueued_count += 1
 
-    def _drop(self, subscription: Subscription) -> None:
+    def _drop(self, subscription: NamedSubscription) -> None:
         """End a named subscription that nobody has now."""
         self.settlements.flush()
         del self.named[subscription.key()]

@@ -32,7 +32,7 @@ from engine.store.space.retention import Retention
 from engine.store.space.retention_rules import NoPolicies, RetentionPolicies, RetentionRules
 from engine.store.space.segment_survey import first_tails
 from engine.store.space.space_maker import StoreParts
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.log_state import compact_json
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
@@ -111,7 +111,7 @@ class FileStore(Store):
         log = self._log = opened.log
         checkpoint = self._checkpoint = opened.checkpoint
         queue_files = opened.queue_files
-        self._lanes: dict[int, Lane] = log.state.lanes
+        self._lanes: dict[int, ConsumeQueue] = log.state.lanes
         self._queues = ConsumeQueues(context, queue_files, log.state, checkpoint, opened.closings, log.end)
         self._commit: DurableLog = GroupCommit(context, log, checkpoint)
         self._commit.follow(self._queues)

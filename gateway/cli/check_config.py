@@ -15,7 +15,7 @@ from config.model import ServerConfig
 from config.permissions import Permission
 from config.reports import json_schema
 from config.schema import ADDRESS, SERVER, leaves
-from config.values import Destination
+from config.values import DestinationName
 from gateway.connections.tls import server_context
 from gateway.process import exit_codes
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     permissions = [_permission(entry) for entry in config.permissions]
     virtual_topics = [dataclasses.asdict(topic) for topic in config.virtual_topics]
-    destinations = [Destination().show((found.kind, found.name)) for found in config.destinations]
+    destinations = [DestinationName().show((found.kind, found.name)) for found in config.destinations]
     notes = [str(note) for note in config.notes]
     if arguments.json:
         document = {

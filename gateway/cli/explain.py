@@ -17,7 +17,7 @@ from config.loader import load_config
 from config.model import Listeners
 from config.options import OptionError
 from config.reports.explain import BUILT_IN, explain
-from config.values import Destination
+from config.values import DestinationName
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
 from gateway.cli.shared.parsers import add_user_argument
 from gateway.process import exit_codes
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.consumer is not None:
             return _show(arguments, _ask(arguments, f"consumer/{arguments.consumer}"))
         parsed = parse_destination(arguments.destination)
-        kind, name = Destination().parse(parsed.name)
+        kind, name = DestinationName().parse(parsed.name)
         if arguments.http is not None or arguments.connection is not None:
             asked = f"destination/{quote(arguments.destination, safe='')}"
             if arguments.connection is not None:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except ValueError:
-        text = f"DESTINATION is {arguments.destination!r}, allowed is {Destination().allowed}"
+        text = f"DESTINATION is {arguments.destination!r}, allowed is {DestinationName().allowed}"
         print(f"penstock: {text}", file=sys.stderr)
         return exit_codes.USAGE
     config = load_config(arguments.config)
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = explain(config, kind, name, defaults, parsed)
     for note in (*parsed.consumer.notes, *parsed.producer.notes):
         print(f"penstock: {note}", file=sys.stderr)
-    return _show(arguments, found.document(Destination().show((kind, name))))
+    return _show(arguments, found.document(DestinationName().show((kind, name))))
 
 
 def _ask(arguments: argparse.Namespace, what: str) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreError."""
-    from config.values import Destination
+    from config.values import DestinationName
     from engine.store.read.scheduled_messages import scheduled_in
 
-    kind = Destination()
+    kind = DestinationName()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
     pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
     return {
@@ -115,13 +115,13 @@ def _cancel(arguments: argparse.Namespace) -> int:
 def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
-    from config.values import Destination
+    from config.values import DestinationName
     from engine.store.disk.files import RealFiles
     from engine.store.offline.schedule_cancellation import cancel_scheduled
     from gateway.process.clock import SystemClock
     from gateway.process.server_settings import store_settings
 
-    kind = Destination()
+    kind = DestinationName()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
     settings = store_settings(load_config([]))
     done = cancel_scheduled(arguments.data, arguments.ids, wanted, RealFiles(), SystemClock(), settings)

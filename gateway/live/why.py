@@ -12,7 +12,7 @@ from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
 from config.model import ConnectionDefaults, ServerConfig
 from config.policies import AddressSettings, RedeliveryPolicy
 from config.reports.explain import Layer, explain, prefetch_values
-from config.values import Destination
+from config.values import DestinationName
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.consumers.window import CreditWindow
@@ -73,10 +73,10 @@ class LiveWhy(WhySource):
             who = f" for connection {connection_id}: {consumer_words(client.describe())}"
         parsed = parse_destination(text)
         try:
-            kind, name = Destination().parse(parsed.name)
+            kind, name = DestinationName().parse(parsed.name)
         except ValueError:
-            raise ValueError(f"destination is {text[:200]!r}, allowed is {Destination().allowed}") from None
-        what = f"{Destination().show((kind, name))}{who}"
+            raise ValueError(f"destination is {text[:200]!r}, allowed is {DestinationName().allowed}") from None
+        what = f"{DestinationName().show((kind, name))}{who}"
         return explain(self._config, kind, name, None, parsed, connection=connection).document(what)
 
     def _locate(self, life: Biography) -> Whereabouts | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from config.values import Destination
+from config.values import DestinationName
 from engine.values.errors import StoreError
 from gateway.web.bodies import json_object
 
@@ -100,6 +100,6 @@ def _destination(asked: object) -> Named:
     if not isinstance(asked, str):
         raise ValueError("'destination' is no text")
     try:
-        return Destination().parse(asked)
+        return DestinationName().parse(asked)
     except ValueError:
-        raise ValueError(f"destination is {asked[:200]!r}, allowed is {Destination().allowed}") from None
+        raise ValueError(f"destination is {asked[:200]!r}, allowed is {DestinationName().allowed}") from None

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.matching import QUEUE
-from config.values import Destination
+from config.values import DestinationName
 from engine.values.errors import DestinationInUse, PenstockError, StoreError
 from gateway.connections.security import Security
 from gateway.web.bodies import json_object
@@ -105,7 +105,7 @@ class UpkeepRoutes:
     def _check(self, request: web.Request, destination: Named) -> None:
         """Raises: HTTPForbidden."""
         if not self._security.may(login_of(request), "delete", *destination):
-            shown = Destination().show(destination)
+            shown = DestinationName().show(destination)
             raise web.HTTPForbidden(text=f"{request.method} {request.path} needs the permission delete for {shown}\n")
 
 
@@ -120,9 +120,9 @@ def _checked(asked: dict[str, Any] | None, option: str, default: str | bool) -> 
         allowed = "true or false" if isinstance(default, bool) else "a JMS selector"
         raise web.HTTPBadRequest(text=f"{option!r} is {str(asked[option])[:80]}; allowed is {allowed}\n")
     try:
-        return {**asked, "destination": Destination().parse(asked["destination"])}
+        return {**asked, "destination": DestinationName().parse(asked["destination"])}
     except ValueError:
-        text = f"destination is {asked['destination'][:200]!r}, allowed is {Destination().allowed}\n"
+        text = f"destination is {asked['destination'][:200]!r}, allowed is {DestinationName().allowed}\n"
         raise web.HTTPBadRequest(text=text) from None
 
 

@@ -16,7 +16,7 @@ from engine.store.log.log_files import LogFiles
 from engine.store.log.segment import Segment
 from engine.store.log.transaction_room import TransactionRoom
 from engine.store.state.closed_segment import Closing
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot_draft import DRAFT_PART, SnapshotDraft
 from engine.values.message import IN_TRANSACTION, Message
@@ -87,7 +87,7 @@ class CommitLog:
         self.noted_flags = 0
         self.noted: list[int] = []
 
-    def append(self, message: Message, lane: Lane) -> None:
+    def append(self, message: Message, lane: ConsumeQueue) -> None:
         """Add a message to the batch and to its consume queue."""
         annotations = message.annotations
         headers = message.headers
@@ -127,7 +127,7 @@ class CommitLog:
             crc = crc32c(annotations, crc)
         crc = crc32c(body, crc32c(headers, crc))
         self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
-        # What ``Lane.add`` does: a call more for each message is more than one part of a hundred.
+        # What ``ConsumeQueue.add`` does: a call more for each message is more than one part of a hundred.
         lane.entries += PACK_MESSAGE_ENTRY(
             offset,
             size,
@@ -218,7 +218,7 @@ class CommitLog:
             priority,
         )
         self._parts += (PACK_SIZE_AND_CRC(SETTLEMENT_BYTES, crc32c(rest)), rest)
-        system = self.state.system  # as ``Lane.add`` does
+        system = self.state.system  # as ``ConsumeQueue.add`` does
         system.entries += PACK_SETTLEMENT_ENTRY(
             offset, SETTLEMENT_BYTES, flags & 255, SETTLEMENT, destination_id, time_ms
         )

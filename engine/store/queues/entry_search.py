@@ -13,8 +13,8 @@ from engine.ports.workers import Job
 from engine.store.disk.files import describe, read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
-from engine.store.queues.consume_queue import file_name, lane_directory
-from engine.store.state.lane import Lane
+from engine.store.queues.consume_queue_files import file_name, lane_directory
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.values.errors import StoreError
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
 
@@ -32,7 +32,7 @@ class EntrySearch:
 
     __slots__ = ("_directory", "_at", "_wanted", "_low", "_high", "_blocks")
 
-    def __init__(self, root: str, lane: Lane, at: int, wanted: int) -> None:
+    def __init__(self, root: str, lane: ConsumeQueue, at: int, wanted: int) -> None:
         self._directory = lane_directory(root, lane.destination_id, lane.priority)
         self._at = at
         self._wanted = wanted
@@ -95,7 +95,7 @@ class SeekJob(Job):
         listener: StoreListener,
         open_files: OpenFiles,
         root: str,
-        lanes: list[Lane],
+        lanes: list[ConsumeQueue],
         log_start: int,
         what: int,
         value: int,

@@ -10,8 +10,8 @@ from typing import Final
 from engine.store.disk.files import read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
-from engine.store.queues.consume_queue import file_name, lane_directory
-from engine.store.state.lane import Lane
+from engine.store.queues.consume_queue_files import file_name, lane_directory
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.values.errors import StoreCorrupt
 from engine.values.stored import EntryColumns
 
@@ -26,7 +26,7 @@ class EntrySpan:
 
     __slots__ = ("destination_id", "priority", "first", "end", "_root", "_memory_first", "_memory")
 
-    def __init__(self, root: str, lane: Lane, first: int, end: int) -> None:
+    def __init__(self, root: str, lane: ConsumeQueue, first: int, end: int) -> None:
         self.destination_id = lane.destination_id
         self.priority = lane.priority
         self.first = first
@@ -78,7 +78,7 @@ def entry_columns(first: int, octets: bytes) -> EntryColumns:
     return columns
 
 
-def written_end(lane: Lane, end: int, written: int) -> int:
+def written_end(lane: ConsumeQueue, end: int, written: int) -> int:
     """Return ``end``, or less where the records of the last entries before it are at or above ``written``."""
     for octets, first in [
         (lane.entries, lane.entries_first),

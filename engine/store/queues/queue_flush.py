@@ -17,9 +17,9 @@ from engine.store.disk.files import describe
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.log_follower import LogFollower
-from engine.store.queues.consume_queue import BLOCKS_TOGETHER, ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import BLOCKS_TOGETHER, ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
-from engine.store.state.lane import EntryBlock, Lane
+from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 from engine.store.state.log_state import StoreState
 
 TOGETHER: Final = 512  # queues whose entries are gathered, or let go, in one turn of the engine
@@ -204,7 +204,7 @@ class ConsumeQueues(LogFollower):
         self._is_in_flight = False
         self._begin_batch()
 
-    def _lane(self, block: EntryBlock) -> Lane | None:
+    def _lane(self, block: EntryBlock) -> ConsumeQueue | None:
         """Return the lane of a block, None where its destination was closed meanwhile."""
         if block.destination_id == 0:
             return self._state.system

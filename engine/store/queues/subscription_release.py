@@ -17,7 +17,7 @@ from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.entry_span import EntrySpan
 from engine.store.state.log_state import StoreState
-from engine.store.state.subscription import Subscription
+from engine.store.state.subscription import DurableSubscription
 from engine.values.errors import StoreError
 from engine.values.outcomes import CAUSE_ADMIN, DROPPED
 from engine.values.stored import Range
@@ -64,7 +64,7 @@ class Release(TimerTarget):
                 self._context.workers.submit(SizesJob(self, self._open_files, subscription, span), READ_LANE)
                 return
 
-    def looked_up(self, subscription: Subscription, span: EntrySpan, sizes: list[int], reason: str) -> None:
+    def looked_up(self, subscription: DurableSubscription, span: EntrySpan, sizes: list[int], reason: str) -> None:
         """Settle entries whose sizes are known now."""
         if self._is_closed:
             return
@@ -92,7 +92,9 @@ class SizesJob(Job):
 
     __slots__ = ("_release", "_open_files", "_subscription", "_span", "_sizes", "_reason")
 
-    def __init__(self, release: Release, open_files: OpenFiles, subscription: Subscription, span: EntrySpan) -> None:
+    def __init__(
+        self, release: Release, open_files: OpenFiles, subscription: DurableSubscription, span: EntrySpan
+    ) -> None:
         self._release = release
         self._open_files = open_files
         self._subscription = subscription

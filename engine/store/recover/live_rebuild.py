@@ -17,10 +17,10 @@ from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.index.key_index import KeyIndex
 from engine.store.log.open_files import ForgetJob, OpenFiles
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.read.reader import StoreReader, scan_piece
 from engine.store.read.segment_files import SegmentFile
-from engine.store.state.lane import EntryBlock, Lane
+from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import RangeGone, StoreError
 
@@ -127,7 +127,7 @@ class SegmentJob(Job):
         self._system_entry = system_entry
         self._sequence = 0
         self._blocks: list[EntryBlock] = []
-        self._lanes: dict[tuple[int, int], Lane] = {}
+        self._lanes: dict[tuple[int, int], ConsumeQueue] = {}
         self._record_count = 0
         self._paths: list[str] = []
         self._reason = ""
@@ -177,13 +177,13 @@ class SegmentJob(Job):
             self._add(self._lane(layout.SYSTEM_QUEUE, 0, self._system_entry), record, record.destination_id, 0, 0)
             self._system_entry += 1
 
-    def _lane(self, destination_id: int, priority: int, entry: int) -> Lane:
+    def _lane(self, destination_id: int, priority: int, entry: int) -> ConsumeQueue:
         """Return the lane that a record's entry is the next of; where entries lack, another block begins."""
         lane = self._lanes.get((destination_id, priority))
         if lane is None or lane.tail != entry:
-            lane = self._lanes[destination_id, priority] = Lane(destination_id, priority, False, entry, 0)
+            lane = self._lanes[destination_id, priority] = ConsumeQueue(destination_id, priority, False, entry, 0)
             self._blocks.append(EntryBlock(destination_id, priority, entry, lane.entries))
         return lane
 
-    def _add(self, lane: Lane, record: Record, tag: int, group: int, expires_ms: int) -> None:
+    def _add(self, lane: ConsumeQueue, record: Record, tag: int, group: int, expires_ms: int) -> None:
         lane.add(record.offset, record.size, record.flags, record.type, tag, group, expires_ms, record.store_time_ms)

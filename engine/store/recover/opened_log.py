@@ -11,7 +11,7 @@ from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_files import LogFiles
 from engine.store.log.recovery_report import RecoveryReport
 from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.recovery import Recovery
 from engine.store.state.closed_segment import Closing
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE

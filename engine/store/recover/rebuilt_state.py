@@ -7,9 +7,9 @@ from typing import Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
-from engine.store.state.lane import RECOVERED, Lane
+from engine.store.state.consume_queue import RECOVERED, ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE
@@ -59,7 +59,7 @@ class RebuiltState:
         """Return whether records may name what is not there."""
         return self.has_skipped or self.has_gaps
 
-    def lane_at(self, offset: int, destination_id: int, priority: int, queue_offset: int) -> Lane:
+    def lane_at(self, offset: int, destination_id: int, priority: int, queue_offset: int) -> ConsumeQueue:
         """Return the lane that a message's entry is to be the next of."""
         if destination_id not in self.state.destinations:
             if not self.is_lenient():
@@ -159,7 +159,7 @@ class RebuiltState:
         if state.system.tail < snapshot.system.tail:
             self._leave_out(state.system, snapshot.system.tail)
 
-    def _leave_out(self, lane: Lane, tail: int) -> None:
+    def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
         """Go on at entry ``tail`` although the records before it are lost: their entries are empty, and settled."""
         first, count = lane.tail, tail - lane.tail
         lane.entries += bytes(count * layout.ENTRY_BYTES)

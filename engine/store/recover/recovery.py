@@ -28,11 +28,11 @@ from engine.store.log.segment import (
     segment_name,
 )
 from engine.store.log.segment_octets import snapshot_record
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.rebuilt_state import RebuiltState
 from engine.store.recover.roll_forward import RollForward
 from engine.store.state.closed_segment import Closing
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import StoreCorrupt
@@ -284,12 +284,12 @@ class Recovery:
         """Return whether all other segments were ended without a record, by starts that failed later on."""
         return all(one is segment or one.sealed_end == one.base for one in self._segments)
 
-    def _lane(self, destination_id: int, priority: int) -> Lane | None:
+    def _lane(self, destination_id: int, priority: int) -> ConsumeQueue | None:
         if destination_id == layout.SYSTEM_QUEUE:
             return self._state.system
         return self._state.lanes.get((destination_id << layout.LANE_SHIFT) | priority)
 
-    def _missing(self, lane: Lane) -> str:
+    def _missing(self, lane: ConsumeQueue) -> str:
         """Return what the files of a queue lack, "" if they hold all that may still be asked for."""
         try:
             first, end, _ = self._look(lane.destination_id, lane.priority)

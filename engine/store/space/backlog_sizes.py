@@ -12,7 +12,7 @@ from typing import Final
 from engine.ports.workers import Job
 from engine.store.disk.files import Files, describe, read_fully
 from engine.store.format import layout
-from engine.store.queues.consume_queue import file_name, lane_directory
+from engine.store.queues.consume_queue_files import file_name, lane_directory
 from engine.values.errors import StoreCorrupt
 
 ENTRIES_AT_ONCE: Final = 16_384

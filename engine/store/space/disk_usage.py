@@ -20,8 +20,8 @@ from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import Records
 from engine.store.space.retention_reasons import Keeping, KeptReasons
-from engine.store.state.destination import Destination
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
+from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
@@ -163,7 +163,7 @@ class _Pins:
         elif record.type in (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE):
             state.take(record.type, record.described())
 
-    def _look_at(self, destination: Destination, lane: Lane) -> None:
+    def _look_at(self, destination: LoggedDestination, lane: ConsumeQueue) -> None:
         first = destination.first_needed(lane)
         if first >= lane.tail:
             return
@@ -177,7 +177,7 @@ class _Pins:
             elif not lane.settled.contains(entry):
                 self._add(owner, offset, size, time_ms)
 
-    def _entries(self, lane: Lane, first: int) -> Iterator[tuple[int, int, int, int]]:
+    def _entries(self, lane: ConsumeQueue, first: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield (entry, log offset, size, store time) from ``first`` on: out of the files, then the log's end."""
         stop = self._reader.entries_offset
         for file in entry_files(self._reader.directory, lane.destination_id, lane.priority):

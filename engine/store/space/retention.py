@@ -15,7 +15,7 @@ from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.segment import Segment
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.read.leases import Lease, leased, read_leases
 from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import LookJob

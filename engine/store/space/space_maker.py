@@ -12,7 +12,7 @@ from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
 from engine.store.log.durable_log import DurableLog
 from engine.store.log.open_files import ForgetJob, OpenFiles
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.space.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
 from engine.store.space.retention_rules import RetentionRules
 from engine.store.space.segment_survey import LookTarget

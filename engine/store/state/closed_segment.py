@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.state.lane import EntryBlock, Lane
+from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 
 
 class Closing:
@@ -14,7 +14,7 @@ class Closing:
     __slots__ = ("end", "blocks", "entry_bytes", "_generation", "_lanes")
 
     def __init__(
-        self, end: int, blocks: list[EntryBlock], generation: int, lanes: list[Lane], entry_bytes: int
+        self, end: int, blocks: list[EntryBlock], generation: int, lanes: list[ConsumeQueue], entry_bytes: int
     ) -> None:
         self.end = end
         self.blocks = blocks

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.subscription import Holders
 from engine.values.destination import TOPIC
 
 
-class Destination:
+class LoggedDestination:
     """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
 
     head: how snapshots begin to tell of it.
@@ -19,7 +19,7 @@ class Destination:
 
     def __init__(self, destination_id: int, kind: int, name: str) -> None:
         self.destination_id = destination_id
-        self.lanes: list[Lane] = []
+        self.lanes: list[ConsumeQueue] = []
         self.holders = Holders()
         self.rename(kind, name)
 
@@ -41,7 +41,7 @@ class Destination:
         """Return the length of each lane by priority."""
         return {lane.priority: lane.tail for lane in self.lanes}
 
-    def first_needed(self, lane: Lane) -> int:
+    def first_needed(self, lane: ConsumeQueue) -> int:
         """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
         if self.kind != TOPIC:
             return lane.settled.cursor

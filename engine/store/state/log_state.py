@@ -11,11 +11,11 @@ from collections import deque
 from typing import Any
 
 from engine.store.format.layout import CONSUMER, DESTINATION, LANE_SHIFT, SUBSCRIPTION, SYSTEM_QUEUE
+from engine.store.state.consume_queue import RECOVERED, ConsumeQueue, EntryBlock
 from engine.store.state.consumer_records import ConsumerRecords
-from engine.store.state.destination import Destination
-from engine.store.state.lane import RECOVERED, EntryBlock, Lane
+from engine.store.state.destination import LoggedDestination
 from engine.store.state.progress import Progress
-from engine.store.state.subscription import Subscription, SubscriptionLane
+from engine.store.state.subscription import DurableSubscription, SubscriptionLane
 from engine.values.destination import SUBSCRIPTION as SUBSCRIPTION_KIND
 from engine.values.destination import TOPIC
 from engine.values.stored import Attempts, DestinationState, LaneState, Range
@@ -46,15 +46,15 @@ class StoreState:
     )
 
     def __init__(self) -> None:
-        self.destinations: dict[int, Destination] = {}
-        self.subscriptions: dict[int, Subscription] = {}
-        self.lanes: dict[int, Lane] = {}
-        self.system = Lane(SYSTEM_QUEUE, 0, True, 0, 0)
+        self.destinations: dict[int, LoggedDestination] = {}
+        self.subscriptions: dict[int, DurableSubscription] = {}
+        self.lanes: dict[int, ConsumeQueue] = {}
+        self.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, 0, 0)
         self.consumers = ConsumerRecords()
         self.next_destination = 1
         self.touched: deque[int] = deque()
         self.generation = RECOVERED
-        self.used: list[Lane] = []
+        self.used: list[ConsumeQueue] = []
         self.failing: set[Progress] = set()
         self._numbers: dict[tuple[int, str], int] = {}
         self._closed_lanes: list[int] = []
@@ -69,7 +69,7 @@ class StoreState:
         """Take a destination in, or the name of one that was known only by its number; lanes stay."""
         known = self.destinations.get(destination_id)
         if known is None:
-            self.destinations[destination_id] = Destination(destination_id, kind, name)
+            self.destinations[destination_id] = LoggedDestination(destination_id, kind, name)
         else:
             known.rename(kind, name)
             for lane in known.lanes:
@@ -78,13 +78,13 @@ class StoreState:
         self._numbers[(kind, name)] = destination_id
         self.next_destination = max(self.next_destination, destination_id + 1)
 
-    def open_lane(self, destination_id: int, priority: int) -> Lane:
+    def open_lane(self, destination_id: int, priority: int) -> ConsumeQueue:
         """Return a lane of a known destination, new if it has not been used before."""
         key = (destination_id << LANE_SHIFT) | priority
         lane = self.lanes.get(key)
         if lane is None:
             destination = self.destinations[destination_id]
-            lane = Lane(destination_id, priority, destination.kind == TOPIC, 0, 0)
+            lane = ConsumeQueue(destination_id, priority, destination.kind == TOPIC, 0, 0)
             self.lanes[key] = lane
             destination.lanes.append(lane)
             destination.lanes.sort(key=_priority)
@@ -105,7 +105,7 @@ class StoreState:
         # Their entries still go to the disk with the segment, for readers of the log.
         self._closed_lanes += [(number << LANE_SHIFT) | lane.priority for lane in destination.lanes]
 
-    def all_lanes(self) -> list[Lane]:
+    def all_lanes(self) -> list[ConsumeQueue]:
         """Return every lane, the system queue's first."""
         return [self.system, *self.lanes.values()]
 
@@ -132,7 +132,7 @@ class StoreState:
                 if lane is not self.system:
                     self.used.append(lane)
 
-    def touch(self, lane: Lane) -> None:
+    def touch(self, lane: ConsumeQueue) -> None:
         """Note that a lane is about to change: its entries from here on are of the segment that is written."""
         lane.is_touched = True
         self.touched.append(lane.destination_id)
@@ -142,10 +142,11 @@ class StoreState:
             lane.generation = self.generation
             self.used.append(lane)
 
-    def next_generation(self) -> list[Lane]:
+    def next_generation(self) -> list[ConsumeQueue]:
         """Begin a segment; return the lanes that may have entries in the one that ends, the system queue apart.
 
-        Their entries are closed one by one, by ``Lane.block_of``: thousands of them at once would hold up the engine.
+        Their entries are closed one by one, by ``ConsumeQueue.block_of``: thousands of them at once would
+        hold up the engine.
         """
         used = self.used
         self.used = []
@@ -164,7 +165,7 @@ class StoreState:
         if topic.holders.is_empty():
             for lane in topic.lanes:
                 lane.live_bytes = 0
-        subscription = Subscription(number, topic_id, name, description)
+        subscription = DurableSubscription(number, topic_id, name, description)
         for priority, first, tail in starts:
             subscription.lanes[priority] = SubscriptionLane(first, tail)
         topic.holders.members.append(subscription)
@@ -173,7 +174,7 @@ class StoreState:
         self.subscriptions[number] = subscription
         self.next_destination = max(self.next_destination, number + 1)
 
-    def _close_subscription(self, subscription: Subscription) -> None:
+    def _close_subscription(self, subscription: DurableSubscription) -> None:
         topic = self.destinations[subscription.topic_id]
         self.touched.append(subscription.topic_id)
         self.touched.append(subscription.number)
@@ -188,12 +189,12 @@ class StoreState:
         elif subscription.is_finished():
             self._forget(subscription)
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _forget(self, subscription: DurableSubscription) -> None:
         self.touched.append(subscription.topic_id)
         self._remove(subscription)
         self.destinations[subscription.topic_id].holders.members.remove(subscription)
 
-    def _remove(self, subscription: Subscription) -> None:
+    def _remove(self, subscription: DurableSubscription) -> None:
         self.touched.append(subscription.number)
         self.failing.difference_update(subscription.lanes.values())
         del self.subscriptions[subscription.number]
@@ -235,7 +236,7 @@ class StoreState:
         if subscription.is_closing and subscription.is_finished():
             self._forget(subscription)
 
-    def _touch_subscription(self, subscription: Subscription) -> None:
+    def _touch_subscription(self, subscription: DurableSubscription) -> None:
         if not subscription.is_touched:
             subscription.is_touched = True
             self.touched.append(subscription.number)
@@ -327,7 +328,7 @@ def compact_json(described: dict[str, Any]) -> str:
     return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
 
 
-def _queue_lane(lane: Lane) -> LaneState:
+def _queue_lane(lane: ConsumeQueue) -> LaneState:
     if lane.is_topic:
         return LaneState(lane.priority, lane.tail, lane.tail, [], {})
     return _lane_state(lane.priority, lane.tail, lane)
@@ -337,5 +338,5 @@ def _lane_state(priority: int, tail: int, progress: Progress) -> LaneState:
     return LaneState(priority, tail, progress.settled.cursor, progress.settled.runs(), progress.attempts())
 
 
-def _priority(lane: Lane) -> int:
+def _priority(lane: ConsumeQueue) -> int:
     return lane.priority

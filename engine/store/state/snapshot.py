@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.store.format.layout import SYSTEM_QUEUE
-from engine.store.state.destination import Destination
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
+from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState, compact_json
 from engine.store.state.progress import Progress
-from engine.store.state.subscription import Subscription, SubscriptionLane
+from engine.store.state.subscription import DurableSubscription, SubscriptionLane
 from engine.values.destination import QUEUE
 from engine.values.stored import Attempts
 
@@ -54,7 +54,7 @@ def load_snapshot(payload: bytes) -> StoreState:
     described: dict[str, Any] = json.loads(payload)
     state = StoreState()
     state.consumers.next_number = int(described["next_consumer"])
-    state.system = Lane(SYSTEM_QUEUE, 0, True, int(described["system_tail"]), 0)
+    state.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, int(described["system_tail"]), 0)
     for destination in described["destinations"]:
         number = int(destination["id"])
         state.add_destination(number, int(destination["kind"]), str(destination["name"]))
@@ -65,7 +65,9 @@ def load_snapshot(payload: bytes) -> StoreState:
         if lanes := state.destinations[number].lanes:
             lanes[0].live_bytes = int(destination["live_bytes"])
     for known in described["subscriptions"]:
-        subscription = Subscription(int(known["id"]), int(known["topic"]), str(known["name"]), known["description"])
+        subscription = DurableSubscription(
+            int(known["id"]), int(known["topic"]), str(known["name"]), known["description"]
+        )
         for progress in known["lanes"]:
             own = SubscriptionLane(0, int(progress["counted_from"]))
             own.end = int(progress["end"])
@@ -81,7 +83,7 @@ def load_snapshot(payload: bytes) -> StoreState:
     return state
 
 
-def describe(destination: Destination) -> bytes:
+def describe(destination: LoggedDestination) -> bytes:
     """Return what a snapshot says of a destination."""
     lanes = destination.lanes
     if len(lanes) == 1 and destination.kind == QUEUE:
@@ -97,7 +99,7 @@ def describe(destination: Destination) -> bytes:
     return f'{destination.head}{destination.live_bytes()},"lanes":[{described}]}}'.encode()
 
 
-def _describe_lane(lane: Lane) -> str:
+def _describe_lane(lane: ConsumeQueue) -> str:
     if lane.is_topic:
         progress = f'"cursor":{lane.tail},"settled":[],"attempts":[]'
     else:
@@ -105,7 +107,7 @@ def _describe_lane(lane: Lane) -> str:
     return f'{{"priority":{lane.priority},"tail":{lane.tail},{progress}}}'
 
 
-def describe_subscription(subscription: Subscription) -> bytes:
+def describe_subscription(subscription: DurableSubscription) -> bytes:
     """Return what a snapshot says of a durable subscription."""
     lanes = ",".join(
         [

@@ -30,7 +30,7 @@ class SubscriptionLane(Progress):
         return not 0 <= self.end <= entry and not self.settled.contains(entry)
 
 
-class Subscription:
+class DurableSubscription:
     """A durable subscription.  A lane that is not there yet began with the subscription already open: at entry 0.
 
     is_closing: it has ended, but the sizes of what it alone kept live are still to be looked up.
@@ -103,14 +103,14 @@ class Holders:
     __slots__ = ("members", "_next")
 
     def __init__(self) -> None:
-        self.members: list[Subscription] = []
+        self.members: list[DurableSubscription] = []
         self._next = 0  # who kept something the last time: probably the slowest, so the one to ask first
 
     def is_empty(self) -> bool:
         """Return whether no open subscription is left: then nothing of the topic is live."""
         return all(member.is_closing for member in self.members)
 
-    def freed_bytes(self, subscription: Subscription, priority: int, first: int, sizes: Sequence[int]) -> int:
+    def freed_bytes(self, subscription: DurableSubscription, priority: int, first: int, sizes: Sequence[int]) -> int:
         """Return the octets that nobody keeps live once ``subscription`` settles entries from ``first`` on."""
         lane = subscription.lane(priority)
         left = [(first + place, size) for place, size in enumerate(sizes) if lane.keeps(first + place)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.store.disk.files import Files, read_fully
 from engine.store.format import layout
-from engine.store.queues.consume_queue import ConsumeQueueFiles, file_name, lane_directory
-from engine.store.state.lane import EntryBlock
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles, file_name, lane_directory
+from engine.store.state.consume_queue import EntryBlock
 from engine.store.verify.findings import Note
 from engine.values.errors import StoreCorrupt
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
-from engine.store.state.destination import Destination
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
+from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
 from engine.store.verify.findings import Note
@@ -139,7 +139,7 @@ class StateCheck:
         self.state = told
         self.has_gaps = self.is_sparse
 
-    def _leave_out(self, lane: Lane, tail: int) -> None:
+    def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
         """Go on at entry ``tail``: what stands before it was taken out."""
         key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
         first, sizes = self._sizes.setdefault(key, (lane.tail, array("I")))
@@ -175,11 +175,11 @@ class StateCheck:
                 self._note(self._directory, -1, text)
 
 
-def _add_entry(lane: Lane, record: Record, tag: int, group: int, expires_ms: int) -> None:
+def _add_entry(lane: ConsumeQueue, record: Record, tag: int, group: int, expires_ms: int) -> None:
     lane.add(record.offset, record.size, record.flags, record.type, tag, group, expires_ms, record.store_time_ms)
 
 
-def _first_needed(destination: Destination, lane: Lane) -> int:
+def _first_needed(destination: LoggedDestination, lane: ConsumeQueue) -> int:
     """Return the first entry of a lane that must be there.
 
     A subscription may begin where retention or compaction has been; it holds only what came after it.

@@ -30,12 +30,12 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
 
 def destination_argument(text: str) -> str:
     """Return what names a destination, as it was written."""
-    from config.values import Destination
+    from config.values import DestinationName
 
     try:
-        Destination().parse(text)
+        DestinationName().parse(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}, allowed is {Destination().allowed}") from None
+        raise argparse.ArgumentTypeError(f"{text!r}, allowed is {DestinationName().allowed}") from None
     return text
 
 

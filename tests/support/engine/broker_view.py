@@ -11,7 +11,7 @@ from engine.consumers.consumer import consumer_of
 from engine.consumers.turn_steps import Chore
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
-from engine.sources.named_subscription import Subscription
+from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
@@ -171,7 +171,7 @@ class BrokerView(FeatureView):
 
     # -- subscriptions
 
-    def subscriptions(self) -> dict[tuple[str, str, bool], Subscription]:
+    def subscriptions(self) -> dict[tuple[str, str, bool], NamedSubscription]:
         """Return those that have a name, by client id, name and whether they are durable."""
         return self.broker.subscriptions.named
 
@@ -179,7 +179,7 @@ class BrokerView(FeatureView):
         """Delete a durable subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
         self.broker.delete_subscription(FakeClient(), client_id, name)
 
-    def find_subscription(self, client: Client, client_id: str, name: str) -> Subscription | None:
+    def find_subscription(self, client: Client, client_id: str, name: str) -> NamedSubscription | None:
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
         return self.broker.subscriptions.find(client, client_id, name)
 

@@ -24,7 +24,7 @@ from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Destination, Target
-from engine.sources.named_subscription import Subscription
+from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue, queue_of
 from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
@@ -367,7 +367,7 @@ class GuestWorld(FeatureWorld):
 
     def _place_of(self, queue: Queue) -> str:
         subscription = queue.feed.subscription if queue.feed is not None else None
-        if isinstance(subscription, Subscription) and subscription.name == OWN:
+        if isinstance(subscription, NamedSubscription) and subscription.name == OWN:
             return subscription.full_name()
         return super()._place_of(queue)
 

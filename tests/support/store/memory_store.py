@@ -13,7 +13,7 @@ from typing import Final
 from engine.ports.store import Store, StoreListener
 from engine.ports.workers import READ_LANE, SYNC_LANE, Job, Workers
 from engine.store.format import layout
-from engine.store.state.lane import Lane
+from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.log_state import StoreState, compact_json
 from engine.values.message import Message
 from engine.values.stored import (
@@ -427,7 +427,7 @@ class MemoryStore(Store):
         """Hand over an answer when the workers come to it."""
         self._workers.submit(Answer(partial(tell, *what)), READ_LANE)
 
-    def _first(self, lane: Lane, what: int, value: int) -> int:
+    def _first(self, lane: ConsumeQueue, what: int, value: int) -> int:
         """Return the first entry in memory whose log offset or store time is not below ``value``."""
         messages = self._messages.get((lane.destination_id << layout.LANE_SHIFT) | lane.priority, {})
         entries = [

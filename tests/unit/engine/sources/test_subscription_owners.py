@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, Consumer
-from engine.sources.named_subscription import Subscription, from_description
+from engine.sources.named_subscription import NamedSubscription, from_description
 from engine.values.destination import TOPIC
 from engine.values.errors import AccessDenied, SubscriptionInUse
 from tests.support.engine.restart_world import RestartWorld
@@ -98,9 +98,9 @@ def test_a_shared_one_in_memory_is_nobodys() -> None:
 
 
 def test_records_of_older_stores_name_no_owner() -> None:
-    known = Subscription("shop", "s", True, False, TOPIC, "t", "", False, "ann")
+    known = NamedSubscription("shop", "s", True, False, TOPIC, "t", "", False, "ann")
     description = known.description()
     assert from_description(description).owner == "ann"
     del description["owner"]
     assert from_description(description).owner == ""
-    assert "owner" not in Subscription("shop", "s", True, False, TOPIC, "t", "", False).description()
+    assert "owner" not in NamedSubscription("shop", "s", True, False, TOPIC, "t", "", False).description()

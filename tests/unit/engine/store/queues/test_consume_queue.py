@@ -8,8 +8,8 @@ import pytest
 
 from engine.store.disk.files import RealFiles
 from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
-from engine.store.queues.consume_queue import ConsumeQueueFiles, file_first, file_name
-from engine.store.state.lane import EntryBlock
+from engine.store.queues.consume_queue_files import ConsumeQueueFiles, file_first, file_name
+from engine.store.state.consume_queue import EntryBlock
 from engine.values.errors import StoreCorrupt
 from tests.support.disk.faulty_files import FaultyFiles
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.ports.workers import FILE_LANE, SYNC_LANE
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.log.log_files import PrepareJob
-from engine.store.queues.consume_queue import BLOCKS_TOGETHER
+from engine.store.queues.consume_queue_files import BLOCKS_TOGETHER
 from engine.store.queues.queue_flush import TOGETHER, StoreEntriesJob
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE

@@ -12,7 +12,7 @@ from typing import Final
 from engine.store.disk.files import File, Files, WholeSync, read_fully, write_fully
 from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.settings import WHOLE_SYNC_FILES
-from engine.store.state.lane import EntryBlock, Lane
+from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".cq"
@@ -213,7 +213,7 @@ class ConsumeQueueFiles:
         if is_changed:
             self._files.sync_directory(directory)
 
-    def leave_out(self, lanes: list[Lane]) -> None:
+    def leave_out(self, lanes: list[ConsumeQueue]) -> None:
         """Let queues without files go on at their tails: nothing is known of the entries before."""
         # The last one will do; what lies before it in its file is a hole.
         self.store(

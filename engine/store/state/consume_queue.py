@@ -30,7 +30,7 @@ class EntryBlock:
         return self.first + len(self.octets) // ENTRY_BYTES
 
 
-class Lane(Progress):
+class ConsumeQueue(Progress):
     """One consume queue: a destination and a priority, with the queue's own progress in it.
 
     tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
