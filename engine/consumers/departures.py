@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from engine.consumers.client import Client
     from engine.sources.topic import Topic
 
-CLOSE_STEPS: Final = 10  # of one consumer, or of one temporary destination
+CLOSE_STEPS: Final = 12  # of one consumer, or of one temporary destination
 SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages
-# A message that a consumer gives back is a step; one of several queues so many, for each may be of another queue.
-QUEUE_STEPS: Final = 5
+GIVE_BACK_STEPS: Final = 2  # of a message that a consumer gives back
+QUEUE_STEPS: Final = 5  # of one of several queues, for each may be of another queue
 HELD_AT_ONCE: Final = 1_024  # messages: who holds more and closes leaves in the turns to come
 
 
@@ -61,11 +61,11 @@ class Departure(DepartureBase):
             consumer = self.consumers[0]
             if not consumer.is_closed:
                 if self._is_holding(consumer, steps.left - least):
-                    count = max(1, (steps.left - least) // (1 if consumer.siblings is None else QUEUE_STEPS))
+                    count = max(1, (steps.left - least) // (GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS))
                     steps.left = least
                     if self.departures.owner.give_back_some(consumer, count, self.is_lost):
                         return False
-                steps.left -= CLOSE_STEPS + len(consumer.ledger)
+                steps.left -= CLOSE_STEPS + GIVE_BACK_STEPS * len(consumer.ledger)
                 if consumer.seat is not None:
                     steps.left -= SEAT_STEPS
                 self.departures.owner.unsubscribe(consumer, self.is_lost)
@@ -86,7 +86,7 @@ class Departure(DepartureBase):
         siblings = consumer.siblings
         if siblings is not None and not siblings.is_closed:
             return bool(consumer.ledger)
-        return len(consumer.ledger) > room
+        return len(consumer.ledger) * GIVE_BACK_STEPS > room
 
 
 class Departures:
