@@ -61,7 +61,9 @@ class Departure(DepartureBase):
             consumer = self.consumers[0]
             if not consumer.is_closed:
                 if self._is_holding(consumer, steps.left - least):
-                    count = max(1, (steps.left - least) // (GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS))
+                    count = max(
+                        1, (steps.left - least) // (GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS)
+                    )
                     steps.left = least
                     if self.departures.owner.give_back_some(consumer, count, self.is_lost):
                         return False

@@ -12,8 +12,9 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values import gates
 from tests.support.engine.engine_world import EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore
+from tests.support.fakes import FakeClient
 from tests.support.long_run import LongRun
+from tests.support.store.scripted_store import ScriptedStore
 
 LIMITS: Final = {"block": 2, "fail": 3, "free": -1}
 BODY_BYTES: Final = 900

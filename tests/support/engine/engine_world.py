@@ -20,7 +20,8 @@ from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
+from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers, destination_stats
+from tests.support.store.scripted_store import ScriptedStore
 
 MIB = 1024 * 1024
 

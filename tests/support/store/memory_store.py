@@ -92,6 +92,7 @@ class MemoryStore(Store):
         "_is_wanted",
         "_reason",
         "_is_closed",
+        "_log_start",
     )
 
     def __init__(
@@ -116,6 +117,7 @@ class MemoryStore(Store):
         self._is_wanted = False
         self._reason = ""
         self._is_closed = False
+        self._log_start = 0
 
     def restarted(self, workers: Workers) -> MemoryStore:
         """Return the store as it is after a crash and a start: with what was durable, and nothing else."""
@@ -215,6 +217,11 @@ class MemoryStore(Store):
             self._records.append(record)
         return record
 
+    def drop(self, destination_id: int, priority: int, first: int, log_start: int) -> None:
+        """Act as if everything below ``log_start`` had made room: of one lane the entries below ``first``."""
+        self._state.open_lane(destination_id, priority).kept_first = first
+        self._log_start = log_start
+
     def fail(self, reason: str) -> None:
         """Act as if the medium refused every write from now on."""
         if not self._reason:
@@ -308,6 +315,7 @@ class MemoryStore(Store):
             self._keep(message)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        assert ranges, "a settlement of nothing"
         self._require_open(destination_id)
         ranges = [  # copies: the caller may use its own again
             Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
@@ -321,6 +329,7 @@ class MemoryStore(Store):
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
+        assert ranges, "failed attempts of nothing"
         record = self._append(layout.ATTEMPTS, destination_id, _settlement_bytes(len(ranges)))
         record.consumer_id = consumer_id
         record.cause = cause
@@ -421,7 +430,7 @@ class MemoryStore(Store):
             LanePlace(lane.priority, value if what == SEEK_ENTRY else self._first(lane, what, value), lane.kept_first)
             for lane in self._state.destinations[destination_id].lanes
         ]
-        self._answer(self._listener.sought, reader, 0, places)
+        self._answer(self._listener.sought, reader, self._log_start, places)
 
     def _answer(self, tell: Callable[..., None], *what: object) -> None:
         """Hand over an answer when the workers come to it."""

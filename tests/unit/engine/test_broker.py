@@ -19,7 +19,8 @@ from engine.values.errors import InvalidOption, LimitReached
 from engine.values.outcomes import EXPIRED
 from engine.values.stored import DestinationState, LaneState
 from tests.support.engine.engine_world import EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore
+from tests.support.fakes import FakeClient
+from tests.support.store.scripted_store import ScriptedStore
 
 SMALL = 1 + MESSAGE_OVERHEAD_BYTES  # of a message with one octet
 

@@ -17,7 +17,8 @@ from engine.values.delivery import GONE, IN_FLIGHT
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
 from engine.values.stored import Attempts, LaneState
 from tests.support.engine.engine_world import MIB, EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
+from tests.support.fakes import FakeClient
+from tests.support.store.scripted_store import ScriptedStore, Settled, recovered_queue, stored_message
 
 
 def consume_all(world: EngineWorld, client: FakeClient) -> list[bytes]:
@@ -213,7 +214,7 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     world.consumer(client)
     world.broker.end_turn()
     assert len(store.requests) == 1
-    store.requests = []
+    store.forget_requests()
     world.store.listener.page_loaded(1, 4, 0, 0, [])
     world.broker.end_turn()
     assert store.requests == []

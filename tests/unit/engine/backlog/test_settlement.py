@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.backlog.settlement import SettlementBatch
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from tests.support.fakes import ScriptedStore, stored_message
+from tests.support.store.scripted_store import ScriptedStore, recovered_queue, stored_message
 
 
 def flushed(*entries: tuple[int, int]) -> list[tuple[int, int, int]]:
     batch = SettlementBatch(1, ACKNOWLEDGED, CAUSE_NONE)
-    store = ScriptedStore()
+    store = ScriptedStore([recovered_queue(1, "q", [])])
     for number, (priority, offset) in enumerate(entries):
         assert batch.add(stored_message(1, offset, b"", priority)) == (number == 0)
     batch.flush(store)
@@ -31,7 +31,7 @@ def test_priorities_are_counted_apart() -> None:
 
 def test_every_octet_is_told_once() -> None:
     batch = SettlementBatch(1, ACKNOWLEDGED, CAUSE_NONE)
-    store = ScriptedStore()
+    store = ScriptedStore([recovered_queue(1, "q", [])])
     for number, (priority, offset) in enumerate([(4, 1), (4, 3), (5, 3), (5, 4), (4, 7), (4, 9)]):
         batch.add(stored_message(1, offset, b"x" * 10**number, priority))
     batch.flush(store)
@@ -44,7 +44,7 @@ def test_every_octet_is_told_once() -> None:
 
 def test_a_flushed_batch_begins_anew() -> None:
     batch = SettlementBatch(1, ACKNOWLEDGED, CAUSE_NONE)
-    store = ScriptedStore()
+    store = ScriptedStore([recovered_queue(1, "q", [])])
     for offset in (1, 2):  # the second would continue the first
         assert batch.add(stored_message(1, offset, b""))
         batch.flush(store)

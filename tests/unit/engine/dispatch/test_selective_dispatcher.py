@@ -20,7 +20,8 @@ from engine.values.errors import InvalidSelector
 from engine.values.message import STOMP, Message
 from engine.values.stored import Attempts, LaneState
 from tests.support.engine.engine_world import EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
+from tests.support.fakes import FakeClient
+from tests.support.store.scripted_store import ScriptedStore, recovered_queue, stored_message
 
 
 def numbers(*values: int) -> list[bytes]:

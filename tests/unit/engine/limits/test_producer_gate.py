@@ -16,7 +16,8 @@ from engine.values.errors import AddressFull
 from engine.values.refusal import Refusal
 from engine.values.stored import DestinationState, LaneState
 from tests.support.engine.engine_world import MIB, EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore
+from tests.support.fakes import FakeClient
+from tests.support.store.scripted_store import ScriptedStore
 
 TEN = b"0123456789"
 

@@ -9,7 +9,7 @@ from engine.sources.last_value_and_ring import PRUNE_COUNT, Keeper
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
 from tests.support.engine.engine_world import EngineWorld, address
-from tests.support.fakes import ScriptedStore, Settled, recovered_queue, stored_message
+from tests.support.store.scripted_store import ScriptedStore, Settled, recovered_queue, stored_message
 
 DELAYS = {"redelivery__initial_redelivery_delay_ms": 300}
 

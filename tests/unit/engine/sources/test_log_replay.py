@@ -268,8 +268,7 @@ def test_what_is_gone_is_named() -> None:
     world = EngineWorld()
     _settled_queue(world)
     queue = world.queue("q")
-    world.store.kept[queue.destination_id, 4] = 3
-    world.store.log_start = 10_000_000
+    world.store.drop(queue.destination_id, 4, 3, log_start=10_000_000)
     old_id = f"{world.broker.readers.id_prefix}4096"
     for start, words in (
         (ReplayStart(entry=1), "the queue offsets 1 to 2 of priority 4 are gone"),

@@ -22,7 +22,8 @@ from gateway.loop.engine_loop import HELD_BACK_ROUNDS, EngineLoop
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
+from tests.support.fakes import VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import ScriptedStore
 
 LIMIT_S = 20.0
 

@@ -13,7 +13,8 @@ from engine.values.message import STOMP, Message
 from gateway.live.schedule import CANCELS, LOOK_KEYS, LiveSchedule
 from gateway.loop.engine_loop import EngineLoop
 from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
+from tests.support.fakes import HastyClock, VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import DurableStore
 
 
 def world(clock: VirtualClock) -> tuple[Broker, LiveSchedule]:

@@ -15,7 +15,8 @@ from gateway.live.upkeep import EMPTYING_MS, RUNNING_MAX, LiveUpkeep
 from gateway.loop.engine_loop import EngineLoop
 from tests.support.engine.broker_view import BrokerView
 from tests.support.engine.engine_world import EngineWorld
-from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
+from tests.support.fakes import HastyClock, VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import DurableStore
 
 
 def world(clock: VirtualClock) -> tuple[Broker, DurableStore, LiveUpkeep]:

@@ -15,7 +15,8 @@ from engine.values.message import PERSISTENT, STOMP, Message
 from gateway.loop.alarms import QUIET_MS, Alarms
 from tests.support.engine.broker_view import BrokerView
 from tests.support.engine.engine_world import address
-from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
+from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import ScriptedStore
 
 
 class RetainingStore(ScriptedStore):

@@ -17,7 +17,8 @@ from engine.values.options import SubscribeOptions
 from gateway.connections.connection import Connection
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
+from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import ScriptedStore
 
 
 class Touched:

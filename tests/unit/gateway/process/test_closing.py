@@ -17,7 +17,8 @@ from gateway.app import _close_store
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from gateway.process.closing import close_within
 from gateway.process.workers import ThreadWorkers
-from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
+from tests.support.fakes import VirtualClock, VirtualTimers
+from tests.support.store.scripted_store import ScriptedStore
 
 
 async def test_a_store_that_closes() -> None:
