@@ -70,7 +70,7 @@ PRODUCER: Final = table(
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a consumer asks for.  None: what its connection and its address say.
+    """Options of a consumer.  None: as its connection and its address say.
 
     settings: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
     notes: options that are known and have no effect, each with why.
@@ -99,7 +99,7 @@ class ConsumerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a producer asks for; the fields as in ConsumerOptions."""
+    """Options of a producer; the fields as in ConsumerOptions."""
 
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What can be wrong with settings.  ``config`` lies below the engine, so this is a hierarchy of its own."""
+"""Errors of settings.  ``config`` lies below the engine, so this is a hierarchy of its own."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def precedence(pattern: Pattern, kinds: int) -> tuple[bool, tuple[int, ...], boo
 
 @dataclass(frozen=True, slots=True)
 class AddressEntry:
-    """What one entry of ``addresses`` sets: dotted attribute path of AddressSettings -> value.
+    """The settings of one entry of ``addresses``: dotted attribute path of AddressSettings -> value.
 
     sources: the same paths -> where the value stands (``file:line``).
     group: of the entries of one group that match a destination, only the most specific one applies; empty: every one

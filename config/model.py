@@ -33,7 +33,7 @@ LOCAL_ZONE: Final = "local"  # of cron expressions: the machine's time zone
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDefaults:
-    """What a URI sets for the consumers and producers of a connection, above the settings of their addresses.
+    """Settings of a URI for the consumers and producers of a connection; they override those of their addresses.
 
     values: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
     sources: the same paths -> the option that set them.
@@ -124,7 +124,7 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class StompLimits:
-    """What one STOMP connection may ask for, and how long it may take."""
+    """Limits of one STOMP connection, in size, number and time."""
 
     header_count: int = 1_000
     header_line_bytes: int = 10 * KIB
@@ -154,7 +154,7 @@ class StompConfig:
 
 @dataclass(frozen=True, slots=True)
 class AmqpLimits:
-    """What one AMQP connection may ask for, and how long it may take."""
+    """Limits of one AMQP connection, in size, number and time."""
 
     max_frame_size: int = 128 * KIB  # of a frame, both ways
     body_bytes: int = 100 * MIB  # of a message, over all its frames
@@ -239,7 +239,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
-    """What may be scheduled.  time_zone: of cron expressions, a name as in ``Europe/Berlin``, or LOCAL."""
+    """Limits of schedules.  time_zone: of cron expressions, a name as in ``Europe/Berlin``, or LOCAL."""
 
     max_count: int = 10_000_000  # pending at a time
     max_delay_ms: int = 10 * 365 * 24 * HOUR_MS

@@ -1,4 +1,4 @@
-"""Who may do what with a destination: entries of groups per pattern, answered for one name and one set of groups.
+"""Permissions on destinations: entries of groups per pattern, answered for one name and one set of groups.
 
 Without any entry everybody may do everything.  With entries, what no entry grants is refused, as in ActiveMQ and
 Artemis.  Of the entries that match a destination and say something of an action, the most specific one decides; an
@@ -36,7 +36,7 @@ _ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them matc
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What one entry grants.
+    """The grants of one entry.
 
     kinds: QUEUE, TOPIC or both, as in config.matching.
     grants: action -> groups; an action that is not there is left to less specific entries.

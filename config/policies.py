@@ -359,7 +359,7 @@ class AdvisoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """What a queue is like.  Terms: Artemis address-settings without their ``default-``, ActiveMQ policyEntry."""
+    """Settings of a queue.  Terms: Artemis address-settings without their ``default-``, ActiveMQ policyEntry."""
 
     last_value: bool = False  # of messages with the same key, the newest stays
     last_value_key: str = "_AMQ_LVQ_NAME"  # the property; HornetQ: _HQ_LVQ_NAME
@@ -385,7 +385,7 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True)
 class RetroactivePolicy:
-    """What a new subscription of a topic gets of the past, from the log."""
+    """Earlier messages that a new subscription of a topic gets from the log."""
 
     message_count: int = 0  # for every new subscription.  Artemis: retroactive-message-count
     # For one that says ``retroactive``.  ActiveMQ: subscriptionRecoveryPolicy; -1: all that the log holds.

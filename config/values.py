@@ -306,7 +306,7 @@ class TimeZone(Kind):
 
 
 class UserName(Kind):
-    """What a client logs in with.  No ``:``: HTTP Basic could not carry it."""
+    """The name of a login.  No ``:``: HTTP Basic could not carry it."""
 
     __slots__ = ()
 
@@ -349,7 +349,7 @@ class QueueName(Kind):
 
 
 class GroupName(Kind):
-    """What permissions are granted to; ``*`` is everybody."""
+    """A group, which permissions are granted to; ``*`` is everybody."""
 
     __slots__ = ()
 
@@ -364,7 +364,7 @@ class GroupName(Kind):
 
 
 class QueuePrefix(Kind):
-    """What stands before a virtual topic's name in the names of its queues."""
+    """The prefix of a virtual topic's name in the names of its queues."""
 
     __slots__ = ()
 
@@ -424,7 +424,7 @@ class PropertyName(Kind):
 
 
 class NamePart(Kind):
-    """What stands before or behind a destination's name to make another one; may be empty."""
+    """A prefix or suffix that makes another name of a destination's; may be empty."""
 
     __slots__ = ()
 
@@ -467,7 +467,7 @@ _VERIFIER: Final = re.compile(
 
 
 class Verifier(Kind):
-    """What proves a password without holding it: RFC 5803."""
+    """A verifier: it proves a password without holding it (RFC 5803)."""
 
     __slots__ = ()
 

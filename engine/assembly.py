@@ -59,7 +59,7 @@ from engine.sources.topic_subscriptions import Subscriptions
 
 
 class GroundParts:
-    """What all parts stand on: the world outside, the turn's steps, destinations, and what limits them."""
+    """The base of all parts: the world outside, the turn's steps, destinations, and their limits."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class GroundParts:
 
 
 class DispatchParts:
-    """What waits, who takes it, and when."""
+    """Waiting messages, their consumers, and dispatch."""
 
     def __init__(self, ground: GroundParts) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
@@ -127,7 +127,7 @@ class DispatchParts:
 
 
 class FateParts:
-    """What becomes of messages."""
+    """The fate of messages."""
 
     def __init__(self, ground: GroundParts, dispatch: DispatchParts, seed: int, expire_messages_period_ms: int) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
@@ -144,7 +144,7 @@ class FateParts:
 
 
 class ClientParts:
-    """Who is there.  by_number: the connections."""
+    """The connected clients.  by_number: the connections."""
 
     def __init__(self, ground: GroundParts, dispatch: DispatchParts, fates: FateParts) -> None:
         self.by_number: dict[int, Client] = {}
@@ -169,7 +169,7 @@ class ClientParts:
 
 
 class FeatureParts:
-    """What not every queue has and not every client asks for."""
+    """Features that not every queue has and not every client asks for."""
 
     def __init__(
         self,

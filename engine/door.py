@@ -30,7 +30,7 @@ from engine.values.wildcard import Wildcard
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Door:
-    """What a session does is a method; the parts that it only asks are there for its constructor to take.
+    """A method for each thing that a session does; parts that a session only reads are attributes, taken once.
 
     What concerns a consumer alone (credit, start, what an answer covers) is the consumer's own.
     """
@@ -141,7 +141,7 @@ class Door:
         self.subscribing.departures.leave(consumers)
 
     def output_drained(self, outlet: Outlet) -> None:
-        """What takes octets again, a client's socket or a part of it, has its consumers take their turns again."""
+        """Let the consumers of a socket, or of a part of it, take their turns again: it takes octets again."""
         self.connections.output_drained(outlet)
 
     # -- what a client names

@@ -1,4 +1,4 @@
-"""What the store tells the engine: what is durable, pages of a backlog, a disk that fails and heals."""
+"""Reports of the store to the engine: the durable offset, pages of a backlog, a disk that fails and heals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection has sent to addresses that take nothing now, in every protocol: it waits, in order."""
+"""Messages that wait, in order, because their addresses take nothing now, in every protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection's defaults mean for one of its subscriptions, in every protocol.
+"""A connection's defaults applied to one of its subscriptions, in every protocol.
 
 Lowest to highest: address settings, listener URI, the connection's own options, the subscription's.
 """

@@ -1,4 +1,4 @@
-"""What a connection holds, in words."""
+"""The memory that a connection holds, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves a connection at the end of a turn, in every protocol: collected meanwhile, and never without a bound."""
+"""The output of a connection in one turn, in every protocol: collected, with a bound, until the turn ends."""
 
 from __future__ import annotations
 

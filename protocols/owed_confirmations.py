@@ -1,4 +1,4 @@
-"""What a connection has confirmed and may not say before it is durable, in every protocol."""
+"""Confirmations that a connection owes until their operations are durable, in every protocol."""
 
 from __future__ import annotations
 

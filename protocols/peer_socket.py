@@ -1,4 +1,4 @@
-"""What a protocol adapter asks of the gateway: the socket of its connection."""
+"""The gateway as a protocol adapter sees it: the socket of its connection."""
 
 from __future__ import annotations
 

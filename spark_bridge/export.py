@@ -68,7 +68,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one export added.  ``manifest`` is empty if there was nothing new.
+    """The result of one export.  ``manifest`` is empty if there was nothing new.
 
     gone_offset, removed, gone_ranges: what retention was faster with, as in a manifest.
     damaged: what cannot be read.

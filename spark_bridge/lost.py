@@ -1,4 +1,4 @@
-"""What an export goes on without: damaged records, each counted, and ranges that went while it read them."""
+"""Losses that an export goes on without: damaged records, each counted, and ranges dropped while it read them."""
 
 from __future__ import annotations
 

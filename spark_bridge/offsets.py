@@ -1,4 +1,4 @@
-"""What a target directory already holds: manifests with exact ranges, and how files get in exactly once.
+"""The state of a target directory: manifests with exact ranges, and how files get in exactly once.
 
     DIR/destination=.../date=.../<from>-<to>-<task>-<n>.parquet   what readers see
     DIR/_penstock/manifest-<number>.json                          one for each committed range, in order

@@ -50,7 +50,7 @@ DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task has written, how much of each destination it found in each segment, and what it went without."""
+    """The result of one task: its files, the messages of each destination in each segment, and its losses."""
 
     files: list[ExportedFile]
     rows: Rows

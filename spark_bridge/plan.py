@@ -1,4 +1,4 @@
-"""What one read covers, fixed before its first partition starts: range, destinations, partitions, settlements.
+"""The plan of one read, fixed before its first partition starts: range, destinations, partitions, settlements.
 
 Below the checkpoint's consume-queue offset the indexes say where records are; above it the log is scanned, once here
 for settlements and for places at which a partition may begin, and once more by the partitions.

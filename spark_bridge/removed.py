@@ -1,4 +1,4 @@
-"""What retention has taken out of the log before it was exported: counted, so that nobody takes it for never sent.
+"""Messages that retention removed before their export: counted, so that nobody takes them for never sent.
 
 Segments open with snapshots, which say how long each lane was: so many messages were sent between two of them.  What a
 sparse segment in between does not hold of these was removed.

@@ -1,4 +1,4 @@
-"""What Spark's workers get to import: the readers of a store, in a zip, and nothing of the gateway."""
+"""Modules for Spark's workers: the readers of a store, in a zip, and nothing of the gateway."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be said of a configuration without a gateway: origins, traps, a schema, a translation."""
+"""Reports about a configuration without a gateway: origins, traps, a schema, a translation."""

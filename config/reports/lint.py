@@ -1,4 +1,4 @@
-"""What a configuration does that its author may not expect; works on files alone, without a gateway.
+"""Traps in a configuration, which its author may not expect; works on files alone, without a gateway.
 
 error: the file is not taken.  warning: a trap, there or here.  info: it has no effect here, or does something else than
 where it comes from.  Traps of other brokers are told even where Penstock has none: the same file may still serve both.
@@ -357,7 +357,7 @@ def _number(given: Mapping[str, tuple[str, int]], name: str) -> float | None:
 
 
 def _hornetq_merging(source: str, settings: Sequence[Element]) -> Iterator[Finding]:
-    """What HornetQ does not pass on to narrower settings, and Penstock does."""
+    """Settings that Penstock passes on to narrower entries and HornetQ does not."""
     for name in ("expiry-delay", "last-value-queue"):
         for narrow in settings:
             for broad in settings:

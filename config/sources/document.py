@@ -1,4 +1,4 @@
-"""What one file of settings says, whatever its format."""
+"""The settings of one file, whatever its format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from config.permissions import Permission
 
 @dataclass(slots=True)
 class Document:
-    """What a file sets.
+    """The settings of a file.
 
     values: dotted attribute path of ServerConfig -> value.
     users: login -> verifiers; passwords: login -> password in plain text, which the loader turns into verifiers.

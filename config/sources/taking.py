@@ -14,7 +14,7 @@ PLACEHOLDER = "${"
 
 @dataclass(slots=True)
 class Taken:
-    """What the options of one element set: dotted attribute path -> value, and -> ``file:line``."""
+    """The settings of one element's options: dotted attribute path -> value, and -> ``file:line``."""
 
     values: dict[str, object] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)

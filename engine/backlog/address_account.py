@@ -1,4 +1,4 @@
-"""What each address holds, against what it may hold.  Terms: Artemis address-settings; docs/reference/flow-control.md.
+"""Holdings of each address, against its limits.  Terms: Artemis address-settings; docs/reference/flow-control.md.
 
 Under BLOCK, DROP and FAIL a message counts once for its address, headers and body as they were encoded, from its append
 until the last queue of the address has settled it, on disk or in memory.  Under PAGE that is what the page limits are
@@ -65,7 +65,7 @@ class Gates(TimerTarget):
 
 
 class Account:
-    """What one address holds: a queue, or a topic with all its subscriptions.
+    """Holdings of one address: a queue, or a topic with all its subscriptions.
 
     max_bytes, max_messages: -1 for no limit.  Full is more octets than the limit (HornetQ: one message may overshoot),
     or as many messages as the limit.

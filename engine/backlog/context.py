@@ -1,4 +1,4 @@
-"""What most parts of the engine work with, given to each in its constructor."""
+"""The context that most parts of the engine work with, given to each in its constructor."""
 
 from __future__ import annotations
 

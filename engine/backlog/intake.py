@@ -1,4 +1,4 @@
-"""What is done to each message as it comes to an address, where its settings ask for more than taking it."""
+"""Work on each message as it comes to an address whose settings ask for more than taking it."""
 
 from __future__ import annotations
 

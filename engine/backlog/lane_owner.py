@@ -1,4 +1,4 @@
-"""What the backlog needs of the queue whose messages it keeps."""
+"""A queue as the backlog that keeps its messages sees it."""
 
 from __future__ import annotations
 

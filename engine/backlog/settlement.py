@@ -8,7 +8,7 @@ from engine.values.stored import Range, RangeColumns, single_ranges
 
 
 class SettlementBatch:
-    """What one consumer (or the engine itself) settled on one queue with one outcome since the last flush.
+    """Settlements of one consumer (or the engine itself) on one queue with one outcome since the last flush.
 
     first, following: the run of entries of ``priority`` that grows now.  firsts, counts: the runs of that priority
     before it, as two columns: consumers that take turns settle runs of one, and a value each would cost more than all

@@ -1,4 +1,4 @@
-"""What one lane has in temporary files: its blocks in their order, and what is known of each without reading it."""
+"""A lane's blocks in temporary files, in their order, and what is known of each without reading it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class LaneBlock(SpilledBlock):
 
 
 class Spill:
-    """What a lane has spilled: ``blocks`` in their order, then ``gathered``, which is to be the next one.
+    """The spilled messages of a lane: ``blocks`` in their order, then ``gathered``, the next one to be.
 
     memory_messages: the lane's own setting, which is 0 meanwhile: so what is logged and comes behind stays on disk.
     reading: the block that is being read, None for none; purpose: what for.
@@ -156,7 +156,7 @@ class Spill:
 
 
 class SpillRoom(SpillListener):
-    """What lanes, and those who hand over, ask of the spiller."""
+    """The spiller as lanes and dispatchers see it."""
 
     __slots__ = ()
 
@@ -191,7 +191,7 @@ class SpillRoom(SpillListener):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BlockSweep(ABC):
-    """Who has blocks read to take out what has expired."""
+    """The part that has blocks read to take out expired messages."""
 
     __slots__ = ()
 

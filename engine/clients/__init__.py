@@ -1,1 +1,1 @@
-"""Who is there: connections, their ids and names, and their consumers."""
+"""The connected clients: their ids and names, and their consumers."""

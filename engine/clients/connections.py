@@ -56,7 +56,7 @@ class Connections:
         self._subscribing.departures.disconnect(client, is_lost)
 
     def output_drained(self, outlet: Outlet) -> None:
-        """What takes octets again, a client's socket or a part of it, has its consumers take their turns again."""
+        """Let the consumers of a socket, or of a part of it, take their turns again: it takes octets again."""
         if not outlet.is_output_full or (isinstance(outlet, Client) and outlet.client_number not in self.by_number):
             return
         outlet.is_output_full = False

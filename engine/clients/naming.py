@@ -1,4 +1,4 @@
-"""What a client names: the one place where a name becomes a destination, and where permissions are asked for."""
+"""Names of clients: the one place where a name becomes a destination, and where permissions are asked for."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVID
 
 
 class SeatBase:
-    """What the queue's Selection knows of one consumer (engine.dispatch.seat)."""
+    """A consumer's place in the queue's Selection (engine.dispatch.seat)."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What work on consumers that takes several turns asks of the registry of consumers."""
+"""The registry of consumers as work on consumers over several turns sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cumulative acknowledgement covers, where much before it is held by open transactions.
+"""Cumulative acknowledgements where open transactions hold many of the deliveries before them.
 
 What a transaction has acknowledged stays in the consumer's ledger until COMMIT.  Walking over it at each further
 acknowledgement would cost the square of what is held.  So the tags that may still be answered stand in a row of their
@@ -48,6 +48,6 @@ class Unanswered:
         return found
 
     def start_over(self) -> None:
-        """What was answered may be in flight again: a transaction has been rolled back."""
+        """Look at everything again: a rolled-back transaction has put answered deliveries in flight again."""
         self.tags.clear()
         self.seen = 0

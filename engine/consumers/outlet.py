@@ -1,4 +1,4 @@
-"""What deliveries leave by: a connection, or a part of one that its peer can stop alone."""
+"""The way out for deliveries: a connection, or a part of one that its peer can stop alone."""
 
 from __future__ import annotations
 

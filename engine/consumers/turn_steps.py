@@ -34,7 +34,7 @@ class Chore(ABC):
 
 
 class Steps(TimerTarget):
-    """What is left of this turn's steps, and what waits for those of the next.
+    """The steps left in this turn, and the work that waits for those of the next.
 
     left: below 0 only by what could not be divided.  reserved: for its end; lent: what that took beyond it.
     most: the most that one turn has taken.

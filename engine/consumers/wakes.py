@@ -17,7 +17,7 @@ class Wakes:
         self.steps = steps
 
     def open(self, room: Resting) -> None:
-        """What held the consumers of ``room`` is over."""
+        """Wake the consumers of ``room``: what held them back is over."""
         if room.consumers and not room.is_waking:
             room.is_waking = True
             self.rooms.append(room)

@@ -1,4 +1,4 @@
-"""What a queue's Selection knows of one consumer."""
+"""A consumer's place in a queue's Selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may have which message of a queue whose consumers are not all alike.
+"""The choice which consumer may have which message of a queue whose consumers are not all alike.
 
 Selectors, priorities of consumers, exclusive consumers and message groups decide it together.  A queue without any of
 them has no ``Selection``: then every consumer takes the next message (engine.dispatch.dispatcher).

@@ -1,4 +1,4 @@
-"""What the consumers of one selector may have of a queue."""
+"""The messages of a queue that consumers of one selector may have."""
 
 from __future__ import annotations
 

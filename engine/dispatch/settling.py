@@ -13,7 +13,7 @@ from engine.values.delivery import ACKNOWLEDGE, HELD, IN_FLIGHT, Delivery, advan
 
 
 class Settling:
-    """What ``Dispatcher.acknowledge`` does, for many."""
+    """``Dispatcher.acknowledge`` for many deliveries."""
 
     __slots__ = ("_dispatcher", "_memory")
 

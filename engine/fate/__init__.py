@@ -1,1 +1,1 @@
-"""What becomes of messages that are not acknowledged: tried again, dead, expired, moved."""
+"""The fate of messages that are not acknowledged: redelivered, dead-lettered, expired, moved."""

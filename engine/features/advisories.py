@@ -1,4 +1,4 @@
-"""What the broker tells of itself, on the topics ``ActiveMQ.Advisory.>``.  Source: ActiveMQ AdvisorySupport.
+"""Messages of the broker about itself, on the topics ``ActiveMQ.Advisory.>``.  Source: ActiveMQ AdvisorySupport.
 
 Bodies are JSON as ActiveMQ's STOMP transformation ``jms-advisory-json`` writes its command objects: the name of the
 class around its fields.  While nobody listens nothing is made; topics of advisories are in memory only.

@@ -1,4 +1,4 @@
-"""What one SEND comes to where its destination stands for several, or its messages are copied."""
+"""Copies of one SEND whose destination names several, or whose messages are copied."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Upkeep(Observer):
         self.destinations.remove(destination)
 
     def consumer_coming(self, consumer: Consumer) -> None:
-        """What comes from now on is for the new consumer, and not for the one that drops what nobody was there for."""
+        """Stop dropping: messages that come from now on are for the new consumer."""
         if not consumer.queue.settings.queue.purge_on_no_consumers:
             return
         for other in list(consumer.queue.consumers.values()):

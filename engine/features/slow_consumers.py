@@ -45,7 +45,7 @@ def is_slow(consumer: Consumer) -> bool:
 
 
 class Watch:
-    """What is remembered of one consumer from one look to the next.
+    """The record of one consumer from one look to the next.
 
     since_ms: monotonic, when it was first found slow without a break, -1 while it is not.  found_count: how often so.
     acknowledged, enqueued: counts at the last look at its rate.

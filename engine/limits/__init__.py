@@ -1,1 +1,1 @@
-"""What may be sent, held, made and used, and what waits at a limit."""
+"""Limits on sending, holding, making and using, and the clients that wait at them."""

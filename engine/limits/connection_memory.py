@@ -1,4 +1,4 @@
-"""What connections hold in memory: frames under way, transactions, what waits at a gate, links, unread output.
+"""Memory that connections hold: frames under way, transactions, what waits at a gate, links, unread output.
 
 All of it counts in one budget.  Past it, the connection that holds the most ends, again and again until the rest fits:
 whoever has no more than its equal share of the limit is never the one.

@@ -1,4 +1,4 @@
-"""Who may do what: the one place where the engine asks for permission, for every protocol.
+"""Permissions: the one place where the engine asks for them, for every protocol.
 
 Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-settings; the entries are data in
 ``config.permissions``.  What the broker moves by itself (dead letters, expiry, retries) needs no permission.

@@ -1,4 +1,4 @@
-"""Who may send now: the gates before the engine, and the connections that wait at them.
+"""The gates before the engine: which producers may send now, and which connections wait.
 
 Source: docs/reference/semantics.md, "Full addresses".
 """

@@ -41,7 +41,7 @@ class UserLimits:
 
 
 class Quota:
-    """What each holder has of one thing.
+    """The share of each holder in one thing.
 
     name: of the limit.  things: what is counted, in words.  most: of one holder, UNLIMITED for no limit.
     refused: how often one more was.

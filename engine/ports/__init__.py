@@ -1,1 +1,1 @@
-"""What the engine asks of the world, each port as small as its users need."""
+"""Ports of the engine to the world, each as small as its users need."""

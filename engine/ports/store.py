@@ -16,7 +16,7 @@ from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlac
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreListener(ABC):
-    """What the store tells the engine, always on the engine's thread."""
+    """The engine as the store calls it, always on the engine's thread."""
 
     @abstractmethod
     def durable(self, offset: int) -> None:
@@ -82,7 +82,7 @@ class StoreListener(ABC):
 
     @abstractmethod
     def store_healed(self) -> None:
-        """What was held back is on the disk again."""
+        """The disk works again: everything held back has been written."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -149,7 +149,7 @@ class StoreCatalog(ABC):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreRecords(StoreCatalog):
-    """What happens to messages, as records of the log.  All of it between two ``write`` calls is one batch."""
+    """Events of messages, as records of the log.  All of it between two ``write`` calls is one batch."""
 
     @abstractmethod
     def set_time(self, wall_ms: int) -> None:
@@ -221,7 +221,7 @@ class StoreProgress(StoreRecords):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StorePages(StoreProgress):
-    """What is read back.  Answers come to the ``StoreListener``, but for ``entries``."""
+    """Reads of the store.  Answers come to the ``StoreListener``, but for ``entries``."""
 
     @abstractmethod
     def request(

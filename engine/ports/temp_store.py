@@ -60,7 +60,7 @@ class SpilledBlock:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SpillListener(ABC):
-    """What a spill space tells the engine, on the engine's thread."""
+    """The engine as a spill space calls it, on the engine's thread."""
 
     @abstractmethod
     def written(self, block: SpilledBlock, reason: str) -> None:

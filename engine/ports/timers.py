@@ -9,7 +9,7 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTarget(ABC):
-    """What a timer calls."""
+    """The target of a timer."""
 
     @abstractmethod
     def timer_fired(self, key: int) -> None:

@@ -53,7 +53,7 @@ class LikePattern:
 
 
 class _Stretch:
-    """What stands between two %: characters, and places (None) where any character does.
+    """A part of the pattern between two %: characters, and places (None) for any character.
 
     _pieces: its runs of characters, each with its place.  _places, _any_places: bit i is set where that character, or
     any, may be element i.

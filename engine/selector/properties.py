@@ -1,4 +1,4 @@
-"""What a selector sees of a message: values by name, looked up only when a selector asks."""
+"""A message as selectors see it: values by name, looked up only when a selector asks."""
 
 from __future__ import annotations
 

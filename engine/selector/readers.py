@@ -57,7 +57,7 @@ class _StompReader(PropertyReader):
 
 
 class _HeaderFields(Properties):
-    """What the engine knows of any message, for an encoding without a reader."""
+    """Properties that the engine knows of any message, for an encoding without a reader."""
 
     __slots__ = ("_message", "_delivery_count", "_is_redelivered")
 

@@ -1,1 +1,1 @@
-"""What consumers take from, a file a kind."""
+"""The sources of consumers' messages, a file a kind."""

@@ -21,7 +21,7 @@ class SubscriptionBase:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplayBase(ABC):
-    """What shows the log from some place on, as a feed knows it (engine.sources.log_replay)."""
+    """A replay of the log from some place on, as a feed sees it (engine.sources.log_replay)."""
 
     @abstractmethod
     def has_more(self) -> bool:
@@ -61,7 +61,7 @@ class ReplayBase(ABC):
 
 
 class Feed:
-    """What a queue has that owns no messages: it refers to those of a topic, or of the queue that is browsed.
+    """The feed of a queue that owns no messages: it refers to those of a topic, or of the queue that is browsed.
 
     number: of this feed; it asks the store for pages as this reader.
     source_id: the destination whose entries it reads.

@@ -11,7 +11,7 @@ from engine.values.wildcard import Wildcard, is_wildcard
 
 
 class NamedSubscription(SubscriptionBase):
-    """Who it belongs to, what it takes, and where that waits.
+    """A named subscription: its owner, its topics, and the queue in which its messages wait.
 
     client_id: "" for a shared one that belongs to nobody in particular.
     source: name of the topic, or a wildcard; kind: of the topic.

@@ -25,7 +25,7 @@ PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last l
 
 
 class PendingLimits:
-    """What the limits of all subscriptions have in common.  evicted_count: messages let go, since the start."""
+    """The common part of the limits of all subscriptions.  evicted_count: messages let go, since the start."""
 
     __slots__ = ("memory", "readers", "evicted_count", "observers")
 

@@ -10,7 +10,7 @@ from engine.values.delivery import Delivery
 
 
 class QueueRemains(Chore):
-    """What waited in a queue that has ended: it leaves the memory budget."""
+    """The messages left in a queue that has ended: they leave the memory budget."""
 
     __slots__ = ("deliveries",)
 

@@ -1,4 +1,4 @@
-"""What a queue may have beside its lanes: each is there or not, and a queue without any of them pays for none."""
+"""Optional rules of a queue: each is there or not, and a queue without any of them pays for none."""
 
 from __future__ import annotations
 

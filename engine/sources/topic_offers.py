@@ -1,4 +1,4 @@
-"""What is published to a topic with so many selectors that one turn cannot ask them all: some are asked a turn.
+"""Messages of a topic with so many selectors that one turn cannot ask them all: each turn asks some.
 
 What a topic has waiting keeps its order.  A subscription that came after a message does not get it.
 """

@@ -1,4 +1,4 @@
-"""Who takes what from topics: plain, named and wildcard subscriptions, and what they keep over a restart.
+"""Subscriptions of topics: plain, named and wildcard ones, and what they keep over a restart.
 
 A subscription's queue refers to its topic's messages.  That of a durable one settles them in the log under a number of
 its own, so that an idle one costs a cursor and no memory; all others live in memory, under the budget.

@@ -1,4 +1,4 @@
-"""What nearly all parts of one open store use."""
+"""The context of nearly all parts of one open store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about a store: names with their units, defaults and limits."""
+"""Settings of a store: names with their units, defaults and limits."""
 
 from __future__ import annotations
 

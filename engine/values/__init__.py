@@ -1,1 +1,1 @@
-"""What flows through the rules, in plain values."""
+"""Plain values that flow through the rules."""

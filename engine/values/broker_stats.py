@@ -40,7 +40,7 @@ class DestinationStats:
 
 @dataclass(frozen=True, slots=True)
 class AddressStats:
-    """What an address with a limit holds.  Limits: -1 for none.  dropped: messages discarded, failed: sends refused."""
+    """An address with a limit.  Limits: -1 for none.  dropped: messages discarded, failed: sends refused."""
 
     address: str
     policy: str
@@ -86,7 +86,7 @@ class ScheduleStats:
 
 @dataclass(frozen=True, slots=True)
 class HoldingStats:
-    """What connections hold besides messages on queues.  largest: connection -> octets, of those who hold the most.
+    """Memory of connections, messages on queues aside.  largest: connection -> octets, of those who hold the most.
 
     ended: connections ended since the start because all together held too much.
     """

@@ -66,7 +66,7 @@ def advance(state: int, event: int) -> int:
 
 
 class LaneBase:
-    """What a delivery needs of the lane in which it waits; the lane itself is ``engine.backlog.lane.Lane``."""
+    """A lane as its deliveries see it; the lane itself is ``engine.backlog.lane.Lane``."""
 
     __slots__ = ("priority",)
 
@@ -75,7 +75,7 @@ class LaneBase:
 
 
 class ConsumerBase:
-    """What a delivery needs of the consumer that has it; the consumer itself is ``engine.consumers.consumer.Consumer``.
+    """A consumer as its deliveries see it; the consumer itself is ``engine.consumers.consumer.Consumer``.
 
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     adapter: the protocol session's own object for this subscription, never looked at here.

@@ -1,4 +1,4 @@
-"""What can go wrong inside: one hierarchy, each class with a stable ``condition`` word and a ``scope``.
+"""Errors of the engine: one hierarchy, each class with a stable ``condition`` word and a ``scope``.
 
 ``condition`` is what clients and metrics may rely on; ``scope`` is the least that must die.  Each protocol adapter
 has one table from condition to its wire form.
@@ -103,7 +103,7 @@ class TransactionError(EngineError):
 
 
 class HoldingsFull(EngineError):
-    """What connections hold passes their budget, and this one holds the most."""
+    """Connections together hold more than their budget, and this one holds the most."""
 
     condition: ClassVar[str] = "connection-memory"
     scope: ClassVar[str] = "connection"

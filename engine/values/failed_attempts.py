@@ -1,4 +1,4 @@
-"""What is remembered of a message's failed deliveries, for its dead letter and for ``why``."""
+"""A message's failed deliveries, remembered for its dead letter and for ``why``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client asks for when it subscribes, whatever its protocol calls it."""
+"""Options of a subscription, whatever its protocol calls them."""
 
 from __future__ import annotations
 

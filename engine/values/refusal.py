@@ -11,7 +11,7 @@ from engine.values.outcomes import CAUSE_NACK
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What becomes of the delivery.
+    """The fate of the delivery.
 
     mode: redeliver (it counts as an attempt and waits), dead-letter (at once), requeue (back to its place, not
     counted); None is what the address says.

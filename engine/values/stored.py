@@ -1,4 +1,4 @@
-"""What a store knows of destinations and their consume queues, in values that cross its port."""
+"""Destinations and their consume queues as a store knows them, in values that cross its port."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class LanePlace:
 
 
 class LaneState:
-    """What the store knows of one consume queue: (destination, priority), or of how far a subscription is in it.
+    """One consume queue as the store knows it: (destination, priority), or how far a subscription is in it.
 
     tail: entries ever appended.  cursor: all entries below are settled.  settled: (first, count) above the cursor,
     ascending, disjoint.  attempts: by queue offset.

@@ -24,7 +24,7 @@ REPORT_EVERY: Final = 250
 
 @dataclass(slots=True)
 class Done:
-    """What a worker did, by destination.  ``redelivered``: deliveries that were not a message's first."""
+    """The work of one worker, by destination.  ``redelivered``: deliveries that were not a message's first."""
 
     acknowledged: dict[str, int] = field(default_factory=dict)
     redelivered: dict[str, int] = field(default_factory=dict)

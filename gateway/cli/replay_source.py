@@ -1,4 +1,4 @@
-"""What ``penstock replay`` sends: messages of a store's log, chosen, in the form of STOMP."""
+"""Messages for ``penstock replay``: chosen from a store's log, in the form of STOMP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is checked next: passwords wait here for one of the few worker threads that may check them.
+"""The queue of password checks: logins wait here for one of the few worker threads that may check them.
 
 A check takes tens of milliseconds, so a flood of wrong passwords can always outrun it.  It must not keep out others:
 

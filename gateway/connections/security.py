@@ -1,4 +1,4 @@
-"""Who may connect: passwords against SCRAM verifiers (config.scram), certificates, no open listener without users.
+"""Logins: passwords against SCRAM verifiers (config.scram), certificates, no open listener without users.
 
 One check costs as much as the iterations ask for, tens of milliseconds: ``check`` belongs on a worker thread.
 """

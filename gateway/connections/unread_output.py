@@ -1,4 +1,4 @@
-"""What the peer of one socket has not read: counted in the budget of connections, and held back while it is crowded.
+"""Output that a peer has not read: counted in the budget of connections, and held back while that is crowded.
 
 A transport tells of its buffer only beyond a limit, and of a burst only afterwards.  So it is asked before each write
 that could matter.

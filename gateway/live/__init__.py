@@ -1,1 +1,1 @@
-"""What operators ask of the running gateway and do to it; ``gateway.web`` gives it its routes."""
+"""Operators' questions and commands to the running gateway; ``gateway.web`` has their routes."""

@@ -1,4 +1,4 @@
-"""What an operator has to hear: the log has each change once, not each event, and not more often than a second."""
+"""Alarms for the operator: the log has each change once, not each event, and at most one line a second."""
 
 from __future__ import annotations
 

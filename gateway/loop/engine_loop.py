@@ -53,7 +53,7 @@ class LoopTimers(Timers):
 
 
 class Flushable(ABC):
-    """What may have octets to write at the end of a turn."""
+    """A connection that may have octets to write at the end of a turn."""
 
     @abstractmethod
     def flush(self, offset: int, confirmed_offset: int) -> None:

@@ -1,1 +1,1 @@
-"""What surrounds the engine in its process: clock, threads, descriptors, counters, and how it ends."""
+"""Surroundings of the engine in its process: clock, threads, descriptors, counters, and its end."""

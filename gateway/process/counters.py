@@ -1,4 +1,4 @@
-"""What the gateway itself counts, apart from the engine's statistics; read by the metrics."""
+"""Counters of the gateway itself, apart from the engine's statistics; read by the metrics."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from engine.limits.disk_watch import DiskSpace
 
 
 class StoreDisk(DiskSpace):
-    """What the file system says that holds ``directory``; what is reserved for root counts as used."""
+    """Space of the file system of ``directory``; blocks reserved for root count as used."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

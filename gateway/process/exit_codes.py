@@ -1,4 +1,4 @@
-"""What the exit codes mean, the same for every command; docs/reference/configuration.md lists them."""
+"""Exit codes, the same for every command; docs/reference/configuration.md lists them."""
 
 from __future__ import annotations
 

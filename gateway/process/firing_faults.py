@@ -1,4 +1,4 @@
-"""What was being fired when a defect stopped the gateway: the next start does not run into the same defect again.
+"""Schedules that were firing when a defect stopped the gateway: the next start does not run into it again.
 
 A firing changes the engine, so a defect in it stops the process; and what is due is due again at the next start.
 ``schedule-faults.json`` in the store's directory says which scheduled messages are not to be fired any more

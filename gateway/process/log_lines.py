@@ -1,4 +1,4 @@
-"""What peers can do to the log: a line stays one line, and no address fills it."""
+"""Protection of the log from peers: a line stays one line, and no address fills it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """What a peer has named (a destination, a reason, a container id) forges no line of its own."""
+    """Escape a name given by a peer (a destination, a reason, a container id), so that it forges no line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message)

@@ -1,4 +1,4 @@
-"""What the configuration says of the retention of each destination, as the store wants to know it."""
+"""Retention of each destination as configured, as the store takes it."""
 
 from __future__ import annotations
 

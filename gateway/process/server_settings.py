@@ -1,4 +1,4 @@
-"""What the configuration says of the store, the disk and the schedule, as the engine takes it."""
+"""Settings of the store, the disk and the schedule, as the engine takes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the HTTP listener answers: ``/healthz``, ``/metrics`` and the JSON behind ``stat``.
+"""Answers of the HTTP listener: ``/healthz``, ``/metrics`` and the JSON behind ``stat``.
 
 A browser on the same machine can be made to send requests here by any page it shows, also under a name of that page's
 own choice (DNS rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, our own.

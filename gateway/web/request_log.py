@@ -1,4 +1,4 @@
-"""What the HTTP listener writes to the log: a request that is none is one line, of which no address causes many."""
+"""Log lines of the HTTP listener: one for each malformed request, and not many for any address."""
 
 from __future__ import annotations
 

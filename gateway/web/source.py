@@ -1,4 +1,4 @@
-"""What the HTTP listener asks of the gateway.  Apart from ``api.py``, so that naming it does not load a web server."""
+"""The gateway as the HTTP listener sees it.  Apart from ``api.py``, so that naming it does not load a web server."""
 
 from __future__ import annotations
 

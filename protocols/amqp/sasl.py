@@ -25,7 +25,7 @@ RESPONSE_BYTES_MAX: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ScramVerifier:
-    """What proves a password without holding it (RFC 5803)."""
+    """A verifier: it proves a password without holding it (RFC 5803)."""
 
     salt: bytes
     iterations: int
@@ -34,7 +34,7 @@ class ScramVerifier:
 
 
 class Credentials(ABC):
-    """Who may log in, as the mechanisms need it."""
+    """The users' credentials as SASL mechanisms need them."""
 
     @abstractmethod
     def scram_mechanisms(self) -> tuple[str, ...]:

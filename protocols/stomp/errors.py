@@ -1,4 +1,4 @@
-"""What a STOMP peer can do wrong, and the short text that an ERROR frame gives each condition."""
+"""Errors of STOMP peers, and the short text of each condition in an ERROR frame."""
 
 from __future__ import annotations
 

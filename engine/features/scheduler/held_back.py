@@ -1,4 +1,4 @@
-"""What is due and held back by a gate of where it goes: in order for each destination, and in none between them."""
+"""Due messages that a gate of their destination holds back: in order for each destination, in none between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_BYTES: Final = 4 * 1024 * 1024  # likewise; one message always fits
 
 
 class Held:
-    """What waits for one destination.
+    """Messages that wait for one destination.
 
     keys: as in Scheduler.  gate, destination: where the first one was refused; gates.OPEN: they go on, oldest first.
     since_ms: monotonic time of that refusal.

@@ -45,7 +45,7 @@ REMOVED_AT_ONCE: Final = 1_000
 
 
 class Question:
-    """What one message asks for; ``first_ms`` to ``last_ms``: due times, both included."""
+    """The request in one message; ``first_ms`` to ``last_ms``: due times, both included."""
 
     __slots__ = ("action", "place", "first_ms", "last_ms", "reply_to")
 

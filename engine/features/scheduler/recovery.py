@@ -1,4 +1,4 @@
-"""What waits in the schedule, taken up from the store's entries at the start: no message is read for it."""
+"""The pending schedules at the start, taken from the store's entries: no message is read for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in the schedule, for those that read ahead in it, fire from it and end parts of it."""
+"""The pending schedules, for the parts that read ahead, fire them and end them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record of the schedule says besides the message: lines before the message's own annotations.
+"""A schedule's own lines in its record, before the message's annotations.
 
 schedule-queue:NAME       where it goes; or schedule-topic, schedule-temp-queue, schedule-temp-topic
 schedule-tag:N            tag hash of the message, unless it is 0: in the record it says where the message goes

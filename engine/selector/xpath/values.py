@@ -1,4 +1,4 @@
-"""What an expression is worth: a boolean, a number, a string or nodes, and what it may cost to find out.
+"""Values of an expression: a boolean, a number, a string or nodes, and the steps that finding it may take.
 
 Source: XML Path Language 1.0, sections 3.4, 4.2 to 4.4 and 5.
 """
@@ -39,7 +39,7 @@ class Focus:
 
 
 class Budget:
-    """What one selector may still take for one message, over all its expressions."""
+    """The steps that one selector has left for one message, over all its expressions."""
 
     __slots__ = ("left",)
 

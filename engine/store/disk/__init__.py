@@ -1,1 +1,1 @@
-"""What the operating system does for a store: files, locks, syncs; all of it can be replaced by a faulty one."""
+"""The operating system as a store uses it: files, locks, syncs; a faulty one can replace each."""

@@ -1,4 +1,4 @@
-"""Who holds a store's directory, asked of the kernel.
+"""The process that holds a store's directory, asked of the kernel.
 
 A gateway holds its lock file twice: with flock, which keeps a second gateway out, and with an OFD lock of the whole
 file, which the kernel tells about to anybody who has the file open.  ``/proc/locks`` lists only what the reader's PID

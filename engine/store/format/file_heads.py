@@ -1,4 +1,4 @@
-"""What stands at the head of a store's files, read: the checkpoint's slots, a segment's header, its seal.
+"""Readers for the heads of a store's files: the checkpoint's slots, a segment's header, its seal.
 
 The gateway and the readers both take these from here.  Spark workers load this module, so it imports nothing live.
 """
@@ -20,7 +20,7 @@ class NotWhole(StoreCorrupt):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one slot says.  Consume queues hold the entries of all records below ``consume_queue_offset``.
+    """One slot of the checkpoint.  Consume queues hold the entries of all records below ``consume_queue_offset``.
 
     first_offset: base of the oldest segment that is kept.  version: of the format, that the store needs.
     """
@@ -38,7 +38,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment file says of itself."""
+    """The header of a segment file."""
 
     is_continuation: bool
     is_sparse: bool

@@ -50,7 +50,7 @@ def file_begin(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """What a file says of itself; is_at_rest: it is on the disk as a whole and nobody writes to it."""
+    """The head of an index file; is_at_rest: it is on the disk as a whole and nobody writes to it."""
 
     is_at_rest: bool
     is_sealed: bool

@@ -1,4 +1,4 @@
-"""What goes to the medium in one write."""
+"""The octets of one write to the medium."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ BATCH_PART: Final = 8  # a transaction begins a new segment for at most this par
 
 
 class CommitLog:
-    """What is appended, until the medium takes it.  The last segment of ``files`` is open for it.
+    """Appended records until the medium takes them.  The last segment of ``files`` is open for it.
 
     end: offset of the next record; limit: of the end of the current segment's room.
     closings: filled by each roll, taken by the consume queues.

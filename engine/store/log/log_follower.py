@@ -1,4 +1,4 @@
-"""What goes on from the commit log as it becomes durable: consume queues, the key index."""
+"""Followers of the commit log as it becomes durable: consume queues, the key index."""
 
 from __future__ import annotations
 

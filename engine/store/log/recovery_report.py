@@ -1,4 +1,4 @@
-"""What opening a store found, for people to read."""
+"""Findings of opening a store, for people to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LogRange:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a store found.
+    """Findings of opening a store.
 
     is_clean: the store was closed properly.  replayed_from, replayed_to: the tail, as log offsets.
     rebuilt: why the consume queues were built anew from the first segment, "" if they were not.

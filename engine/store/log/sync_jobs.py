@@ -1,4 +1,4 @@
-"""What a group commit has workers do: sync segments, and write anew what a failed sync has left in doubt."""
+"""Workers' jobs of a group commit: sync segments, and rewrite what a failed sync has left in doubt."""
 
 from __future__ import annotations
 

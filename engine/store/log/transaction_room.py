@@ -1,4 +1,4 @@
-"""What transactions take of a segment: each is written whole into one."""
+"""Room of transactions in a segment: each is written whole into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store needs around it to be opened by a command that changes a stopped one."""
+"""The surroundings of a store that a command opens to change it while no gateway runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a closed durable subscription alone kept live: a worker looks its sizes up, then it is settled.
+"""Messages that only a closed durable subscription kept live: a worker looks up their sizes, then they are settled.
 
 The others of its topic may keep much of the same live, so nobody but the entries knows how much space has come free.
 A settlement record tells each step of it, so that a stop in between changes nothing.

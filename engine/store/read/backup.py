@@ -44,7 +44,7 @@ Identity = tuple[int, int]  # of a file: inode and length
 
 @dataclass(slots=True)
 class Backup:
-    """What was made.  until_offset, until_ms: everything durable up to there is in it."""
+    """A finished backup.  until_offset, until_ms: everything durable up to there is in it."""
 
     directory: str
     until_offset: int = 0

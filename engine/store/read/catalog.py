@@ -1,4 +1,4 @@
-"""What a reader of the log meets: destinations, also those that were closed since, and durable subscriptions.
+"""The catalog of a log's reader: destinations, also those that were closed since, and durable subscriptions.
 
 The snapshot of the oldest segment that is kept tells of everything before it; records of metadata tell of the rest.
 The system queue lists those below the checkpoint's consume-queue offset, the log itself is scanned for the others.
@@ -42,7 +42,7 @@ class Catalog:
 
 
 class Skipped:
-    """What a catalog goes on without.
+    """Records that a catalog goes on without.
 
     tail: the whole records of the part of the log that no index covers.  ranges: takes those of what is damaged.
     """

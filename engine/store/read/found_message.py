@@ -1,4 +1,4 @@
-"""What a query asks for and finds: bounds, messages, a page of them."""
+"""A query and its answer: bounds, messages, a page of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is scheduled in a store that is only read, as its last snapshot and the log after that say."""
+"""The schedules of a store that is only read, from its last snapshot and the log after it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """What a store goes on from.  ``closings``: consume-queue entries that are not in the files yet."""
+    """The state that a store goes on from.  ``closings``: consume-queue entries that are not in the files yet."""
 
     report: RecoveryReport
     state: StoreState

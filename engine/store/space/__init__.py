@@ -1,1 +1,1 @@
-"""What a store takes on the disk, and how it gets less: retention and compaction."""
+"""The disk space of a store, and how it shrinks: retention and compaction."""

@@ -81,7 +81,7 @@ class BacklogSizes:
 
 
 class SizesTarget(ABC):
-    """Who asked for sizes."""
+    """The part that asked for sizes."""
 
     @abstractmethod
     def measured(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What compaction has workers do: go through segments, put the new file in place, remove what is left over."""
+"""Workers' jobs of compaction: go through segments, put the new file in place, remove leftovers."""
 
 from __future__ import annotations
 

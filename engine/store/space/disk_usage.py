@@ -1,4 +1,4 @@
-"""What a store takes on the disk, segment by segment, and what keeps each segment from going.
+"""Disk usage of a store, segment by segment, and what keeps each segment.
 
 Retention drops segments whole, from the oldest on.  A segment stays while a queue or durable subscription has a
 message in it that is not settled; what nobody needs any more stays until retention's time or size says otherwise.
@@ -36,7 +36,7 @@ ENTRY_BYTES: Final = layout.ENTRY_BYTES
 
 @dataclass(slots=True)
 class Pin:
-    """What one queue or durable subscription still needs of one segment."""
+    """The need of one queue or durable subscription for one segment."""
 
     owner: str
     messages: int = 0

@@ -27,7 +27,7 @@ NAMED_MAX: Final = 5  # destinations that one segment names; the others are coun
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What a gateway's configuration says: of the store, and of each destination."""
+    """A gateway's configured retention: of the store, and of each destination."""
 
     policies: RetentionPolicies
     time_ms: int

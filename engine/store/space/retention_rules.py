@@ -28,7 +28,7 @@ DEFAULT_POLICY: Final = RetentionPolicy()
 
 
 class RetentionPolicies(ABC):
-    """What the configuration says of each destination."""
+    """The configuration's rules for each destination."""
 
     @abstractmethod
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:

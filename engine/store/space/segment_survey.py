@@ -1,4 +1,4 @@
-"""What was sent between two snapshots: what retention and compaction want to know of a segment."""
+"""Messages sent between two snapshots, surveyed for retention and compaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.values.errors import StoreError
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a segment opens with: the state, store time and sequence of that record."""
+    """The snapshot that opens a segment: the state, store time and sequence of that record."""
 
     state: StoreState
     time_ms: int
@@ -57,7 +57,7 @@ def first_tails(files: Files, segments: list[Segment]) -> dict[int, int]:
 
 
 class LookTarget(ABC):
-    """Who asked."""
+    """The part that asked."""
 
     @abstractmethod
     def looked(self, look: LookJob) -> None:

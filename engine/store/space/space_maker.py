@@ -1,4 +1,4 @@
-"""What retention and compaction share: the parts of the store that they work with, and how they look at a segment."""
+"""The shared part of retention and compaction: their view of the store, and how they look at a segment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class StoreParts:
-    """What of one open store holds space."""
+    """The parts of one open store that hold space."""
 
     context: StoreContext
     log: CommitLog

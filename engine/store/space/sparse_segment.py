@@ -43,7 +43,7 @@ class Kept:
 
 
 class Choice:
-    """What is to stay of one segment.
+    """The messages of one segment that are to stay.
 
     lanes: by lane, those that have entries in it.  kept_from: by lane, its first entry that is anywhere in the log.
     topics: of each durable subscription, its topic.

@@ -1,1 +1,1 @@
-"""What the records of the log come to, kept in memory, and the snapshots that hold it."""
+"""The state that the log's records add up to, in memory, and the snapshots that hold it."""

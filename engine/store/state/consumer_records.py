@@ -1,4 +1,4 @@
-"""What the log says of consumers: the record of each that failed attempts may still name."""
+"""Consumers in the log: the record of each that failed attempts may still name."""
 
 from __future__ import annotations
 

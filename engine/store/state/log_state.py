@@ -1,4 +1,4 @@
-"""What the log says so far: destinations and durable subscriptions, how long each consume queue is, how far they are.
+"""The state of the log so far: destinations, durable subscriptions, consume queues with their lengths and cursors.
 
 The same value serves a running store, recovery (which rebuilds it from a snapshot and the records after it) and the
 store in memory.

@@ -1,4 +1,4 @@
-"""What a verification finds."""
+"""Findings of a verification."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Verification:
-    """What was looked at.
+    """The extent of a verification.
 
     end_offset: just past the last record that counts.  is_torn: something that is none follows, where nothing was
     durable yet: no finding, the next start cuts it.

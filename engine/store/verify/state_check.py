@@ -1,4 +1,4 @@
-"""What the records of a log come to, and whether its snapshots and its messages agree."""
+"""The check of a log's state: whether its records, snapshots and messages agree."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several commands use: their parsers, and their connections to the gateway."""
+"""Parts that several commands share: their parsers, and their connections to the gateway."""

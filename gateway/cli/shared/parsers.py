@@ -1,4 +1,4 @@
-"""What the parsers of several commands have in common."""
+"""Common parts of several commands' parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running gateway is asked to do and takes its time for: begun by one request, asked after by others."""
+"""Long tasks of a running gateway: one request begins a task, others ask how far it is."""
 
 from __future__ import annotations
 

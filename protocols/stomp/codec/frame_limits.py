@@ -1,10 +1,10 @@
-"""What one frame may hold: beyond it the decoder refuses before it buffers."""
+"""Limits of one frame: beyond them the decoder refuses before it buffers."""
 
 from __future__ import annotations
 
 
 class FrameLimits:
-    """What one frame may hold.  Defaults are ActiveMQ's.
+    """Limits of one frame.  Defaults are ActiveMQ's.
 
     header_line_bytes: name, colon and value of one header, as on the wire, without the line end; 64 or more.
     header_count, command_bytes: 2 and 16 or more.

@@ -92,7 +92,7 @@ class Reassembly:
 
     @property
     def limits(self) -> FrameLimits:
-        """What a frame may hold; the session may raise it when it knows its peer."""
+        """Limits of a frame; the session may raise them when it knows its peer."""
         return self._parser.limits
 
     @limits.setter

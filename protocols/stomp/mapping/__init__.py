@@ -1,1 +1,1 @@
-"""What frames and their headers say, in the engine's words, and back."""
+"""Translation of frames and their headers into the engine's words, and back."""

@@ -1,4 +1,4 @@
-"""What a CONNECT sets for the subscriptions of its connection: ``activemq.`` headers, the options of ActiveMQ's URIs.
+"""Settings of a CONNECT for its connection's subscriptions: ``activemq.`` headers, options of ActiveMQ's URIs.
 
 ``activemq.prefetchPolicy.queuePrefetch:1`` is ``?jms.prefetchPolicy.queuePrefetch=1`` of a JMS client.  It stands above
 the listener's URI and below destination options and headers of SUBSCRIBE.

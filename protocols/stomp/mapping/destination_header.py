@@ -54,7 +54,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a header ``destination`` says.
+    """The parts of a header ``destination``.
 
     text: as written, without options.  parts: one, or those of a composite destination.  options: those behind ``?``.
     """

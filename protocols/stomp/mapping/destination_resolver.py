@@ -1,4 +1,4 @@
-"""What the names that one connection uses stand for, its temporary destinations among them.
+"""Destinations behind the names that one connection uses, its temporary ones among them.
 
 The client says ``/temp-queue/answers``; everybody else finds ``/remote-temp-queue/`` and the real name, which is
 unique, in the reply-to of its messages (ActiveMQ's way).

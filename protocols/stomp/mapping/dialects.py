@@ -1,4 +1,4 @@
-"""What a listener may do as another broker does it, where that differs from what we do.
+"""Dialects: a listener may behave as another broker does, where that differs from ours.
 
 Source: docs/reference/stomp.md, "Dialect activemq": ActiveMQ answers a wrong request with ERROR and
 keeps the connection; a NACK gives exactly the named message up, at once, in every ack mode; clients find its name in

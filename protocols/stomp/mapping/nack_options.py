@@ -1,4 +1,4 @@
-"""What a NACK asks for beside the message it names."""
+"""Options of a NACK beside the message that it names."""
 
 from __future__ import annotations
 

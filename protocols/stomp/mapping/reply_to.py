@@ -1,4 +1,4 @@
-"""What a message becomes for one subscription alone: the names that its connection gave stand in it again.
+"""A message rewritten for one subscription: with the names that its connection gave.
 
 A subscription whose messages leave as they are never comes here (``Subscription.is_plain``).
 """

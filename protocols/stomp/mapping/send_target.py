@@ -1,4 +1,4 @@
-"""What a SEND asks for: frame to the parts of a Message.  Source: ActiveMQ's headers (docs/reference/stomp.md)."""
+"""SEND: from a frame to the parts of a Message.  Source: ActiveMQ's headers (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; few diff
 
 
 class SendTarget:
-    """What all SENDs with the same head have in common; made once a head, see ``Head.mapped``.
+    """The common part of all SENDs with the same head; made once a head, see ``Head.mapped``.
 
     paced: the destination that looks at how fast messages come, of several the first; None for none.
     """

@@ -1,4 +1,4 @@
-"""What a SUBSCRIBE asks for, in the words of every dialect: headers and destination options to ``SubscribeOptions``.
+"""SUBSCRIBE, in the words of every dialect: headers and destination options to ``SubscribeOptions``.
 
 Lowest to highest: the connection's defaults, the destination's ``?consumer.`` options, headers; and of headers that
 say the same, ``activemq.`` ones stand highest.

@@ -18,7 +18,7 @@ HEART_BEAT_MOST_MS: Final = 2**31 - 1
 
 
 class Terms:
-    """What one connection agreed on.
+    """The agreed terms of one connection.
 
     receive_ms: the client sends something at least this often; send_ms: we do; 0 for no heart-beats.
     """

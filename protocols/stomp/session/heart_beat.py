@@ -1,4 +1,4 @@
-"""What time asks of a connection: heart-beats both ways, a limit for CONNECT and for every frame."""
+"""Time limits of a connection: heart-beats both ways, a limit for CONNECT and for every frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine hands over to a STOMP connection, written as MESSAGE frames."""
+"""Deliveries to a STOMP connection, written as MESSAGE frames."""
 
 from __future__ import annotations
 

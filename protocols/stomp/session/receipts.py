@@ -1,4 +1,4 @@
-"""What a STOMP connection confirms, in order: RECEIPT, and an ERROR that must not overtake one."""
+"""Confirmations of a STOMP connection, in order: RECEIPT, and an ERROR that must not overtake one."""
 
 from __future__ import annotations
 

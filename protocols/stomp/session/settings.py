@@ -1,4 +1,4 @@
-"""What the gateway's configuration says about STOMP connections."""
+"""Settings of STOMP connections."""
 
 from __future__ import annotations
 

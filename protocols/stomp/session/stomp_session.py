@@ -30,7 +30,7 @@ from protocols.stomp.session.states import (
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StompSession(FrameInput):
-    """What the gateway and the engine call.  ``FrameInput`` reads frames, ``MessageOutput`` writes messages."""
+    """A connection for the gateway and the engine.  ``FrameInput`` reads frames, ``MessageOutput`` writes messages."""
 
     __slots__ = ()
 

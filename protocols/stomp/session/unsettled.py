@@ -1,4 +1,4 @@
-"""What one connection has not settled, and which of it an ACK or NACK means."""
+"""Unsettled deliveries of one connection, and which of them an ACK or NACK names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attach asks for, and what it is answered.
+"""Attach: the requests of a peer, and their answers.
 
 A refusal takes two frames (transport 2.6.3): an attach without termini, then a detach with the error.
 """

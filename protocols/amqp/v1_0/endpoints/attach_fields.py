@@ -1,4 +1,4 @@
-"""What an attach must not say, and what the termini in it must not.  Sources: AMQP 1.0 part 2, 2.7.3; part 3, 3.5."""
+"""Checks of an attach's fields and of the termini in it.  Sources: AMQP 1.0 part 2, 2.7.3; part 3, 3.5."""
 
 from __future__ import annotations
 

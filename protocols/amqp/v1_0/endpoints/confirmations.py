@@ -1,4 +1,4 @@
-"""What an AMQP connection has confirmed and may not say yet: the one place that knows what a confirmation waits for.
+"""Confirmations that an AMQP connection owes: the one place that knows what each waits for.
 
 Two kinds of frames confirm something:
 

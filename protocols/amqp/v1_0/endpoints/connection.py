@@ -42,7 +42,7 @@ TICK_DRAINING_MS: Final = 20
 
 
 class AmqpConnection(ConnectionEndpoint):
-    """What the gateway and the engine ask of a connection.  incoming: what takes the frames of its peer."""
+    """A connection as the gateway and the engine see it.  incoming: takes the frames of its peer."""
 
     __slots__ = ("handshake", "producers", "channels", "incoming", "is_socket_full")
 

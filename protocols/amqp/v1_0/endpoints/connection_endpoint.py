@@ -1,4 +1,4 @@
-"""What sessions, links and the handshake use of their connection: its state, its outbox, what it has agreed on."""
+"""A connection as its sessions, links and handshake see it: its state, its outbox, its agreed terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a peer says of the deliveries that it received: outcomes, of one or of a range.
+"""Dispositions of a peer about deliveries that it received: outcomes, of one or of a range.
 
 Sources: AMQP 1.0 part 2, 2.7.6; part 3, 3.4.
 """

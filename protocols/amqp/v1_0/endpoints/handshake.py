@@ -1,4 +1,4 @@
-"""What comes before a connection is open: protocol headers, the SASL layer, open.  ``states.CONNECTION`` has the moves.
+"""The handshake of a connection: protocol headers, the SASL layer, open.  ``states.CONNECTION`` has the moves.
 
 Sources: AMQP 1.0 part 2, 2.2 and 2.4; part 5, 5.3.
 """

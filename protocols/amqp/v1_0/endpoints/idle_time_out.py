@@ -1,4 +1,4 @@
-"""What time asks of a connection: heartbeats both ways, a limit for open and for every frame (transport 2.4.5)."""
+"""Time limits of a connection: heartbeats both ways, a limit for open and for every frame (transport 2.4.5)."""
 
 from __future__ import annotations
 

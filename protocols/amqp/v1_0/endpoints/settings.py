@@ -1,4 +1,4 @@
-"""What the gateway's configuration says about AMQP connections."""
+"""Settings of AMQP connections."""
 
 from __future__ import annotations
 

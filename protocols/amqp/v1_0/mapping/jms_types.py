@@ -1,4 +1,4 @@
-"""What x-opt-jms-msg-type says: the type of a JMS message.  Source: AMQP JMS mapping 1.0, 3.2.2."""
+"""The annotation x-opt-jms-msg-type: the type of a JMS message.  Source: AMQP JMS mapping 1.0, 3.2.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a JMS selector sees of an AMQP message.  Source: AMQP JMS mapping, 3.3; Jakarta Messaging 3.1, 3.8.1.1."""
+"""An AMQP message as a JMS selector sees it.  Source: AMQP JMS mapping, 3.3; Jakarta Messaging 3.1, 3.8.1.1."""
 
 from __future__ import annotations
 

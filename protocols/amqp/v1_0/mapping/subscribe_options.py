@@ -1,4 +1,4 @@
-"""What a source asks for -> SubscribeOptions, and the source that says what is really done.
+"""A source -> SubscribeOptions, and the source that reports what is really done.
 
     filter apache.org:selector-filter:string      JMS selector
     filter apache.org:no-local-filter:list        nothing that this connection has sent

@@ -1,4 +1,4 @@
-"""What an AMQP 1.0 peer can do wrong, and the symbol that each condition gets on the wire."""
+"""Errors of AMQP 1.0 peers, and the symbol of each condition on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routing and storing need of a message, read by position: most of it is never decoded."""
+"""Fields of a message for routing and storing, read by position: most of it is never decoded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROUTING: Final = frozenset((USER_ID, TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_I
 
 
 class Scanned:
-    """What routing and storing need of a message.
+    """Fields of a message for routing and storing.
 
     headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
     may_have_keys: there is a correlation-id, or what looks like the application-property ``keys``.

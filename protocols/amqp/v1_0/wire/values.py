@@ -1,4 +1,4 @@
-"""What an AMQP value is in Python, so that its type survives.
+"""AMQP values in Python, so that their types survive.
 
     AMQP          Python              AMQP          Python              AMQP          Python
     null          None                byte          Byte                string        str

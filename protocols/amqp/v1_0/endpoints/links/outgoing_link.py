@@ -31,7 +31,7 @@ TXN_ID: Final = Symbol("txn-id")
 
 
 class Carrier(Outlet):
-    """What the deliveries of a session's links leave by: its outgoing window."""
+    """The outlet of a session's links: its outgoing window."""
 
     @abstractmethod
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:

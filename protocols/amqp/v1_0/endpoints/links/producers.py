@@ -1,4 +1,4 @@
-"""What the producers of one connection share: what they have begun, and what waits."""
+"""The producers of one connection: deliveries that they have begun, and those that wait."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class WaitingCommit:
 
 
 class Transactions:
-    """What one connection has open, by txn-id."""
+    """Open transactions of one connection, by txn-id."""
 
     __slots__ = ("connection", "flow", "open", "waiting", "_next")
 
