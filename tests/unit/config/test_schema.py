@@ -88,7 +88,7 @@ def test_pages_name_settings_by_their_keys(page: Path) -> None:
     assert {
         name
         for name in named
-        if name.split(".")[0] in groups and not name.endswith((".md", ".json")) and name not in known
+        if name.split(".")[0] in groups and not name.endswith((".md", ".json", ".py")) and name not in known
     } == set()
 
 
