@@ -162,8 +162,7 @@ class StoreEvents(StoreListener):
             self.delays.page_loaded(destination_id, priority, first, messages)
             return
         wanted = next_offset - first
-        if queue.feed is not None and queue.feed.replay is not None:
-            queue.feed.replay.page_loaded(priority, next_offset, messages)
+        if queue.feed.page_loaded(priority, next_offset, messages):
             if wanted > 0:
                 queue.mark_dirty()
             else:
@@ -176,20 +175,19 @@ class StoreEvents(StoreListener):
                 self._ask_again_later(queue)
             return
         lane.is_loading = False
-        if queue.feed is not None and queue.is_logged and len(messages) < wanted:
+        if not queue.feed.is_own and queue.is_logged and len(messages) < wanted:
             self._settle_gone(queue, priority, first, next_offset, messages)
         deliveries = lane.load(next_offset, messages)
-        if queue.feed is not None:
+        if not queue.feed.is_own:
             deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
         if queue.is_logged:
             for delivery in deliveries:
                 self.context.memory.load(delivery.message)
-        is_browsed = queue.feed is not None and queue.feed.is_browser
         for delivery in deliveries:
             message = delivery.message
             if message.expires_ms:
                 queue.has_expiring = True
-            if message.group_hash and not is_browsed:
+            if message.group_hash and not queue.feed.is_browser:
                 queue.has_groups = queue.is_choosy = True
         if lane.attempts or lane.volatile:
             for delivery in deliveries:
@@ -230,13 +228,11 @@ class StoreEvents(StoreListener):
         if reader == RELOAD_READER:
             self.delays.page_failed(destination_id, priority, first)
             return
-        if queue.feed is not None and queue.feed.replay is not None:
-            queue.feed.replay.page_failed(priority)
-        elif reader == SCAN_READER:
-            lane.is_scanning = False
-            lane.awaits_retry = True
-        else:
-            lane.is_loading = False
+        if not queue.feed.page_failed(priority):
+            if reader == SCAN_READER:
+                lane.is_scanning = False
+            else:
+                lane.is_loading = False
             lane.awaits_retry = True
         self._ask_again_later(queue)
 
@@ -275,14 +271,14 @@ class StoreEvents(StoreListener):
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
         queue = self.destinations.feeds.get(reader)
-        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
-            queue.feed.replay.sought(log_start, places)
+        if queue is not None:
+            queue.feed.sought(log_start, places)
             queue.mark_dirty()
 
     def seek_failed(self, reader: int, reason: str) -> None:
         queue = self.destinations.feeds.get(reader)
-        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
-            queue.feed.replay.seek_failed(reason)
+        if queue is not None:
+            queue.feed.seek_failed(reason)
             self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
@@ -317,7 +313,7 @@ class StoreEvents(StoreListener):
             self.context.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
 
     def _ask_again_later(self, queue: Queue) -> None:
-        key = queue.destination_id if queue.feed is None else -queue.feed.number
+        key = queue.destination_id if queue.feed.is_own else -queue.feed.number
         self.context.timers.call_at(self.context.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
 
     def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:

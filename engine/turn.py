@@ -205,8 +205,7 @@ class Turn:
         """Let those read on for which there is memory again."""
         is_short = self.context.memory.is_short()
         for queue in list(self.starved):
-            replay = None if queue.feed is None else queue.feed.replay
-            if not is_short or (replay is not None and not replay.is_held()):
+            if not queue.feed.is_starved(is_short):
                 del self.starved[queue]
                 queue.mark_dirty()
 

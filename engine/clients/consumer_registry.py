@@ -29,6 +29,7 @@ from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.subscription_feed import MemorySubscription
 from engine.sources.topic import Topic
 from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.delivery import IN_FLIGHT, Delivery
@@ -143,9 +144,7 @@ class Subscribing(Observer):
             return self._add_siblings(client, source, [source], None, [], options, window)
         queues = self._queues_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
-            feed = queues[0].feed
-            assert feed is not None, "a durable subscription's queue has a feed"
-            subscription = feed.subscription
+            subscription = queues[0].feed.subscription
             assert isinstance(subscription, NamedSubscription), "a durable subscription has a name"
             return self._add_siblings(client, source, [], subscription, queues, options, window)
         return self._add(client, queues[0], options, window)
@@ -194,7 +193,7 @@ class Subscribing(Observer):
                 by_holder.setdefault(consumer_of(delivery), []).append(delivery)
         for holder, held in by_holder.items():
             feed = holder.queue.feed
-            if feed is None or feed.subscription is not None:
+            if feed.is_own or feed.subscription is not None:
                 self.redelivery.give_back(holder, held, is_lost, holder.looked_at_tag())
             else:
                 holder.queue.in_flight_count -= len(held)
@@ -270,19 +269,19 @@ class Subscribing(Observer):
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
         self.observers.consumer_coming(consumer)
-        if queue.feed is not None and queue.feed.is_browser:
+        feed = queue.feed
+        if feed.is_browser:
             if options.is_browser:
                 self.browsing.consumers.append(consumer)
                 self.context.agenda.is_open = True
         elif queue.destination_id:
             # A subscription's selector is its queue's: it has looked at each message before its consumers do.
-            consumer.selector = selector if queue.feed is None else None
+            consumer.selector = selector if feed.is_own else None
             consumer.is_exclusive = options.is_exclusive
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
             self.selective.added(consumer)
-        feed = queue.feed
-        if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
+        if isinstance(feed, MemorySubscription) and feed.subscription is None:
             queue.pending = self.pending_limits.limit(queue, window, options.pending_limit)
         self.observers.consumer_added(consumer)
         return consumer
@@ -348,7 +347,7 @@ class Subscribing(Observer):
         consumer.client.consumers.pop(consumer.consumer_id, None)
         consumer.is_closed = True
         consumer.is_started = False
-        if queue.feed is None or (not queue.feed.is_browser and self.subscriptions.leave(queue, is_lead)):
+        if queue.feed.is_own or (not queue.feed.is_browser and self.subscriptions.leave(queue, is_lead)):
             self.redelivery.consumer_gone(consumer, is_lost)
         else:
             if queue.feed.is_browser:

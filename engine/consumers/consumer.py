@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
-from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.consumers.client import Client
 from engine.consumers.cumulative_ack import Unanswered
 from engine.consumers.outlet import Outlet
@@ -136,8 +135,7 @@ class Consumer(RestingConsumer):
         self.looked_at = 0
         self.is_started = False
         self.is_listed = False
-        batch_class = SettlementBatch if queue.subscriber is None else SubscriptionBatch
-        self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
+        self.batch = queue.feed.batch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
         self.siblings: SiblingsBase | None = None
         self.departure: DepartureBase | None = None
         self.redelivery: RedeliveryPolicy | None = None
@@ -171,12 +169,7 @@ class Consumer(RestingConsumer):
 
     def shown_by(self) -> str:
         """Return what only shows it messages, whatever it answers, in words; "" where its answers count."""
-        feed = self.queue.feed
-        if feed is None or not feed.is_browser:
-            return ""
-        if feed.is_of_kept:
-            return "reader of a non-destructive queue"
-        return "browser" if feed.replay is None else "replay"
+        return self.queue.feed.shown_by()
 
     def description(self) -> dict[str, str]:
         """Return who this is, as its metadata record in the log says it."""
@@ -225,8 +218,7 @@ class Consumer(RestingConsumer):
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
-            feed = self.queue.feed
-            if feed is not None and feed.replay is not None and feed.replay.is_held():
+            if self.queue.feed.is_held():
                 return gates.MEMORY
             if self.queue.fault():
                 return gates.STORE_DAMAGED

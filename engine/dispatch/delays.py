@@ -88,7 +88,7 @@ class Delays(TimerTarget):
             and delay_ms >= LONG_DELAY_MS
             and message.queue_offset >= 0
             and queue.is_logged
-            and queue.feed is None
+            and queue.feed.is_own
         ):
             lane.remove_delayed(message)
             self.context.memory.unload(message)

@@ -159,9 +159,7 @@ class Dispatcher:
         return self.written_offset > log_offset
 
     def ask_for_pages(self, queue: Queue) -> None:
-        feed = queue.feed
-        if feed is not None and feed.replay is not None:
-            feed.replay.fill()
+        if queue.feed.fill():
             return
         for lane in queue.used_lanes:
             if lane.spill is not None:
@@ -180,8 +178,8 @@ class Dispatcher:
             if count > 0:
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
-                source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
-                self.store.request(source_id, lane.priority, lane.next_load, count, size_bytes, reader)
+                reader = queue.feed.number
+                self.store.request(queue.source_id(), lane.priority, lane.next_load, count, size_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
         """Count a delivery as acknowledged that never took a place in the window."""
@@ -238,11 +236,11 @@ class Dispatcher:
         """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
         queue.expired_count += 1
-        if queue.feed is not None and queue.feed.is_browser:  # the message itself expires where it waits
+        if queue.feed.is_browser:  # the message itself expires where it waits
             queue.depth -= 1
             self.memory.release(delivery.message)
             return
-        if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None:
+        if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.feed.subscriber) is not None:
             self.expired.append(delivery)
             self.context.agenda.is_open = True
             return

@@ -168,7 +168,7 @@ class SelectiveDispatcher(TimerTarget):
         """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
         if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or lane.awaits_retry:
             return
-        if queue.feed is not None:
+        if not queue.feed.is_own:
             return  # a subscription reads in order: its consumers have one selector between them
         lane.settle_ahead()
         if lane.is_ahead_full():

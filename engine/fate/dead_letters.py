@@ -86,7 +86,7 @@ class DeadLetters(Observer):
         queue = queue_of(delivery.lane)
         text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
         source = self._source(delivery)
-        place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.subscriber)
+        place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.feed.subscriber)
         if place == (False, queue.name) and queue.kind == QUEUE:
             place = None  # it has expired where expired messages go
         if place is not None and not self._is_kept(delivery):
@@ -124,7 +124,7 @@ class DeadLetters(Observer):
         if not self._is_kept(delivery):
             return None
         source = self._source(delivery)
-        subscriber = queue_of(delivery.lane).subscriber
+        subscriber = queue_of(delivery.lane).feed.subscriber
         return source.settings.dead_letter_destination(is_topic(source.kind), source.name, subscriber)
 
     def _source(self, delivery: Delivery) -> Queue | Topic:
@@ -152,7 +152,9 @@ class DeadLetters(Observer):
         queue = queue_of(delivery.lane)
         source = self._source(delivery)
         identity = self.context.message_id(delivery.message)
-        lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, delivery.failed_attempts)
+        lines = self._origin_lines(
+            delivery.message, identity, source, queue.feed.subscriber, text, delivery.failed_attempts
+        )
         return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
 
     def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:

@@ -109,8 +109,10 @@ class Sweep:
         self.next_ms = min(self.next_ms, next_ms)
         found = [entry for entry in expired if _is_on_disk(lane, entry.offset)]
         queue = queue_of(lane)
-        has_place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None
-        if has_place or (queue.feed is not None and queue.feed.selector is not None):
+        has_place = (
+            queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.feed.subscriber) is not None
+        )
+        if has_place or queue.feed.selector is not None:
             self.moving = found
             self._move()
             return
@@ -171,7 +173,7 @@ class Sweep:
         offset = message.queue_offset
         known = lane.attempts.pop(offset, None)
         lane.settled.add(offset)
-        if queue.feed is not None and not self.feeds.select(queue, message):
+        if not self.feeds.select(queue, message):
             return
         self.context.memory.load(message)
         delivery = Delivery(message, lane, offset << SERIAL_BITS)
@@ -196,7 +198,7 @@ class Sweep:
                 last.size_bytes += entry.size_bytes
             else:
                 ranges.append(Range(lane.priority, offset, 1, 0, entry.size_bytes))
-        if queue.feed is not None:
+        if not queue.feed.is_own:
             sizes = {entry.offset: entry.size_bytes for entry in found}
             for one in ranges:
                 one.sizes = [sizes[offset] for offset in range(one.first, one.first + one.count)]
@@ -207,8 +209,7 @@ class Sweep:
 
 def _source_of(lane: Lane) -> int:
     """Return the destination whose entries a queue has."""
-    queue = queue_of(lane)
-    return queue.destination_id if queue.feed is None else queue.feed.source_id
+    return queue_of(lane).source_id()
 
 
 def _is_on_disk(lane: Lane, offset: int) -> bool:

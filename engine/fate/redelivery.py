@@ -114,7 +114,7 @@ class Redelivery:
         consumer = consumer_of(run[0])
         queue = consumer.queue
         mode = refusal.mode or queue.settings.nack
-        if queue.feed is not None and queue.feed.is_browser and not queue.is_closed:
+        if queue.feed.is_browser and not queue.is_closed:
             self._leave_all(consumer, run)
             self._refuse_shown(queue, run, "dead-letter" if refusal.is_excluding else mode)
             return

@@ -322,8 +322,7 @@ def _is_waited_for(topic: Topic) -> bool:
 def _is_taking(consumer: Consumer) -> bool:
     """Say whether a consumer takes messages of others; advisories tell of no browsers."""
     queue = consumer.queue
-    is_browser = queue.feed is not None and queue.feed.is_browser
-    return bool(queue.destination_id) and not is_browser and not _is_own(queue.name)
+    return bool(queue.destination_id) and not queue.feed.is_browser and not _is_own(queue.name)
 
 
 def _is_own(name: str) -> bool:
@@ -362,7 +361,7 @@ def _consumer(consumer: Consumer) -> Fields:
     queue = consumer.queue
     return {
         "consumerId": _consumer_id(consumer),
-        "browser": queue.feed is not None and queue.feed.is_browser,
+        "browser": queue.feed.is_browser,
         "destination": _named(queue),
         "prefetchSize": consumer.window.prefetch,
         "clientId": consumer.client.describe().get("client_id", ""),

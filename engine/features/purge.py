@@ -152,10 +152,10 @@ class Upkeep(Observer):
     def consumer_removed(self, consumer: Consumer) -> None:
         """The last consumer of a queue may have left."""
         queue = consumer.queue
-        if queue.feed is not None and queue.feed.source_id in self.read:
+        if not queue.feed.is_own and queue.feed.source_id in self.read:
             self._reader_gone(self.destinations.queues_by_id[queue.feed.source_id])
         policy = queue.settings.queue
-        if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or queue.feed is not None:
+        if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or not queue.feed.is_own:
             return
         if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
             Purge(self, queue, "")

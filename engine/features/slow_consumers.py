@@ -13,6 +13,7 @@ from config.policies import SlowConsumerPolicy
 from engine.backlog.context import Context
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer, Observers
+from engine.sources.subscription_feed import MemorySubscription
 from engine.values import gates
 from engine.values.errors import SlowConsumer
 from engine.values.failed_attempts import consumer_words
@@ -27,7 +28,7 @@ NOTICES_MAX: Final = 1_000  # not yet told to the operator; beyond, the count st
 
 def is_in_topic_memory(queue: Queue) -> bool:
     """Say whether this is a topic subscription that only memory holds; a durable one is like a queue."""
-    return queue.feed is not None and not queue.is_logged and not queue.feed.is_browser
+    return isinstance(queue.feed, MemorySubscription)
 
 
 def is_slow(consumer: Consumer) -> bool:

@@ -118,7 +118,7 @@ class Why:
                     queue.depth,
                     queue.in_flight_count,
                     queue.delayed_count,
-                    "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
+                    queue.feed.describe(),
                     consumer.remarks,
                     [group for group, owner in queue.group_owners().items() if owner == consumer_id],
                     others,

@@ -23,7 +23,7 @@ class Places:
         self._departures = departures
 
     def is_full(self, queue: Queue) -> bool:
-        return queue.feed is None and 0 <= queue.settings.queue.max_consumers <= queue.consumer_count()
+        return queue.feed.is_own and 0 <= queue.settings.queue.max_consumers <= queue.consumer_count()
 
     def require(self, queue: Queue) -> None:
         """Raises: LimitReached for one consumer too many; those who are about to leave do not count."""

@@ -11,13 +11,37 @@ from heapq import merge
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane, position_of
 from engine.consumers.consumer import Consumer
-from engine.sources.feeds import Feeds, feed_of
+from engine.selector.evaluate import Selector
+from engine.sources.feed import Feed
+from engine.sources.feeds import Feeds, selector_of
 from engine.sources.log_replay import Replay, Replays
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.values.delivery import READY, Delivery
+
+
+class BrowserFeed(Feed):
+    """Of a browser: what waits in a queue."""
+
+    __slots__ = ()
+
+    def __init__(self, number: int, source_id: int, selector: Selector | None) -> None:
+        super().__init__(number, source_id, selector)
+        self.is_browser = True
+
+    def shown_by(self) -> str:
+        return "browser"
+
+
+class KeptMessages(BrowserFeed):
+    """Of a reader of a non-destructive queue: what it keeps, and what comes to it."""
+
+    __slots__ = ()
+
+    def shown_by(self) -> str:
+        return "reader of a non-destructive queue"
 
 
 class Browsing:
@@ -37,6 +61,19 @@ class Browsing:
 
     def open(self, queue: Queue, selector_text: str) -> Queue:
         """Return a queue that shows what waits in ``queue`` now.  Raises: InvalidSelector."""
+        selector = selector_of(selector_text)
+        return self._open(queue, BrowserFeed(self.feeds.number(), queue.destination_id, selector))
+
+    def join(self, queue: Queue, selector_text: str) -> Queue:
+        """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
+        selector = selector_of(selector_text)
+        view = self._open(queue, KeptMessages(self.feeds.number(), queue.destination_id, selector))
+        if queue.audience is None:
+            queue.audience = Audience(self.context.memory, self.feeds)
+        _audience_of(queue).views.append(view)
+        return view
+
+    def _open(self, queue: Queue, feed: BrowserFeed) -> Queue:
         destinations = self.destinations
         view = Queue(
             queue.destination_id,
@@ -46,33 +83,21 @@ class Browsing:
             False,
             destinations.dirty_queues,
             self.context.memory,
+            feed,
         )
-        feed = self.feeds.new(queue.destination_id, queue.destination_id, selector_text)
-        feed.is_browser = True
-        view.feed = feed
-        view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
         destinations.add_feed(view)
         for lane in queue.used_lanes:
             self._copy(lane, view.lane(lane.priority))
         return view
 
-    def join(self, queue: Queue, selector_text: str) -> Queue:
-        """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
-        view = self.open(queue, selector_text)
-        feed_of(view).is_of_kept = True
-        if queue.audience is None:
-            queue.audience = Audience(self.context.memory, self.feeds)
-        _audience_of(queue).views.append(view)
-        return view
-
     def close(self, consumer: Consumer) -> None:
         """Let go of a browser's picture."""
         view = consumer.queue
-        feed = feed_of(view)
+        feed = view.feed
         view.is_closed = True
-        if isinstance(feed.replay, Replay):
-            self.replays.close(feed.replay)
-        if feed.is_of_kept:
+        if isinstance(feed, Replay):
+            self.replays.close(feed)
+        if isinstance(feed, KeptMessages):
             self._leave(feed.source_id, view)
         self.destinations.remove_feed(view)
         if consumer in self.consumers:

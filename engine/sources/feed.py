@@ -1,16 +1,21 @@
-"""Where the messages of a subscription's queue, or a browser's, come from."""
+"""Kinds of queue: where the messages of a queue come from, and what that decides.  Each kind is a class.
+
+A queue is made with its feed and keeps it.  Kinds: a queue of its own (here), a durable subscription and one in memory
+(engine.sources.subscription_feed), a browser and a reader of a non-destructive queue (engine.sources.browser), a
+replay (engine.sources.log_replay).
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
-
-from engine.backlog.settlement import SubscriptionBatch
+from engine.backlog.settlement import SettlementBatch
 from engine.selector.evaluate import Selector
 from engine.values.message import Message
-from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.values.stored import LanePlace
+
+if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
 
 
 class SubscriptionBase:
@@ -19,60 +24,18 @@ class SubscriptionBase:
     __slots__ = ()
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ReplayBase(ABC):
-    """A replay of the log from some place on, as a feed sees it (engine.sources.log_replay)."""
-
-    @abstractmethod
-    def has_more(self) -> bool:
-        """Say whether something that is in the log was not made ready yet."""
-
-    @abstractmethod
-    def is_held(self) -> bool:
-        """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """Return how far it is, in words."""
-
-    @abstractmethod
-    def fill(self) -> None:
-        """Ask for what comes next, if there is room for it."""
-
-    @abstractmethod
-    def message_came(self, message: Message, is_shunned: bool) -> None:
-        """A message was published.  is_shunned: whoever replays has sent it, and wants none of these."""
-
-    @abstractmethod
-    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> None:
-        """A page has been read."""
-
-    @abstractmethod
-    def page_failed(self, priority: int) -> None:
-        """A page could not be read."""
-
-    @abstractmethod
-    def sought(self, log_start: int, places: list[LanePlace]) -> None:
-        """The place where it begins has been found."""
-
-    @abstractmethod
-    def seek_failed(self, reason: str) -> None:
-        """The disk refused to say where it begins."""
-
-
 class Feed:
-    """The feed of a queue that owns no messages: it refers to those of a topic, or of the queue that is browsed.
+    """What the kinds have in common; what most of them answer.
 
-    number: of this feed; it asks the store for pages as this reader.
-    source_id: the destination whose entries it reads.
+    number: of this feed; it asks the store for pages as this reader.  0: as no reader in particular.
+    source_id: the destination whose entries it reads, 0 for the queue itself.
     selector: None takes everything.
     shunned: number of the client whose own messages are left out (JMS noLocal), 0 for none.
     since_ms: store time before which pages hold nothing for it, of a subscription in memory that looks back.
     subscription: the named one that it belongs to; None for one that ends with its consumer.
-    passed: entries of a durable subscription that its selector does not match, to be settled.
-    is_browser: it shows what waits, and its deliveries change nothing.
-    is_of_kept: it shows what a queue keeps that is non_destructive, and goes on with what comes.
-    replay: it shows what the log keeps, settled or not; None for what shows only what waits.
+    subscriber: ``client id:subscription name`` of a durable subscription, None for any other.
+    is_own: the queue's messages are its own, and no other destination's.
+    is_browser: it only shows messages, and its deliveries change nothing.
     """
 
     __slots__ = (
@@ -82,20 +45,87 @@ class Feed:
         "shunned",
         "since_ms",
         "subscription",
-        "passed",
+        "subscriber",
+        "is_own",
         "is_browser",
-        "is_of_kept",
-        "replay",
     )
 
-    def __init__(self, number: int, source_id: int, queue_id: int, selector: Selector | None) -> None:
+    def __init__(self, number: int, source_id: int, selector: Selector | None) -> None:
         self.number = number
         self.source_id = source_id
         self.selector = selector
         self.shunned = 0
         self.since_ms = 0
         self.subscription: SubscriptionBase | None = None
-        self.passed = SubscriptionBatch(queue_id, DROPPED, CAUSE_NOT_SELECTED)
+        self.subscriber: str | None = None
+        self.is_own = False
         self.is_browser = False
-        self.is_of_kept = False
-        self.replay: ReplayBase | None = None
+
+    # -- what is asked of the log
+
+    def fill(self) -> bool:
+        """Ask for what comes next, if this feed and not each lane does that; say whether it does."""
+        return False
+
+    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> bool:
+        """Take a page that has been read; say whether it was for this feed, and not for the lane."""
+        return False
+
+    def page_failed(self, priority: int) -> bool:
+        """Take note that a page could not be read; say whether it was for this feed, and not for the lane."""
+        return False
+
+    def sought(self, log_start: int, places: list[LanePlace]) -> None:
+        """Take the place where it begins."""
+
+    def seek_failed(self, reason: str) -> None:
+        """Take note that the disk refused to say where it begins."""
+
+    def has_more(self) -> bool:
+        """Say whether it has something in the log that its lanes do not know of."""
+        return False
+
+    def is_held(self) -> bool:
+        """Say whether it has as many messages unsettled as it may have while memory is short."""
+        return False
+
+    def is_starved(self, is_short: bool) -> bool:
+        """Say whether it waits for memory.  is_short: the budget is nearly used up."""
+        return is_short
+
+    # -- what comes
+
+    def message_came(self, message: Message, is_shunned: bool) -> None:
+        """Take note of a message that is published.  is_shunned: its sender wants none of these."""
+
+    # -- what becomes of it
+
+    def batch(self, queue_id: int, outcome: int, cause: int) -> SettlementBatch:
+        """Return an empty batch for settlements of the queue of that number."""
+        return SettlementBatch(queue_id, outcome, cause)
+
+    def pass_by(self, message: Message, settling: list[tuple[SettlementBatch, Consumer | None]]) -> None:
+        """Have an entry settled that its selector does not match, where it would be kept for it."""
+
+    # -- in words
+
+    def shown_by(self) -> str:
+        """Return what only shows messages, "" for what takes them."""
+        return ""
+
+    def describe(self) -> str:
+        """Return how far it is in the log, "" where its lanes know."""
+        return ""
+
+
+class OwnMessages(Feed):
+    """Of a queue to which messages are sent."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(0, 0, None)
+        self.is_own = True
+
+
+OWN: Final = OwnMessages()  # it knows nothing of its queue, so one is enough

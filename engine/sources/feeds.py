@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
-from engine.selector.evaluate import compile_selector
+from engine.selector.evaluate import Selector, compile_selector
 from engine.selector.readers import PropertyReaders
-from engine.sources.feed import Feed
 from engine.sources.queue import Queue
 from engine.values.message import Message
 
 
 class Feeds:
-    """Makes feeds, and says which messages are for them.
+    """Gives feeds their numbers, and says which messages are for them.
 
     settling: batches with something to flush.
     """
@@ -24,33 +23,29 @@ class Feeds:
         self._settling = settling
         self._next_number = 1
 
-    def new(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
-        """Return a feed with a number of its own.  Raises: InvalidSelector."""
-        selector = compile_selector(selector_text) if selector_text.strip() else None
+    def number(self) -> int:
+        """Return a number for a new feed."""
         number = self._next_number
         self._next_number = number + 1
-        return Feed(number, source_id, queue_id, selector)
+        return number
 
     def select(self, queue: Queue, message: Message) -> bool:
         """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
-        feed = feed_of(queue)
+        feed = queue.feed
         if message.store_time_ms < feed.since_ms:
             return False
         if feed.selector is None or feed.selector.matches(self._readers.properties(message, 1, False)):
             return True
         if queue.is_logged:
             queue.depth -= 1
-            self.pass_by(feed, message)
+            feed.pass_by(message, self._settling)
         return False
 
-    def pass_by(self, feed: Feed, message: Message) -> None:
+    def pass_by(self, queue: Queue, message: Message) -> None:
         """Have an entry of a durable subscription settled that is not for it."""
-        if feed.passed.add(message):
-            self._settling.append((feed.passed, None))
+        queue.feed.pass_by(message, self._settling)
 
 
-def feed_of(queue: Queue) -> Feed:
-    """Return the feed of a queue that refers to the messages of another."""
-    feed = queue.feed
-    assert feed is not None, "what is fed has a feed"
-    return feed
+def selector_of(text: str) -> Selector | None:
+    """Return None for a text that takes everything.  Raises: InvalidSelector."""
+    return compile_selector(text) if text.strip() else None

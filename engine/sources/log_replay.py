@@ -17,9 +17,10 @@ from engine.backlog.context import Context
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.client import Client
+from engine.selector.evaluate import Selector
 from engine.sources.composite import CompositeSource, Source
-from engine.sources.feed import ReplayBase
-from engine.sources.feeds import Feeds
+from engine.sources.feed import Feed
+from engine.sources.feeds import Feeds, selector_of
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
@@ -55,10 +56,10 @@ class Reading:
         return bool(self.loaded) or self.next_load < self.tail
 
 
-class Replay(ReplayBase):
+class Replay(Feed):
     """One consumer's reading of ``source``, shown in ``view``.
 
-    number: of its feed.  is_sought: where it begins is known.  is_over: its client was told that it cannot be.
+    is_sought: where it begins is known.  is_over: its client was told that it cannot be.
     seen_count: messages that had come to a queue when it was last looked at.  fault: why the disk did not say where it
     begins, "" if it did.
     """
@@ -68,7 +69,6 @@ class Replay(ReplayBase):
         "replays",
         "source",
         "view",
-        "number",
         "start",
         "readings",
         "is_sought",
@@ -78,12 +78,15 @@ class Replay(ReplayBase):
         "fault",
     )
 
-    def __init__(self, replays: Replays, source: Queue | Topic, view: Queue, number: int, start: ReplayStart) -> None:
+    def __init__(
+        self, replays: Replays, source: Queue | Topic, number: int, selector: Selector | None, start: ReplayStart
+    ) -> None:
+        super().__init__(number, source.destination_id, selector)
+        self.is_browser = True
+        self.since_ms = start.time_ms or 0
         self.context = replays.context
         self.replays = replays
         self.source = source
-        self.view = view
-        self.number = number
         self.start = start
         self.readings: dict[int, Reading] = {}
         for priority, tail in _tails(self.context, source):
@@ -95,17 +98,30 @@ class Replay(ReplayBase):
         self.is_over = False
         self.seen_count = source.enqueued_count
         self.fault = ""
+        self.view = Queue(
+            source.destination_id,
+            source.kind,
+            source.name,
+            source.settings,
+            False,
+            replays.destinations.dirty_queues,
+            self.context.memory,
+            self,
+        )
+
+    def shown_by(self) -> str:
+        return "replay"
 
     def has_more(self) -> bool:
-        """Say whether something that is in the log was not made ready yet."""
         return not self.is_sought or any(reading.has_more() for reading in self.readings.values())
 
     def is_held(self) -> bool:
-        """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
         return self.context.memory.is_short() and self.view.in_flight_count >= self.replays.page_messages()
 
+    def is_starved(self, is_short: bool) -> bool:
+        return is_short and self.is_held()
+
     def describe(self) -> str:
-        """Return how far it is, in words."""
         if not self.is_sought:
             return f"waits for the disk: {self.fault}" if self.fault else "looks for where it begins"
         parts = [
@@ -170,7 +186,7 @@ class Replay(ReplayBase):
         self.is_seeking = False
         self.fault = reason
 
-    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> None:
+    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> bool:
         reading = self.readings[priority]
         reading.is_loading = False
         reading.next_load = next_offset
@@ -179,19 +195,25 @@ class Replay(ReplayBase):
                 shown = _shown(message)
                 self.context.memory.hold(shown)
                 reading.loaded.append(shown)
+        return True
 
-    def page_failed(self, priority: int) -> None:
+    def page_failed(self, priority: int) -> bool:
         self.readings[priority].is_loading = False
+        return True
 
     # -- what is shown
 
-    def fill(self) -> None:
+    def fill(self) -> bool:
         """Make ready what can be had in log order, and ask for what comes then."""
         if self.is_over:
-            return  # what it reads from is gone, or was never there
-        if not self.is_sought:
+            return True  # what it reads from is gone, or was never there
+        if self.is_sought:
+            self._fill()
+        else:
             self._seek()
-            return
+        return True
+
+    def _fill(self) -> None:
         if self.is_held() and self.has_more():
             self.replays.starved[self.view] = None
             self.replays.context.agenda.is_open = True
@@ -324,25 +346,12 @@ class Replays(Observer):
             raise InvalidOption(f"{source.uri()} is in memory only: the log has nothing of it to replay")
         if start.message_id:
             log_offset_of(self.context, start.message_id)
-        destinations = self.destinations
-        view = Queue(
-            source.destination_id,
-            source.kind,
-            source.name,
-            source.settings,
-            False,
-            destinations.dirty_queues,
-            self.context.memory,
-        )
-        view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
-        feed = self.feeds.new(source.destination_id, source.destination_id, options.selector)
-        feed.is_browser = True
-        feed.since_ms = start.time_ms or 0
+        selector = selector_of(options.selector)
+        replay = Replay(self, source, self.feeds.number(), selector, start)
         if options.is_no_local:
-            feed.shunned = client.client_number
-        replay = feed.replay = Replay(self, source, view, feed.number, start)
-        view.feed = feed
-        destinations.add_feed(view)
+            replay.shunned = client.client_number
+        view = replay.view
+        self.destinations.add_feed(view)
         self.replays.append(replay)
         self._share()
         if options.is_browser:

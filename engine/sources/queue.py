@@ -12,9 +12,8 @@ from engine.backlog.intake import intake_for
 from engine.backlog.lane import Lane
 from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import MemoryBudget
-from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
-from engine.sources.feed import Feed
+from engine.sources.feed import OWN, Feed
 from engine.sources.queue_rules import AudienceBase, KeepRule, PendingRule, SelectionBase
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.message import Message
@@ -35,8 +34,7 @@ class Queue(LaneOwner):
     is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
     is told of (is_told: advisories of each message).
     owner: number of the client whose temporary queue this is, 0 for everybody's.
-    feed: of the queue of a subscription or a browser, where its messages come from; None for a queue of its own.
-    subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
+    feed: where its messages come from, which is what kind of queue it is.
     account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
     pending: how much may wait for a topic subscription, None for anything.
     rotation: the consumers that can take one now, the one whose turn it is first.
@@ -75,7 +73,6 @@ class Queue(LaneOwner):
         "dead_lettered_count",
         "expired_count",
         "expired_batch",
-        "subscriber",
         "selection",
         "is_choosy",
         "has_choosy_settings",
@@ -96,6 +93,7 @@ class Queue(LaneOwner):
         is_logged: bool,
         dirty_queues: list[Queue],
         memory: MemoryBudget,
+        feed: Feed = OWN,
     ) -> None:
         super().__init__(destination_id, kind, name, settings, memory)
         self.account: Account | None = None
@@ -105,7 +103,7 @@ class Queue(LaneOwner):
         self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
         self.is_indirect = self.is_told
         self.owner = 0
-        self.feed: Feed | None = None
+        self.feed = feed
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
         self.used_lanes: list[Lane] = []
         self.consumers: dict[int, Consumer] = {}
@@ -120,17 +118,17 @@ class Queue(LaneOwner):
         self.redelivered_count = 0
         self.dead_lettered_count = 0
         self.expired_count = 0
-        self.subscriber: str | None = None
         self.selection: SelectionBase | None = None
         self.is_watched = is_watched(settings)
-        self.has_choosy_settings = self.is_watched or _is_choosy(settings)
+        # What is shown has one consumer, and nothing to choose.
+        self.has_choosy_settings = not feed.is_browser and (self.is_watched or _is_choosy(settings))
         self.is_choosy = self.has_choosy_settings
         self.has_groups = False
         self.keeper: KeepRule | None = None
         self.audience: AudienceBase | None = None
         self.shares: LaneShares | None = None
         self.has_siblings = False
-        self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
+        self.expired_batch = feed.batch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def lane(self, priority: int) -> Lane:
         """Return the lane of ``priority``, made at its first use."""
@@ -187,7 +185,7 @@ class Queue(LaneOwner):
         for lane in self.used_lanes:
             if lane.next_load < lane.tail or lane.spill is not None:
                 return True
-        return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
+        return self.feed.has_more()
 
     # -- for its lanes
 
@@ -223,6 +221,10 @@ class Queue(LaneOwner):
     def consumer_count(self) -> int:
         """Return how many consumers there are, those with views of their own included."""
         return len(self.consumers) + (0 if self.audience is None else self.audience.count())
+
+    def source_id(self) -> int:
+        """Return the destination whose entries it has, 0 for several."""
+        return self.destination_id if self.feed.is_own else self.feed.source_id
 
     def fault(self) -> str:
         """Return why the disk refused the last page of a lane, "" if none was."""

@@ -227,14 +227,12 @@ class Destinations:
     def add_feed(self, queue: Queue) -> None:
         """Know the queue of a subscription or a browser."""
         feed = queue.feed
-        assert feed is not None, "what is fed has a feed"
         self.feeds[feed.number] = queue
         self.readers.setdefault(feed.source_id, {})[feed.number] = queue
 
     def remove_feed(self, queue: Queue) -> None:
         """Know it no more."""
         feed = queue.feed
-        assert feed is not None, "what is fed has a feed"
         del self.feeds[feed.number]
         if queue.shares is not None:
             queue.shares.leave(len(queue.used_lanes))

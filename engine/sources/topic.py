@@ -126,7 +126,6 @@ class Topic(SharedAddress):
     def add(self, queue: Queue, is_own: bool, is_plain: bool) -> None:
         """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
         feed = queue.feed
-        assert feed is not None, "a subscription's queue has a feed"
         if is_watched(self.settings):  # a wildcard's queue has the settings of the wildcard
             queue.is_watched = queue.has_choosy_settings = queue.is_choosy = True
             is_plain = False

@@ -72,8 +72,7 @@ class TopicAttachment(TopicJoins):
 
     def join_one(self, topic: Topic) -> None:
         queue = self.attached.queue
-        feed = queue.feed
-        if queue.is_closed or topic.is_closed or feed is None or topic.feeds(feed.number):
+        if queue.is_closed or topic.is_closed or topic.feeds(queue.feed.number):
             return
         if self.subscriptions.access.allows(self.client, "read", TOPIC, topic.name):
             topic.add(queue, False, self.attached.is_plain)

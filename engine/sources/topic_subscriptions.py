@@ -12,19 +12,19 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
 from engine.backlog.memory import MemoryBudget
-from engine.backlog.settlement import SubscriptionBatch
 from engine.backlog.spiller import may_spill
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas, holder_of
 from engine.selector.table import ASKED_AT_ONCE
-from engine.sources.feeds import Feeds, feed_of
+from engine.sources.feeds import Feeds, selector_of
 from engine.sources.named_subscription import NamedSubscription, from_description
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.subscription_feed import DurableCursor, MemorySubscription
 from engine.sources.topic import Topic
 from engine.sources.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.sources.topic_offers import OfferTaker, TopicOffers
@@ -32,7 +32,6 @@ from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.message import DEAD_LETTER, Message
 from engine.values.options import SubscribeOptions
-from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.values.stored import DestinationState
 from engine.values.wildcard import Wildcard
 
@@ -130,7 +129,7 @@ class Subscriptions(Observer):
         if options.subscription:
             raise InvalidOption(f"subscription {options.subscription[:200]!r} is neither durable nor shared")
         queue = self._memory_queue(source, options.selector)
-        feed = feed_of(queue)
+        feed = queue.feed
         if options.is_no_local:
             feed.shunned = client.client_number
         self._attach(queue, source, not options.is_no_local, client)
@@ -142,7 +141,7 @@ class Subscriptions(Observer):
 
         is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
         """
-        subscription = feed_of(queue).subscription
+        subscription = queue.feed.subscription
         if not isinstance(subscription, NamedSubscription):
             self.end(queue)
             return False
@@ -150,7 +149,7 @@ class Subscriptions(Observer):
             subscription.consumers -= 1
         if subscription.is_durable:
             if not queue.consumers:
-                feed_of(queue).shunned = 0
+                queue.feed.shunned = 0
             return True
         if queue.consumers:
             return True
@@ -214,10 +213,10 @@ class Subscriptions(Observer):
     def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
         properties = self.context.readers.properties(message, 1, False)
         for queue in topic.choosy.values():
-            feed = feed_of(queue)
+            feed = queue.feed
             is_shunned = sender > 0 and feed.shunned == sender
-            if feed.replay is not None:
-                feed.replay.message_came(message, is_shunned)
+            if feed.is_browser:
+                feed.message_came(message, is_shunned)
                 continue
             if queue.is_logged and message.queue_offset >= 0:
                 lane = queue.lane(message.priority)
@@ -225,7 +224,7 @@ class Subscriptions(Observer):
                 # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
                 if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
                     lane.pass_by(message)
-                    self.feeds.pass_by(feed, message)
+                    self.feeds.pass_by(queue, message)
                 else:
                     self._give_logged(queue, lane, message)
             elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
@@ -257,9 +256,9 @@ class Subscriptions(Observer):
         if found:
             return True
         for queue in topic.choosy.values():
-            feed = feed_of(queue)
+            feed = queue.feed
             if (
-                feed.replay is None
+                not feed.is_browser
                 and not (sender > 0 and feed.shunned == sender)
                 and (feed.selector is None or feed.selector.matches(properties))
             ):
@@ -335,7 +334,7 @@ class Subscriptions(Observer):
         queues = list(known.queues.values()) if known.carrier is None else [known.carrier, *known.queues.values()]
         if known.is_no_local:
             for queue in queues:
-                feed_of(queue).shunned = client.client_number
+                queue.feed.shunned = client.client_number
         return queues
 
     def _require_few(self, wildcard: Wildcard) -> None:
@@ -362,7 +361,7 @@ class Subscriptions(Observer):
         """
         access = self.access
         queue = subscription.queues[0]
-        wildcard = self.wildcards[feed_of(queue).number].wildcard
+        wildcard = self.wildcards[queue.feed.number].wildcard
         for topic in self.destinations.matching(wildcard):
             if not access.is_open and self._may_all_read(queue, topic.name):
                 access.require(client, "read", TOPIC, topic.name)
@@ -398,7 +397,7 @@ class Subscriptions(Observer):
         store = self.context.store
         if not subscription.is_durable:
             queue = self._memory_queue(source, subscription.selector_text)
-            feed_of(queue).subscription = subscription
+            queue.feed.subscription = subscription
             subscription.queues[0] = queue
             self._attach(queue, source, False, client)
             self._look_back(queue, source, options)
@@ -419,7 +418,7 @@ class Subscriptions(Observer):
         )
         queue = self._cursor_queue(subscription, number, topic.destination_id, topic.name)
         if subscription.carrier is not None:
-            feed_of(queue).shunned = feed_of(subscription.carrier).shunned
+            queue.feed.shunned = subscription.carrier.feed.shunned
         subscription.queues[topic.destination_id] = queue
         topic.add(queue, True, False)
         self._take_up(queue, store.state_of(number))
@@ -435,16 +434,13 @@ class Subscriptions(Observer):
             True,
             destinations.dirty_queues,
             self.context.memory,
+            DurableCursor(
+                self.feeds.number(), topic_id, number, subscription.selector, subscription, subscription.full_name()
+            ),
         )
         queue.shares = destinations.shares
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        feed = self.feeds.new(topic_id, number, "")
-        feed.selector = subscription.selector
-        feed.subscription = subscription
-        queue.feed = feed
-        queue.subscriber = subscription.full_name()
-        queue.expired_batch = SubscriptionBatch(number, EXPIRED, CAUSE_EXPIRED)
         destinations.add_feed(queue)
         return queue
 
@@ -454,10 +450,13 @@ class Subscriptions(Observer):
             number, settings = source.destination_id, source.settings
         else:
             number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
-        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory)
+        selector = selector_of(selector_text)
+        feed = MemorySubscription(self.feeds.number(), number, selector)
+        queue = Queue(
+            number, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory, feed
+        )
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        queue.feed = self.feeds.new(number, number, selector_text)
         destinations.add_feed(queue)
         return queue
 
@@ -468,7 +467,7 @@ class Subscriptions(Observer):
             source.add(queue, True, is_plain)
             return
         attached = Attached(source, queue, is_plain)
-        self.wildcards[feed_of(queue).number] = attached
+        self.wildcards[queue.feed.number] = attached
         self._begin(TopicAttachment(self, attached, list(self.destinations.topics.values()), client))
 
     def _begin(self, joins: TopicJoins) -> None:
@@ -486,7 +485,7 @@ class Subscriptions(Observer):
             return
         time_ms = source.settings.retroactive.recovery_time_ms
         if time_ms >= 0:
-            feed_of(queue).since_ms = self.context.store_time_ms - time_ms
+            queue.feed.since_ms = self.context.store_time_ms - time_ms
         for found in self.context.store.state_of(source.destination_id).lanes:
             start = starts.get(found.priority, found.tail)
             if start < found.tail:
@@ -529,7 +528,7 @@ class Subscriptions(Observer):
 
     def end(self, queue: Queue) -> None:
         """Let go of a subscription's queue and of all that waits in it."""
-        feed = feed_of(queue)
+        feed = queue.feed
         queue.is_closed = True
         destinations = self.destinations
         destinations.remove_feed(queue)

@@ -102,7 +102,7 @@ def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dic
     """Return what a consumer has that its address and its connection (``settings``) do not say: it asked for it."""
     source = "the consumer itself"
     values: dict[str, Setting] = {}
-    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.subscriber is not None, False)
+    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.feed.subscriber is not None, False)
     # Credit is granted link by link, and is no setting.
     if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
         values.update(prefetch_values(kind, consumer.window.prefetch, source=source))

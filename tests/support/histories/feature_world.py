@@ -418,7 +418,7 @@ class FeatureWorld(RestartWorld):
         self.told.append(line)
 
     def _place_of(self, queue: Queue) -> str:
-        subscription = queue.feed.subscription if queue.feed is not None else None
+        subscription = queue.feed.subscription
         return DURABLE if subscription is not None else queue.name
 
     def _sent(self, message: Message, name: str) -> Sent:

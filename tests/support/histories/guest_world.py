@@ -361,12 +361,12 @@ class GuestWorld(FeatureWorld):
 
     def _must_requeue(self, delivery: Delivery) -> bool:
         queue = queue_of(delivery.lane)
-        return super()._must_requeue(delivery) or queue.feed is not None or queue.kind == TEMP_QUEUE
+        return super()._must_requeue(delivery) or not queue.feed.is_own or queue.kind == TEMP_QUEUE
 
     # -- what is seen
 
     def _place_of(self, queue: Queue) -> str:
-        subscription = queue.feed.subscription if queue.feed is not None else None
+        subscription = queue.feed.subscription
         if isinstance(subscription, NamedSubscription) and subscription.name == OWN:
             return subscription.full_name()
         return super()._place_of(queue)

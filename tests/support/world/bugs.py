@@ -184,7 +184,7 @@ class IdleForgotten(Bug):
     class InattentiveBroker(Broker):
         def end_turn(self) -> int:
             for queue in self.destinations.feeds.values():
-                if queue.subscriber is not None and not queue.consumers:
+                if queue.feed.subscriber is not None and not queue.consumers:
                     for lane in queue.used_lanes:
                         lane.next_load = lane.tail
             return super().end_turn()
