@@ -39,6 +39,8 @@ from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers
 from engine.features.statistics_plugin import Statistics
 from engine.features.virtual_topics import VirtualTopics
+from engine.features.why import Why
+from engine.inspection import Inspector
 from engine.limits.connection_memory import Holdings
 from engine.limits.permissions import Access
 from engine.limits.producer_gate import Flow, GlobalLimits
@@ -56,6 +58,8 @@ from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.topic_subscriptions import Subscriptions
+from engine.store_listener import StoreEvents
+from engine.turn import Turn
 
 
 class GroundParts:
@@ -209,3 +213,44 @@ class FeatureParts:
         observers.join(self.upkeep)
         self.slow_consumers = SlowConsumers(context, observers)
         self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
+
+
+def turn_of(ground: GroundParts, dispatch: DispatchParts, fates: FateParts, clients: ClientParts) -> Turn:
+    return Turn(
+        ground.context,
+        clients.by_number,
+        ground.holdings,
+        ground.destinations,
+        dispatch.dispatcher,
+        dispatch.selective,
+        clients.subscribing,
+        fates.dead_letters,
+        dispatch.settlements,
+        ground.flow,
+        ground.steps,
+        ground.starved,
+    )
+
+
+def inspector_of(
+    ground: GroundParts, clients: ClientParts, features: FeatureParts, store_events: StoreEvents
+) -> Inspector:
+    return Inspector(
+        ground.context,
+        ground.destinations,
+        clients.by_number,
+        ground.flow,
+        ground.holdings,
+        ground.quotas,
+        ground.spiller,
+        features.scheduler,
+        features.slow_consumers,
+        clients.subscribing.pending_limits,
+        store_events,
+    )
+
+
+def why_of(
+    ground: GroundParts, dispatch: DispatchParts, clients: ClientParts, features: FeatureParts, turn: Turn
+) -> Why:
+    return Why(ground.context, clients.by_number, ground.flow, turn.hand_overs, dispatch.delays, features.scheduler)

@@ -9,13 +9,20 @@ from mypy_extensions import mypyc_attr
 from config.matching import AddressMatcher
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
-from engine.assembly import ClientParts, DispatchParts, FateParts, FeatureParts, GroundParts
+from engine.assembly import (
+    ClientParts,
+    DispatchParts,
+    FateParts,
+    FeatureParts,
+    GroundParts,
+    inspector_of,
+    turn_of,
+    why_of,
+)
 from engine.backlog.memory import MemoryBudget
 from engine.door import Door
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.plan import ScheduleLimits
-from engine.features.why import Why
-from engine.inspection import Inspector
 from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES
 from engine.limits.producer_gate import GlobalLimits
 from engine.limits.user_quota import UserLimits
@@ -24,7 +31,6 @@ from engine.ports.store import Store
 from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
-from engine.turn import Turn
 from engine.values.broker_stats import BrokerStats
 from engine.values.message import Message
 
@@ -108,41 +114,9 @@ class Broker(Door):
         clients = ClientParts(ground, dispatch, fates)
         features = FeatureParts(ground, dispatch, fates, clients, virtual_topics, has_advisories, name, schedule_limits)
         super().__init__(ground, dispatch, fates, clients, features)
-        self.turn = Turn(
-            ground.context,
-            clients.by_number,
-            ground.holdings,
-            ground.destinations,
-            dispatch.dispatcher,
-            dispatch.selective,
-            clients.subscribing,
-            fates.dead_letters,
-            dispatch.settlements,
-            ground.flow,
-            ground.steps,
-            ground.starved,
-        )
-        self.inspector = Inspector(
-            ground.context,
-            ground.destinations,
-            clients.by_number,
-            ground.flow,
-            ground.holdings,
-            ground.quotas,
-            ground.spiller,
-            features.scheduler,
-            features.slow_consumers,
-            clients.subscribing.pending_limits,
-            self.store_events,
-        )
-        self.why = Why(
-            ground.context,
-            clients.by_number,
-            ground.flow,
-            self.turn.hand_overs,
-            dispatch.delays,
-            features.scheduler,
-        )
+        self.turn = turn_of(ground, dispatch, fates, clients)
+        self.inspector = inspector_of(ground, clients, features, self.store_events)
+        self.why = why_of(ground, dispatch, clients, features, self.turn)
         self.memory = memory
         self.readers = ground.context.readers
         self.quotas = ground.quotas

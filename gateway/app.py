@@ -119,29 +119,8 @@ async def _serve(
         loop.add_signal_handler(number, stopping.set)
 
     garbage_collection.suspend()
-    clock = SystemClock()
-    timers = LoopTimers(loop, clock)
-    workers = ThreadWorkers(loop)
-    settings = store_settings(config)
-    matcher = AddressMatcher(config.addresses)
-    policies = AddressPolicies(matcher, config.addresses)
-    store = FileStore(
-        config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS, policies
-    )
-    _log_recovery(store)
-    spill = SpillFiles(files, config.data_directory, workers)
-    broker = _broker(config, store, clock, timers, matcher, spill)
-    firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
-    firing_faults.take_up()
-    engine_loop = EngineLoop(loop, broker, store, clock)
-    timers.engine_loop = engine_loop
-    workers.attach(engine_loop)
-    disk = StoreDisk(config.data_directory)
-    watch = DiskWatch(
-        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
-    )
-    watch.start()
-    engine_loop.disk_watch = watch
+    engine_loop, store, workers, spill, firing_faults = _assemble(loop, config, skip_corruption, files)
+    broker = engine_loop.broker
     admission = _admission(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))
@@ -168,6 +147,36 @@ async def _serve(
         else:
             spill.remove_all()
     return code
+
+
+def _assemble(
+    loop: asyncio.AbstractEventLoop, config: ServerConfig, skip_corruption: bool, files: Files
+) -> tuple[EngineLoop, FileStore, ThreadWorkers, SpillFiles, FiringFaults]:
+    """Open the store and build the engine, its loop, and what else a stop needs."""
+    clock = SystemClock()
+    timers = LoopTimers(loop, clock)
+    workers = ThreadWorkers(loop)
+    settings = store_settings(config)
+    matcher = AddressMatcher(config.addresses)
+    policies = AddressPolicies(matcher, config.addresses)
+    store = FileStore(
+        config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS, policies
+    )
+    _log_recovery(store)
+    spill = SpillFiles(files, config.data_directory, workers)
+    broker = _broker(config, store, clock, timers, matcher, spill)
+    firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
+    firing_faults.take_up()
+    engine_loop = EngineLoop(loop, broker, store, clock)
+    timers.engine_loop = engine_loop
+    workers.attach(engine_loop)
+    disk = StoreDisk(config.data_directory)
+    watch = DiskWatch(
+        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
+    )
+    watch.start()
+    engine_loop.disk_watch = watch
+    return engine_loop, store, workers, spill, firing_faults
 
 
 def _broker(

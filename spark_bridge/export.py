@@ -148,56 +148,71 @@ def export(
             skip_damaged=request.skip_damaged,
         )
         if exported_to is not None:  # the first export takes what is there
-            _check(request, _removed(request, reader, plan, None, notes))
+            _removed(request, reader, plan, None, notes)
         staging = target.staging(number)
         # What fails cleans up here, what is killed leaves it to the next export.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
         written = _run(spark, plan, staging, shows_progress)
-        lost = Lost(list(plan.damaged))
-        for each in written:
-            lost.add(each.lost)
-        damaged = tuple(sorted(set(lost.damaged), key=lambda one: (one.from_offset, one.destination)))
-        files = [file for each in written for file in each.files]
         removed: tuple[Removed, ...] = ()
         if exported_to is not None:
             # Once more, as retention goes on: what the tasks have found counts.
             rows = sum_rows(each.rows for each in written)
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
-            _check(request, removed)
-        manifest = Manifest(
-            number=number,
-            store_id=reader.store_id,
-            destination=str(chosen),
-            from_offset=start,
-            to_offset=end.offset,
-            to_time_ms=end.time_ms,
-            gone_offset=wanted,
-            created_ms=time_ns() // 1_000_000,
-            staging=staging.name,
-            files=tuple(files),
-            removed=removed,
-            gone=tuple(lost.gone),
-            damaged=damaged,
-        )
+        manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, staging.name, written, removed)
         path = target.commit(manifest)
-        return Result(
-            store_id=reader.store_id,
-            destination=str(chosen),
-            from_offset=start,
-            to_offset=end.offset,
-            to_time_ms=end.time_ms,
-            gone_offset=wanted,
-            removed=removed,
-            rows=manifest.rows,
-            bytes=manifest.bytes,
-            files=len(files),
-            manifest=str(path),
-            jvm_seconds=round(jvm_seconds, 3),
-            export_seconds=round(monotonic() - began - jvm_seconds, 3),
-            note="; ".join(dict.fromkeys(filter(None, [*notes, _tell_gateway(request, plan)]))),
-            gone_ranges=tuple(lost.gone),
-            damaged=damaged,
-        )
+        notes.append(_tell_gateway(request, plan))
+        return _result(manifest, str(path), jvm_seconds, monotonic() - began - jvm_seconds, notes)
+
+
+def _manifest(
+    number: int,
+    destination: str,
+    plan: Plan,
+    to_time_ms: int,
+    gone_offset: int,
+    staging: str,
+    written: list[Written],
+    removed: tuple[Removed, ...],
+) -> Manifest:
+    lost = Lost(list(plan.damaged))
+    for each in written:
+        lost.add(each.lost)
+    return Manifest(
+        number=number,
+        store_id=plan.store_id,
+        destination=destination,
+        from_offset=plan.start,
+        to_offset=plan.stop,
+        to_time_ms=to_time_ms,
+        gone_offset=gone_offset,
+        created_ms=time_ns() // 1_000_000,
+        staging=staging,
+        files=tuple(file for each in written for file in each.files),
+        removed=removed,
+        gone=tuple(lost.gone),
+        damaged=tuple(sorted(set(lost.damaged), key=lambda one: (one.from_offset, one.destination))),
+    )
+
+
+def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: float, notes: list[str]) -> Result:
+    return Result(
+        store_id=manifest.store_id,
+        destination=manifest.destination,
+        from_offset=manifest.from_offset,
+        to_offset=manifest.to_offset,
+        to_time_ms=manifest.to_time_ms,
+        gone_offset=manifest.gone_offset,
+        removed=manifest.removed,
+        rows=manifest.rows,
+        bytes=manifest.bytes,
+        files=len(manifest.files),
+        manifest=path,
+        jvm_seconds=round(jvm_seconds, 3),
+        export_seconds=round(export_seconds, 3),
+        note="; ".join(dict.fromkeys(filter(None, notes))),
+        gone_ranges=manifest.gone,
+        damaged=manifest.damaged,
+    )
 
 
 def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:
@@ -229,14 +244,19 @@ def _hint(request: Request) -> Iterator[None]:
 def _removed(
     request: Request, reader: StoreReader, plan: Plan, rows: Rows | None, notes: list[str]
 ) -> tuple[Removed, ...]:
-    """Return what retention has removed; ``notes`` takes that damage keeps it from being counted."""
+    """Return what retention has removed; ``notes`` takes that damage keeps from counting it.  Raises: RangeGone."""
     try:
-        return removed_messages(reader, plan.destinations, plan.start, plan.stop, rows)
+        removed = removed_messages(reader, plan.destinations, plan.start, plan.stop, rows)
     except StoreCorrupt as error:
         if not request.skip_damaged:
             raise
         notes.append(f"messages that retention has removed cannot be counted: {error}")
         return ()
+    if removed and not request.skip_gone:
+        raise RangeGone(
+            f"retention has removed messages before their export: {tell(removed)}; --skip-gone exports what is left"
+        )
+    return removed
 
 
 def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:
@@ -265,13 +285,6 @@ def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
         raise RangeGone(f"{error}; {told}") from None
     finally:
         end_lease(data, lease.reader)
-
-
-def _check(request: Request, removed: tuple[Removed, ...]) -> None:
-    if removed and not request.skip_gone:
-        raise RangeGone(
-            f"retention has removed messages before their export: {tell(removed)}; --skip-gone exports what is left"
-        )
 
 
 def _tell_gateway(request: Request, plan: Plan) -> str:

@@ -59,58 +59,62 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.files)
     refuse_open_listeners(config)
     server_context(config)
-    settings = effective(config)
-    addresses = [_address(entry) for entry in config.addresses]
-    users = {
-        name: {
-            "mechanisms": [text.partition("$")[0] for text in verifiers],
-            "groups": sorted(config.groups.get(name, ())),
-            "source": config.sources.get(f"users.{name}", _BUILT_IN),
-        }
-        for name, verifiers in config.users.items()
-    }
-    permissions = [_permission(entry) for entry in config.permissions]
-    virtual_topics = [dataclasses.asdict(topic) for topic in config.virtual_topics]
-    destinations = [DestinationName().show((found.kind, found.name)) for found in config.destinations]
-    notes = [str(note) for note in config.notes]
+    found = _found(config)
     if arguments.json:
-        document = {
-            "ok": True,
-            "settings": settings,
-            "users": users,
-            "permissions": permissions,
-            "virtual_topics": virtual_topics,
-            "destinations": destinations,
-            "addresses": addresses,
-            "notes": notes,
-        }
-        print(json.dumps(document))
+        print(json.dumps(found))
         return exit_codes.OK
     print("ok")
-    rows = [(f"{key}: {setting['value']}", setting["source"]) for key, setting in settings.items()]
-    for name, user in users.items():
+    rows = _rows(found)
+    width = max(len(text) for text, _ in rows)
+    for text, source in rows:
+        print(f"{text:<{width}}  {source}".rstrip())
+    for note in found["notes"]:
+        print(f"note: {note}")
+    return exit_codes.OK
+
+
+def _found(config: ServerConfig) -> dict[str, Any]:
+    """Return all that is effective, as ``--json`` prints it."""
+    return {
+        "ok": True,
+        "settings": effective(config),
+        "users": {
+            name: {
+                "mechanisms": [text.partition("$")[0] for text in verifiers],
+                "groups": sorted(config.groups.get(name, ())),
+                "source": config.sources.get(f"users.{name}", _BUILT_IN),
+            }
+            for name, verifiers in config.users.items()
+        },
+        "permissions": [_permission(entry) for entry in config.permissions],
+        "virtual_topics": [dataclasses.asdict(topic) for topic in config.virtual_topics],
+        "destinations": [DestinationName().show((found.kind, found.name)) for found in config.destinations],
+        "addresses": [_address(entry) for entry in config.addresses],
+        "notes": [str(note) for note in config.notes],
+    }
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return a line for each setting, and its source."""
+    rows = [(f"{key}: {setting['value']}", setting["source"]) for key, setting in found["settings"].items()]
+    for name, user in found["users"].items():
         groups = f"; groups {', '.join(user['groups'])}" if user["groups"] else ""
-        rows.append((f"users.{name}: {', '.join(user['mechanisms'])}{groups}", str(user["source"])))
-    for at, permission in enumerate(permissions):
+        rows.append((f"users.{name}: {', '.join(user['mechanisms'])}{groups}", user["source"]))
+    for at, permission in enumerate(found["permissions"]):
         rows.append((f"permissions[{at}].match: {permission['match']} ({permission['kind']})", ""))
         rows.extend(
             (f"permissions[{at}].{action}: {', '.join(grant['groups']) or 'nobody'}", grant["source"])
             for action, grant in permission["grants"].items()
         )
-    rows.extend((f"virtual-topics: {topic['pattern']} to {topic['prefix']}", "") for topic in virtual_topics)
-    rows.extend((f"destinations: {name}", "") for name in destinations)
-    for at, address in enumerate(addresses):
+    rows.extend((f"virtual-topics: {topic['pattern']} to {topic['prefix']}", "") for topic in found["virtual_topics"])
+    rows.extend((f"destinations: {name}", "") for name in found["destinations"])
+    for at, address in enumerate(found["addresses"]):
         rows.append((f"addresses[{at}].match: {address['match']} ({address['kind']})", ""))
         rows.extend(
             (f"addresses[{at}].{key}: {setting['value']}", setting["source"])
             for key, setting in address["settings"].items()
         )
-    width = max(len(text) for text, _ in rows)
-    for text, source in rows:
-        print(f"{text:<{width}}  {source}".rstrip())
-    for note in notes:
-        print(f"note: {note}")
-    return exit_codes.OK
+    return rows
 
 
 def effective(config: ServerConfig) -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ A snapshot is turned into text on a worker thread; nothing here touches the live
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -19,6 +19,9 @@ from gateway.process.counters import GatewayCounters
 # A scrape stays readable; how many were left out is a metric of its own.
 DESTINATIONS_MAX: Final = 10_000
 CONSUMERS_MAX: Final = 2_000
+
+Single = tuple[str, str, float]  # name, text, value
+Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
 
 _DESTINATION_GAUGES: Final = (
     ("depth", "Messages waiting, in flight or delayed"),
@@ -67,78 +70,90 @@ class BrokerCollector(Collector):
         yield from _destination_families(destinations)
         yield from _consumer_families(consumers)
         yield from _address_families(stats.addresses[:DESTINATIONS_MAX])
-        blocked = GaugeMetricFamily(
-            "penstock_producer_blocked_seconds",
-            "How long the messages of a connection have waited",
-            labels=["connection"],
+        yield _labelled(
+            GaugeMetricFamily,
+            ("producer_blocked_seconds", "How long the messages of a connection have waited", "connection"),
+            {number: waited_ms / 1000 for number, waited_ms in stats.blocked_ms.items()},
         )
-        for connection_id, waited_ms in stats.blocked_ms.items():
-            blocked.add_metric([str(connection_id)], waited_ms / 1000)
-        yield blocked
-        holders = GaugeMetricFamily(
-            "penstock_connection_held_bytes",
-            "Octets held by a connection, for the largest holders",
-            labels=["connection"],
+        yield _labelled(
+            GaugeMetricFamily,
+            ("connection_held_bytes", "Octets held by a connection, for the largest holders", "connection"),
+            stats.holdings.largest,
         )
-        for connection_id, held_bytes in stats.holdings.largest.items():
-            holders.add_metric([str(connection_id)], float(held_bytes))
-        yield holders
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
-        due_s = stats.schedule.next_due_ms / 1000
-        for name, text, value in (
-            ("connections", "Client connections", stats.connections),
-            ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
-            ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
-            ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
-            ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
-            ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
-            ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
-            ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
-            ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
-            ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
-            ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
-            ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
-            ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
-            ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
-            ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
-            ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
-            ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
-        ):
-            yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
-        refusals = CounterMetricFamily(
-            "penstock_refused_by_user_limit", "Requests beyond the limit of one user or address", labels=["limit"]
+        yield from _single(GaugeMetricFamily, _broker_gauges(stats, left_out_count))
+        yield _labelled(
+            CounterMetricFamily,
+            ("refused_by_user_limit", "Requests beyond the limit of one user or address", "limit"),
+            stats.refusals,
         )
-        for limit, count in stats.refusals.items():
-            refusals.add_metric([limit], float(count))
-        yield refusals
-        counters = self._counters
-        for name, text, value in (
-            ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
-            ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
-            ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
-            ("holders_ended", "Connections ended because all held too much", stats.holdings.ended),
-            ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
-            ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
-            ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
-            ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
-            ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
-            (
-                "slow_consumers_found",
-                "Consumers found slow where their address asks for it",
-                stats.slow_consumers.found,
-            ),
-            ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
-            ("scheduled_messages", "Messages accepted to be delivered later", stats.schedule.scheduled),
-            ("schedule_fired", "Deliveries of scheduled messages", stats.schedule.fired),
-            ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
-            (
-                "spill_lost_messages",
-                "Messages in temporary files whose block could not be read as it was written",
-                stats.spill_lost_count,
-            ),
-            ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
-        ):
-            yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))
+        yield from _single(CounterMetricFamily, _gateway_counters(stats, self._counters))
+
+
+def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
+    due_s = stats.schedule.next_due_ms / 1000
+    return (
+        ("connections", "Client connections", stats.connections),
+        ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
+        ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
+        ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
+        ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
+        ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
+        ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
+        ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
+        ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
+        ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
+        ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
+        ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
+        ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
+        ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
+        ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
+        ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
+        ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
+    )
+
+
+def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable[Single]:
+    return (
+        ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
+        ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
+        ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+        ("holders_ended", "Connections ended because all held too much", stats.holdings.ended),
+        ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
+        ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
+        ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
+        ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
+        ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
+        (
+            "slow_consumers_found",
+            "Consumers found slow where their address asks for it",
+            stats.slow_consumers.found,
+        ),
+        ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
+        ("scheduled_messages", "Messages accepted to be delivered later", stats.schedule.scheduled),
+        ("schedule_fired", "Deliveries of scheduled messages", stats.schedule.fired),
+        ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
+        (
+            "spill_lost_messages",
+            "Messages in temporary files whose block could not be read as it was written",
+            stats.spill_lost_count,
+        ),
+        ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
+    )
+
+
+def _single(kind: Kind, rows: Iterable[Single]) -> Iterator[Metric]:
+    for name, text, value in rows:
+        yield kind(f"penstock_{name}", text, value=float(value))
+
+
+def _labelled(kind: Kind, head: tuple[str, str, str], values: Mapping[str, float] | Mapping[int, float]) -> Metric:
+    """Return a family with one label.  head: its name and text, and the label's name."""
+    name, text, label = head
+    family = kind(f"penstock_{name}", text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([str(key)], float(value))
+    return family
 
 
 def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metric]:

@@ -99,7 +99,6 @@ class CommitLog:
             self._make_room(end - offset)
             offset = self.end
             end = offset + ((size + 7) & ~7)
-        sequence = self.sequence
         time_ms = self.store_time_ms
         flags = message.flags | self._transaction_flag
         queue_offset = lane.tail
@@ -109,7 +108,7 @@ class CommitLog:
             flags,
             message.destination_id,
             offset,
-            sequence,
+            self.sequence,
             time_ms,
             len(annotations),
             len(headers),
@@ -143,7 +142,7 @@ class CommitLog:
         lane.live_bytes += message.size
         if flags & self.noted_flags:
             self.noted.append(offset)
-        self.sequence = sequence + 1
+        self.sequence += 1
         self.end = end
         message.log_offset = offset
         message.queue_offset = queue_offset

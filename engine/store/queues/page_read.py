@@ -187,22 +187,23 @@ class PageJob(Job):
             return NOT_THERE  # retention was faster
         return self._map.limits[place] if runs is None else runs.end_of(offset)
 
+    def _position(self, place: int, offset: int) -> int:
+        """Return where in its file the record at log offset ``offset`` begins."""
+        runs = self._open_files.runs(self._map.paths[place], self._map.editions[place])
+        if runs is None:
+            return layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        return runs.position(offset)
+
     def _read_records(
         self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
     ) -> int:
         """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
+        position = self._position(place, offset)
         path = self._map.paths[place]
-        edition = self._map.editions[place]
-        file = self._open_files.get(path, edition)
-        runs = self._open_files.runs(path, edition)
-        if runs is None:
-            position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
-        else:
-            position = runs.position(offset)
         if end > self._map.limits[place]:
             what = "its entry says that it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)
-        octets = read_fully(file, end - offset, position)
+        octets = read_fully(self._open_files.get(path, self._map.editions[place]), end - offset, position)
         first = self._first
         destination_id = self._destination_id
         priority = self._priority
