@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOOKED_A_STEP: Final = 4  # messages that have not expired; of those that have, each is a step
 QUEUE_STEPS: Final = 4  # of a queue that has messages which may expire
+ROWS: Final = 4  # of a lane: what was found ahead, what came back, what is in turn, what is in memory only
 BEFORE_ALL: Final = -1 << 62  # position
 
 
@@ -30,9 +31,10 @@ class ExpiryScan(Chore):
     """queues: all there were when it began, those before ``place`` have been looked at.
 
     lane_place, row, after: of the queue that is under way, which lane, which row of it, and which position of that.
+    found: queue offsets of what a selection had found ahead in this lane, the row before all others.
     """
 
-    __slots__ = ("queues", "place", "lane_place", "row", "after", "_dispatcher", "_sweep", "_spill_sweep")
+    __slots__ = ("queues", "place", "lane_place", "row", "after", "found", "_dispatcher", "_sweep", "_spill_sweep")
 
     def __init__(
         self, queues: list[Queue], dispatcher: Dispatcher, sweep: Sweep, spill_sweep: SpillSweep | None
@@ -42,6 +44,7 @@ class ExpiryScan(Chore):
         self.lane_place = 0
         self.row = 0
         self.after = BEFORE_ALL
+        self.found: list[int] = []
         self._dispatcher = dispatcher
         self._sweep = sweep
         self._spill_sweep = spill_sweep
@@ -60,7 +63,8 @@ class ExpiryScan(Chore):
                 if self._spill_sweep is not None:
                     self._spill_sweep.add(queue)
             self.place += 1
-            self.lane_place = 0
+            self.lane_place = self.row = 0
+            self.after = BEFORE_ALL
         self._sweep.go_on()
         return True
 
@@ -75,20 +79,22 @@ class ExpiryScan(Chore):
         while self.lane_place < len(queue.used_lanes):
             if steps.left <= least:
                 return False
-            lane = queue.used_lanes[self.lane_place]
-            if self.row == 0:
-                self._look_ahead(lane, steps)
-            row = (lane.returned, lane.ready, lane.volatile)[self.row]
-            if not row or not self._look_on(lane, row, steps, steps.left - least):
+            if not self._look_at_row(queue.used_lanes[self.lane_place], steps, steps.left - least):
                 self.row += 1
                 self.after = BEFORE_ALL
-            if self.row == 3:
+            if self.row == ROWS:
                 self.row = 0
                 self.lane_place += 1
         return True
 
+    def _look_at_row(self, lane: Lane, steps: Steps, count: int) -> bool:
+        """Look at the next ``count`` of the row that is under way; say whether there were any."""
+        if self.row == 0:
+            return self._look_ahead(lane, steps, count)
+        row = (lane.returned, lane.ready, lane.volatile)[self.row - 1]
+        return bool(row) and self._look_on(lane, row, steps, count)
+
     def _look_on(self, lane: Lane, row: deque[Delivery], steps: Steps, count: int) -> bool:
-        """Look at the next ``count`` of a row; say whether there were any."""
         start = bisect_right(row, self.after, key=position_of)
         part = list(islice(row, start, start + count))
         if not part:
@@ -109,15 +115,24 @@ class ExpiryScan(Chore):
             self._expire(lane, expired)
         return True
 
-    def _look_ahead(self, lane: Lane, steps: Steps) -> None:
+    def _look_ahead(self, lane: Lane, steps: Steps, count: int) -> bool:
         """Look at what a selection has found ahead: its places stay until their pages are read."""
-        if lane.ahead and self.after == BEFORE_ALL:
-            wall_ms = self._dispatcher.context.wall_ms
-            ahead = lane.ahead.values()
-            expired = [one for one in ahead if one.state == READY and 0 < one.message.expires_ms <= wall_ms]
-            steps.left -= len(lane.ahead) // LOOKED_A_STEP + len(expired)
-            lane.ahead_bytes -= sum([one.message.size for one in expired])
-            self._expire(lane, expired)
+        if self.after == BEFORE_ALL:
+            self.after = 0
+            self.found = list(lane.ahead)
+        part = [lane.ahead.get(offset) for offset in self.found[self.after : self.after + count]]
+        if not part:
+            self.found = []
+            return False
+        self.after += len(part)
+        wall_ms = self._dispatcher.context.wall_ms
+        expired = [
+            one for one in part if one is not None and one.state == READY and 0 < one.message.expires_ms <= wall_ms
+        ]
+        steps.left -= 1 + len(part) // LOOKED_A_STEP + len(expired)
+        lane.ahead_bytes -= sum([one.message.size for one in expired])
+        self._expire(lane, expired)
+        return True
 
     def _expire(self, lane: Lane, expired: list[Delivery]) -> None:
         for delivery in expired:

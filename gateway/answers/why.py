@@ -11,10 +11,10 @@ from engine.features.scheduler.ticket import JOB_ID
 from engine.features.scheduler.ticket import PREFIX as TICKET_PREFIX
 from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts
 from engine.store.read.message_history import FAILED, SENT, Biography, Event
-from engine.values.annotations import unescaped
 from engine.values.failed_attempts import consumer_words
 from engine.values.outcomes import CAUSE_FIRED, CAUSE_NAMES
 from gateway.answers.wording import clock_time
+from gateway.process.log_lines import one_line
 
 OTHERS_SHOWN: Final = 10
 GROUPS_SHOWN: Final = 10
@@ -75,12 +75,12 @@ def message_lines(
     persistence = "persistent" if life.is_persistent else "not persistent, but logged"
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
     if life.is_dead_letter:
-        lines += [f"  {name}: {value}" for name, value in life.annotations]
+        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations]
     elif life.is_scheduled:
         lines.append(f"  scheduled, first for {clock_time(life.expires_ms)}")
-        lines += [f"  {name}: {unescaped(value)}" for name, value in life.annotations if name.startswith(TICKET_PREFIX)]
+        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations if name.startswith(TICKET_PREFIX)]
     else:
-        lines += [f"  delivered by schedule {unescaped(value)}" for name, value in life.annotations if name == JOB_ID]
+        lines += [f"  delivered by schedule {one_line(value)}" for name, value in life.annotations if name == JOB_ID]
     lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]
     is_settled = any(event.outcome for event in life.events)
     if where is not None and not is_settled:

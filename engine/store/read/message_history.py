@@ -17,7 +17,7 @@ from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import StoreReader, scan_piece
 from engine.store.read.records import Records, UnknownMessage, offset_of
 from engine.store.read.segment_files import SegmentFile
-from engine.values.annotations import annotation
+from engine.values.annotations import annotation, split_annotations
 from engine.values.destination import QUEUE, uri
 from engine.values.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
 from engine.values.outcomes import (
@@ -123,7 +123,7 @@ def _biography(reader: StoreReader, records: Records, message_id: str, offset: i
         parts.queue_offset,
         parts.expires_ms,
         parts.size(),
-        _lines(parts.annotations()),
+        split_annotations(parts.annotations().decode("utf-8", "replace").encode()),
         events,
         reader.end().time_ms,
     )
@@ -235,14 +235,6 @@ def _moved_to(reader: StoreReader, settlement: Record, message_id: str) -> str:
             if any(origin in added for origin in origins):
                 moved = f"ID:{reader.store_id}-{record.offset}"
     return moved
-
-
-def _lines(octets: bytes) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = []
-    for line in octets.decode("utf-8", "replace").splitlines():
-        name, _, value = line.partition(":")
-        lines.append((name, value))
-    return lines
 
 
 def _texts(described: dict[str, Any]) -> dict[str, str]:

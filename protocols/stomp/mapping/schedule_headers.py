@@ -29,4 +29,4 @@ def without_job_id(block: bytes) -> bytes:
 
 
 def _without(block: bytes, beginnings: tuple[bytes, ...]) -> bytes:
-    return b"".join([line for line in block.splitlines(keepends=True) if not line.startswith(beginnings)])
+    return b"\n".join([line for line in block.split(b"\n") if not line.startswith(beginnings)])

@@ -31,7 +31,7 @@ def metrics(gateway: GatewayProcess) -> dict[str, float]:
     """Return the gateway's metrics by name, with their labels as written; those without labels by name alone."""
     status, text = gateway.get("/metrics")
     assert status == 200, f"GET /metrics answered {status}: {text[:300]}"
-    rows = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
+    rows = (line.rpartition(" ") for line in text.split("\n") if line and line[0] != "#")
     return {name: float(value) for name, _, value in rows}
 
 

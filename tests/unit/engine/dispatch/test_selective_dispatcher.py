@@ -9,6 +9,7 @@ from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
 from engine.dispatch.selector_view import VIEW_MESSAGES
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Properties, StompProperties
 from engine.selector.readers import PropertyReader
@@ -227,6 +228,30 @@ def test_expired_messages_found_ahead_are_settled_by_the_scan() -> None:
     queue.has_expiring = True
     world.advance(30_000)
     assert (world.stats().expired, queue.lane(4).ahead_bytes) == (2, 0)
+
+
+@pytest.mark.parametrize("steps", range(1, 16))
+def test_a_scan_with_few_steps_goes_on_behind_what_was_found_ahead(steps: int) -> None:
+    """What is found ahead takes steps as well; a scan that they leave none once ended the process."""
+    blue = LANE_MESSAGES + PAGE_MESSAGES
+    world, _ = coloured_world(["blue"] * blue + ["red"] * 40)
+    client = world.client()
+    world.consumer(client, selector="colour = 'red'", prefetch=1)
+    world.turn()
+    queue = world.queue("q")
+    lane = queue.lane(4)
+    wanted = [one for one in lane.ahead.values() if one.state == READY]
+    for delivery in (*wanted, lane.ready[0], lane.ready[-1]):
+        delivery.message.expires_ms = world.clock.wall_ms() + 10
+    queue.has_expiring = True
+    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
+    world.broker.begin_turn()
+    world.leave_steps(steps)
+    world.look_for_expired()
+    world.broker.end_turn()
+    assert world.stats().expired <= 2 * steps  # those of its end are as many
+    world.advance(0)
+    assert (world.stats().expired, lane.ahead_bytes) == (len(wanted) + 2, 0)
 
 
 def test_a_transaction_holds_what_a_selector_matched() -> None:

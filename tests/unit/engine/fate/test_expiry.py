@@ -110,6 +110,22 @@ def test_a_queue_that_was_removed_meanwhile_is_passed_over() -> None:
     assert waiting(world) == 0
 
 
+def test_the_queue_behind_one_that_was_removed_meanwhile_is_looked_at_from_its_beginning() -> None:
+    world = EngineWorld()
+    soon_ms = world.clock.wall_ms() + 1_000
+    world.send(*[b"x"] * MESSAGES, to="deep", persistent=False, expires_ms=soon_ms + 10**6)
+    world.send(b"x", to="next", persistent=False, expires_ms=soon_ms)
+    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
+    world.broker.begin_turn()
+    world.leave_steps(TURN_STEPS // 4)
+    world.look_for_expired()
+    world.broker.end_turn()
+    assert waiting(world) == MESSAGES + 1, "the first one takes long"
+    world.delete(world.queue("deep"), is_forced=True)
+    world.advance(0)
+    assert waiting(world) == 0
+
+
 def test_a_queue_that_was_empty_is_looked_at_once_something_that_expires_has_come() -> None:
     world = EngineWorld()
     queue = world.queue("q")

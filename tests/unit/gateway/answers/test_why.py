@@ -217,14 +217,14 @@ def test_a_delay_by_hornetq_s_formula_shows_its_power_and_its_limit() -> None:
 def test_a_schedule_tells_its_firings_and_a_delivered_message_its_schedule() -> None:
     fired = Event(FAILED, DAY_MS, 8_000, "queue://Penstock.Schedule", "", "fired", 2, DAY_MS + 5_000, {}, "ID:s-7900")
     done = Event(SETTLED, DAY_MS, 9_000, "queue://Penstock.Schedule", "acknowledged", "fired", 0, 0, {}, "ID:s-8900")
-    ticket = [("schedule-queue", "a\\cb"), ("other", "x")]
+    ticket = [("schedule-queue", "a:b\u2028c"), ("other", "x")]
     waiting = replace(life(fired, done), is_scheduled=True, expires_ms=DAY_MS, annotations=ticket)
     lines = message_lines(waiting, None, None, {}, DAY_MS)
     assert lines[1:] == [
         "  scheduled, first for 2023-11-14T22:13:20.000Z",
-        "  schedule-queue: a:b",
+        "  schedule-queue: a:b\\u2028c",
         "  2023-11-14T22:13:20.000Z  fired for the 2. time as ID:s-7900; due again at 2023-11-14T22:13:25.000Z",
         "  2023-11-14T22:13:20.000Z  fired as ID:s-8900; it is done",
     ]
-    delivered = replace(life(), annotations=[("scheduledJobId", "ID\\cs-4096")])
+    delivered = replace(life(), annotations=[("scheduledJobId", "ID:s-4096")])
     assert message_lines(delivered, None, None, {}, DAY_MS)[1] == "  delivered by schedule ID:s-4096"

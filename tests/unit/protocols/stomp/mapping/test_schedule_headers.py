@@ -6,7 +6,7 @@ import pytest
 
 from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
 from engine.values.errors import InvalidOption
-from protocols.stomp.mapping.schedule_headers import plan_in, without_schedule
+from protocols.stomp.mapping.schedule_headers import plan_in, without_job_id, without_schedule
 from tests.support.protocols.stomp_gateway import StompGateway
 
 NOW_MS = 1_700_000_000_000
@@ -70,6 +70,12 @@ def test_what_is_refused(headers: dict[str, str], text: str) -> None:
 def test_what_is_delivered_asks_for_nothing_any_more() -> None:
     block = b"a:AMQ_SCHEDULED_DELAY:1\nAMQ_SCHEDULED_CRON:0 * * * *\n_AMQ_SCHED_DELIVERY:1\nAMQ_SCHEDULED_X:1\n"
     assert without_schedule(block) == b"a:AMQ_SCHEDULED_DELAY:1\nAMQ_SCHEDULED_X:1\n"
+
+
+def test_a_carriage_return_in_a_value_ends_no_line() -> None:
+    block = b"a:1\rAMQ_SCHEDULED_DELAY:1\nscheduledJobId:2\n"
+    assert without_schedule(block) == block
+    assert without_job_id(block) == b"a:1\rAMQ_SCHEDULED_DELAY:1\n"
 
 
 def test_a_scheduled_send_waits_at_the_gate_of_the_store_and_is_confirmed_once_it_is_durable() -> None:
