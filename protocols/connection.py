@@ -7,7 +7,9 @@ from abc import abstractmethod
 from mypy_extensions import mypyc_attr
 
 from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
 from engine.door import Door
+from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from protocols.outbox import Outbox
 from protocols.peer_socket import PeerSocket
 
@@ -37,6 +39,74 @@ class ProtocolConnection(Client):
 
     def refused(self) -> None:
         self.outbox.touch()
+
+    # -- what the engine calls in the middle of a turn: a defect of ours in it ends this connection alone
+
+    def give_up(self, error: EngineError) -> None:
+        try:
+            if not self.is_ending:
+                self.fail(error)
+            if self.unread_bytes:
+                self.socket.cut_off()
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    def release_confirmations(self, offset: int) -> bool:
+        try:
+            is_owed = self.release_owed(offset)
+            self.outbox.touch()
+            return is_owed
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+            return False
+
+    def admit(self) -> None:
+        try:
+            self.send_waiting()
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        try:
+            self.refuse_waiting(uri, error)
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        try:
+            if with_connection or not self.end_consumer(consumer, error):
+                self.fail(error)
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    # -- what a protocol makes of it
+
+    @abstractmethod
+    def fail(self, error: PenstockError) -> None:
+        """End the connection because of an error, and tell the peer why."""
+
+    @abstractmethod
+    def release_owed(self, offset: int) -> bool:
+        """Let go of the confirmations that waited for ``offset``; say whether others wait."""
+
+    @abstractmethod
+    def send_waiting(self) -> None:
+        """Send again what waits at a gate, see ``admit``."""
+
+    @abstractmethod
+    def refuse_waiting(self, uri: str, error: EngineError) -> None:
+        """Answer what waits for ``uri`` with ``error``."""
+
+    def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
+        """End one consumer and tell the peer why; return False where the protocol cannot."""
+        return False
+
+    # -- what the gateway calls
 
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:

@@ -241,7 +241,7 @@ class FrameInput(MessageOutput):
         else:
             self.fail(error, frame)
 
-    def fail(self, error: PenstockError, frame: Frame | None) -> None:
+    def fail(self, error: PenstockError, frame: Frame | None = None) -> None:
         self.socket.warn(f"{error.condition}: {error}")
         self.end(error_frame(error, frame, self.version), is_lost=True)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
-from engine.consumers.consumer import Consumer
-from engine.values.errors import DATA_FAULTS, EngineError
+from engine.values.errors import EngineError
 from protocols.holding import holding_words
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp.codec import frames
@@ -89,7 +88,7 @@ class StompSession(FrameInput):
             if state == AUTHENTICATING_LAST:
                 self.input_ended()
         else:
-            self.fail(LoginRefused("login and passcode are not those of a user"), None)
+            self.fail(LoginRefused("login and passcode are not those of a user"))
 
     def tick(self, now_ms: int) -> int:
         self.now_ms = now_ms
@@ -105,7 +104,7 @@ class StompSession(FrameInput):
         is_read = state < PAUSED and not self.is_output_full
         fault = heart_beat.fault(now_ms, is_open(state), not is_read)
         if fault:
-            self.fail(TimedOut(fault), None)
+            self.fail(TimedOut(fault))
             return TICK_ENDING_MS
         outbox = self.outbox
         if is_open(state) and heart_beat.must_send(now_ms) and not outbox.parts and not self.is_output_full:
@@ -137,57 +136,25 @@ class StompSession(FrameInput):
 
     # -- the engine's side
 
-    def give_up(self, error: EngineError) -> None:
-        try:
-            if self.state < LEAVING:
-                self.fail(error, None)
-            if self.unread_bytes:
-                self.socket.cut_off()
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
     def holding(self) -> str:
         return holding_words(*self._held(), 0)
 
-    def release_confirmations(self, offset: int) -> bool:
-        try:
-            is_owed = self.receipts.release(offset)
-            self.outbox.touch()
-            return is_owed
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-            return False
+    def release_owed(self, offset: int) -> bool:
+        return self.receipts.release(offset)
 
-    def admit(self) -> None:
-        try:
-            self.take_blocked(self.blocked.take_all())
-        except DATA_FAULTS as error:
-            if not self.socket.take_fault(error):
-                raise
+    def send_waiting(self) -> None:
+        self.take_blocked(self.blocked.take_all())
 
-    def waited_too_long(self, uri: str, error: EngineError) -> None:
-        try:
-            waiting = self.blocked.waiting
-            late = next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
-            self.refuse(error, None if late is None else late.frame)
-            if self.state >= LEAVING or late is None:
-                return
-            transaction = self.transactions.committing.pop(late.frame, None)
-            if transaction is not None:
-                self.door.abort(transaction)
-            self.take_blocked([one for one in self.blocked.take_all() if one is not late])
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
-    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        try:
-            self.fail(error, None)  # STOMP has no frame that ends one subscription
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
+    def refuse_waiting(self, uri: str, error: EngineError) -> None:
+        waiting = self.blocked.waiting
+        late = next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
+        self.refuse(error, None if late is None else late.frame)
+        if self.state >= LEAVING or late is None:
+            return
+        transaction = self.transactions.committing.pop(late.frame, None)
+        if transaction is not None:
+            self.door.abort(transaction)
+        self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
     def describe(self) -> dict[str, str]:
         terms = self.handshake.terms

@@ -162,15 +162,6 @@ class AmqpConnection(ConnectionEndpoint):
 
     # -- the engine's side
 
-    def give_up(self, error: EngineError) -> None:
-        try:
-            self.fail(error)
-            if self.unread_bytes:
-                self.socket.cut_off()
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
     def holding(self) -> str:
         return holding_words(*self.producers.held(self.name_bytes))
 
@@ -192,50 +183,29 @@ class AmqpConnection(ConnectionEndpoint):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         raise AssertionError("consumers of AMQP links settle each delivery")
 
-    def release_confirmations(self, offset: int) -> bool:
-        try:
-            is_owed = self.confirmations.release(offset)
-            self.outbox.touch()
-            return is_owed
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-            return False
+    def release_owed(self, offset: int) -> bool:
+        return self.confirmations.release(offset)
 
-    def admit(self) -> None:
-        try:
-            self.context.sender = self.client_number
-            blocked = self.producers.blocked
-            blocked.admit()
-            self.producers.transactions.admit()
-            if blocked.may_read_again():
-                self.idle.reading_resumed(self.now_ms)
-                self.socket.resume_reading()
-                self.incoming.read()
-            self.say_at_end()
-        except DATA_FAULTS as error:
-            if not self.socket.take_fault(error):
-                raise
+    def send_waiting(self) -> None:
+        self.context.sender = self.client_number
+        blocked = self.producers.blocked
+        blocked.admit()
+        self.producers.transactions.admit()
+        if blocked.may_read_again():
+            self.idle.reading_resumed(self.now_ms)
+            self.socket.resume_reading()
+            self.incoming.read()
+        self.say_at_end()
 
-    def waited_too_long(self, uri: str, error: EngineError) -> None:
-        try:
-            self.producers.blocked.waited_too_long(uri, error)
-            self.producers.transactions.waited_too_long(uri, error)
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
+    def refuse_waiting(self, uri: str, error: EngineError) -> None:
+        self.producers.blocked.waited_too_long(uri, error)
+        self.producers.transactions.waited_too_long(uri, error)
 
-    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        try:
-            link = consumer.adapter
-            assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
-            if with_connection:
-                self.fail(error)
-            else:
-                link.detach(error)
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
+    def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
+        link = consumer.adapter
+        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+        link.detach(error)
+        return True
 
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults

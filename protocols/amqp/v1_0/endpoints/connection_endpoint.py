@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import Final
 
 from engine.door import Door
-from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.confirmations import Confirmations
 from protocols.amqp.v1_0.endpoints.idle_time_out import IdleTimes
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -121,7 +120,3 @@ class ConnectionEndpoint(ProtocolConnection):
     @abstractmethod
     def let_go(self, is_lost: bool) -> None:
         """Drop whatever the sessions have, and leave the engine."""
-
-    @abstractmethod
-    def fail(self, error: PenstockError) -> None:
-        """Close the connection because of an error."""

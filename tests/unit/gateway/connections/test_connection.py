@@ -14,7 +14,7 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, PenstockError
 from engine.values.message import Message
 from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import LINGER_ROUNDS, Connection, ConnectionHost
@@ -166,14 +166,14 @@ class Session(ProtocolConnection):
         self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int
     ) -> None: ...
 
-    def release_confirmations(self, offset: int) -> bool:
+    def fail(self, error: PenstockError) -> None: ...
+
+    def release_owed(self, offset: int) -> bool:
         return False
 
-    def admit(self) -> None: ...
+    def send_waiting(self) -> None: ...
 
-    def waited_too_long(self, uri: str, error: EngineError) -> None: ...
-
-    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None: ...
+    def refuse_waiting(self, uri: str, error: EngineError) -> None: ...
 
     def describe(self) -> dict[str, str]:
         return {}
