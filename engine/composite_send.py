@@ -12,6 +12,7 @@ from engine.limits.producer_gate import Flow
 from engine.sources.composite import Composite, Destination, Target
 from engine.sources.observer import Observers
 from engine.sources.question_queue import QuestionQueue
+from engine.sources.queue_rules import is_told
 from engine.values import gates
 from engine.values.message import Message
 
@@ -74,6 +75,6 @@ class CompositeSend:
         for target, copy in sends:
             if isinstance(target, QuestionQueue):
                 self._questions.answer(target, copy)
-            elif target.is_told:
+            elif is_told(target.settings):
                 self._observers.sent(target, copy)
         return gates.OPEN

@@ -188,7 +188,7 @@ class StoreEvents(StoreListener):
             if message.expires_ms:
                 queue.has_expiring = True
             if message.group_hash and not queue.feed.is_browser:
-                queue.has_groups = queue.is_choosy = True
+                queue.extras.has_groups = queue.is_choosy = True
         if lane.attempts or lane.volatile:
             for delivery in deliveries:
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
@@ -201,8 +201,8 @@ class StoreEvents(StoreListener):
             lane.catch_up()
         else:
             lane.append_all(deliveries)
-        if queue.keeper is not None:
-            queue.keeper.deliveries_came(deliveries)
+        if queue.extras.keeper is not None:
+            queue.extras.keeper.deliveries_came(deliveries)
         if wanted > 0:
             queue.mark_dirty()
         else:

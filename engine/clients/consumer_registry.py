@@ -282,7 +282,7 @@ class Subscribing(Observer):
                 consumer.priority = options.priority
             self.selective.added(consumer)
         if isinstance(feed, MemorySubscription) and feed.subscription is None:
-            queue.pending = self.pending_limits.limit(queue, window, options.pending_limit)
+            feed.pending = self.pending_limits.limit(queue, window, options.pending_limit)
         self.observers.consumer_added(consumer)
         return consumer
 
@@ -326,7 +326,7 @@ class Subscribing(Observer):
         destinations = self.destinations
         settings = destinations.addresses.settings_for(QUEUE, source.name)
         anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory)
-        anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
+        anchor.extras.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier
         lead = self._add(client, anchor, options, window)
@@ -356,8 +356,8 @@ class Subscribing(Observer):
                 if delivery.state == IN_FLIGHT:
                     queue_of(delivery.lane).release(delivery.message)
         self.selective.removed(consumer)
-        if queue.keeper is not None:
-            queue.keeper.wait()
+        if queue.extras.keeper is not None:
+            queue.extras.keeper.wait()
         self.observers.consumer_removed(consumer)
         if consumer.batch.record_id:
             self.context.store.close_consumer(consumer.batch.record_id)

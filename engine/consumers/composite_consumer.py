@@ -59,7 +59,7 @@ class Siblings(SiblingsBase):
         consumer.adapter = lead.adapter
         consumer.outlet = lead.outlet
         consumer.siblings = self
-        consumer.queue.has_siblings = True
+        consumer.queue.extras.has_siblings = True
         self.members.append(consumer)
         self._queues.add(queue)
 

@@ -223,7 +223,7 @@ class Consumer(RestingConsumer):
             if self.queue.fault():
                 return gates.STORE_DAMAGED
             return gates.DELAYED if self.queue.is_held_by_delays() else gates.PAGING
-        return gates.DELAYED if self.queue.delayed_count else gates.NOTHING_WAITING
+        return gates.DELAYED if self.queue.fates.delayed_count else gates.NOTHING_WAITING
 
     def describe_gate(self) -> str:
         """Return the gate in words, for ``stat`` and ``why``; "" if nothing holds it."""

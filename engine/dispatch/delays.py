@@ -52,7 +52,7 @@ class Delays(TimerTarget):
 
     def forget(self, queue: Queue) -> None:
         """Let go of what waits for its redelivery to a queue that has ended."""
-        if not queue.delayed_count:
+        if not queue.fates.delayed_count:
             return
         kept: list[tuple[int, int, Delivery]] = []
         for one in self.waiting:
@@ -66,7 +66,7 @@ class Delays(TimerTarget):
                 queue.release(delivery.message)
         heapify(kept)
         self.waiting = kept
-        queue.delayed_count = 0
+        queue.fates.delayed_count = 0
 
     def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
@@ -80,7 +80,7 @@ class Delays(TimerTarget):
         """Let a delivery, DELAYED now, wait."""
         lane = lane_of(delivery)
         queue = queue_of(lane)
-        queue.delayed_count += 1
+        queue.fates.delayed_count += 1
         lane.add_delayed(delivery.message)
         message = delivery.message
         if (
@@ -124,7 +124,7 @@ class Delays(TimerTarget):
                 lane.remove_delayed(delivery.message)
             lane.give_back(deliveries)
             queue = queue_of(lane)
-            queue.delayed_count -= len(deliveries)
+            queue.fates.delayed_count -= len(deliveries)
             queue.mark_dirty()
         self._set_timer()
 
@@ -146,7 +146,7 @@ class Delays(TimerTarget):
         delivery.state = advance(delivery.state, TIMER)
         lane.give_back([delivery])
         queue = queue_of(lane)
-        queue.delayed_count -= 1
+        queue.fates.delayed_count -= 1
         queue.mark_dirty()
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
@@ -163,7 +163,7 @@ class Delays(TimerTarget):
         delivery.state = advance(delivery.state, DROP)
         lane_of(delivery).remove_delayed(delivery.message)
         self.context.memory.unload(delivery.message)
-        queue_of(delivery.lane).delayed_count -= 1
+        queue_of(delivery.lane).fates.delayed_count -= 1
         return True
 
     def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:

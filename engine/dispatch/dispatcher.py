@@ -65,7 +65,7 @@ class Dispatcher:
         rotation = queue.rotation
         selection = queue.selection
         assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
-        shares_windows = queue.has_siblings or selection is not None
+        shares_windows = queue.extras.has_siblings or selection is not None
         while (selection is None and rotation and queue.mask) or (
             selection is not None and (rotation or selection.turns.pay_owed())
         ):
@@ -100,7 +100,7 @@ class Dispatcher:
             tag = self.next_tag
             if selection is not None:
                 message = selection.take(consumer, delivery, tag)
-                if queue.is_watched:
+                if queue.extras.is_watched:
                     self.observers.handed_over(queue, message)
             delivery.consumer = consumer
             delivery.state = DISPATCHED
@@ -109,7 +109,7 @@ class Dispatcher:
                 count = delivery.failed_attempts + 1
                 consumer.client.deliver_settled(consumer, message, delivery.is_redelivered, count)
                 self.settle_automatically(delivery, consumer, queue)
-                if selection is not None and queue.is_watched:
+                if selection is not None and queue.extras.is_watched:
                     self.observers.consumed(queue, message)
             else:
                 self.next_tag = tag + 1
@@ -211,7 +211,7 @@ class Dispatcher:
             self.free_held_place(consumer, queue, message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
-            if queue.is_watched:
+            if queue.extras.is_watched:
                 self.observers.consumed(queue, message)
         self._gone(message, consumer, queue)
 
@@ -235,7 +235,7 @@ class Dispatcher:
     def expire(self, delivery: Delivery, queue: Queue) -> None:
         """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
-        queue.expired_count += 1
+        queue.fates.expired_count += 1
         if queue.feed.is_browser:  # the message itself expires where it waits
             queue.depth -= 1
             self.memory.release(delivery.message)
@@ -250,7 +250,7 @@ class Dispatcher:
             self.memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
             if queue.account is not None:
                 queue.account.leave(message.size)
-            if queue.expired_batch.add(message):
-                self.settling.append((queue.expired_batch, None))
+            if queue.fates.expired_batch.add(message):
+                self.settling.append((queue.fates.expired_batch, None))
         else:
             self.memory.release(message)

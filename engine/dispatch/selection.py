@@ -181,7 +181,7 @@ class Selection(SelectionBase):
         if not self.is_open:
             return gates.CONSUMERS_BEFORE_DISPATCH
         queue = self.queue
-        if queue.delayed_count:
+        if queue.fates.delayed_count:
             if self.turns.active is not None or not queue.settings.redelivery.non_blocking_redelivery:
                 return gates.DELAYED
             if self.blocking:
@@ -448,8 +448,8 @@ class Selection(SelectionBase):
                 return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
             if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
                 return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
-        if queue.depth <= queue.in_flight_count + queue.delayed_count:
-            return gates.DELAYED if queue.delayed_count else gates.NOTHING_WAITING
+        if queue.depth <= queue.in_flight_count + queue.fates.delayed_count:
+            return gates.DELAYED if queue.fates.delayed_count else gates.NOTHING_WAITING
         if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):
             return gates.EXCLUDED
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR

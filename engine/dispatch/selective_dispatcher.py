@@ -90,19 +90,21 @@ class SelectiveDispatcher(TimerTarget):
             return
         selection.remove(consumer)
         if queue.consumers:
-            is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
+            is_needed = queue.extras.has_choosy_settings or (
+                queue.extras.has_groups and (queue.depth > 0 or selection.groups.by_key)
+            )
             is_needed = is_needed or selection.choosy_count > 0
             is_needed = is_needed or (
                 selection.index.exclusions is not None and bool(selection.index.exclusions.by_order)
             )
         else:
             # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
-            is_needed = selection.groups.unsettled_count > 0 or queue.is_watched
+            is_needed = selection.groups.unsettled_count > 0 or queue.extras.is_watched
         if not is_needed:
             selection.close()
             queue.selection = None
-            queue.has_groups = queue.has_groups and queue.depth > 0
-            queue.is_choosy = queue.has_choosy_settings or queue.has_groups
+            queue.extras.has_groups = queue.extras.has_groups and queue.depth > 0
+            queue.is_choosy = queue.extras.has_choosy_settings or queue.extras.has_groups
         queue.mark_dirty()
 
     def _begin(self, queue: Queue) -> Selection:
@@ -110,7 +112,7 @@ class SelectiveDispatcher(TimerTarget):
         queue.selection = selection
         for consumer in queue.consumers.values():
             selection.add(consumer)
-        if queue.delayed_count:
+        if queue.fates.delayed_count:
             for delivery in self.delays.delayed_of(queue):
                 selection.delay(delivery)
         self._await_consumers(queue, selection)
@@ -221,7 +223,7 @@ class SelectiveDispatcher(TimerTarget):
             if message.expires_ms:
                 queue.has_expiring = True
             if message.group_hash:
-                queue.has_groups = True
+                queue.extras.has_groups = True
         context = self.context
         for delivery, known in selection.index.page_read(lane, first, next_offset, messages, context.wall_ms):
             delivery.history = restored(known, context.store.consumer_description(known.consumer_id))

@@ -65,7 +65,7 @@ class DeadLetters(Observer):
     def give_up(self, delivery: Delivery, cause: int, words: str) -> None:
         """Move the message to the dead-letter destination; drop it, counted, where there is none."""
         queue = queue_of(delivery.lane)
-        queue.dead_lettered_count += 1
+        queue.fates.dead_lettered_count += 1
         delivery.state = advance(delivery.state, EXHAUST)
         place = self._place(delivery)
         text = self._failure(delivery, cause, words)
@@ -108,7 +108,7 @@ class DeadLetters(Observer):
         target = self._target(settings.dead_letter_destination(True, topic.name, None))
         if target is None:
             return
-        topic.dead_lettered_count += 1
+        topic.fates.dead_lettered_count += 1
         self.relocation.append(target, self._unrouted(topic, message, target))
 
     def _failure(self, delivery: Delivery, cause: int, words: str) -> str:

@@ -203,7 +203,7 @@ class Sweep:
             for one in ranges:
                 one.sizes = [sizes[offset] for offset in range(one.first, one.first + one.count)]
         queue.depth -= len(found)
-        queue.expired_count += len(found)
+        queue.fates.expired_count += len(found)
         self.context.store.settle(queue.destination_id, 0, EXPIRED, CAUSE_EXPIRED, ranges)
 
 

@@ -233,7 +233,7 @@ class Redelivery:
             delivery.state = RETURNED if delivery.state == IN_FLIGHT else advance(delivery.state, RELEASE)
             delivery.is_redelivered = True
             delivery.consumer = None
-        queue.redelivered_count += len(deliveries)
+        queue.fates.redelivered_count += len(deliveries)
         if len(queue.used_lanes) == 1:
             queue.used_lanes[0].give_back(deliveries)
         else:
@@ -252,7 +252,7 @@ class Redelivery:
                 queue.selection.delay(delivery, not policy_of(delivery).non_blocking_redelivery)
             delivery.consumer = None
             self.delays.add(delivery, delay_ms)
-        queue.redelivered_count += len(deliveries)
+        queue.fates.redelivered_count += len(deliveries)
 
     def _blamed(self, queue: Queue, in_flight: list[Delivery], looked_at_tag: int) -> list[Delivery]:
         blame = queue.settings.blame

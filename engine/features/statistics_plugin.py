@@ -249,7 +249,7 @@ class Statistics(Answerer):
             "enqueueCount": destination.enqueued_count,
             "dequeueCount": sum(one.acknowledged_count for one in queues) + (past.acknowledged_count if past else 0),
             "dispatchCount": sum(one.delivered_count for one in queues) + (past.delivered_count if past else 0),
-            "expiredCount": sum(one.expired_count for one in queues) + (past.expired_count if past else 0),
+            "expiredCount": sum(one.fates.expired_count for one in queues) + (past.fates.expired_count if past else 0),
             "inflightCount": sum(queue.in_flight_count for queue in queues),
             "consumerCount": sum(queue.consumer_count() for queue in queues),
         }
@@ -284,7 +284,7 @@ def _add_up(totals: dict[str, int], queue: Queue) -> None:
     totals["enqueueCount"] += queue.enqueued_count
     totals["dequeueCount"] += queue.acknowledged_count
     totals["dispatchCount"] += queue.delivered_count
-    totals["expiredCount"] += queue.expired_count
+    totals["expiredCount"] += queue.fates.expired_count
     totals["inflightCount"] += queue.in_flight_count
 
 

@@ -7,6 +7,7 @@ from config.model import VirtualTopic
 from engine.backlog.context import Context
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
+from engine.sources.queue_rules import is_told
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
@@ -103,7 +104,7 @@ class VirtualTopics(Observer):
 
     def _link(self, topic: Topic) -> None:
         topic.copies = list(self.queues.get(topic.name, ()))
-        topic.is_indirect = topic.is_closed or topic.is_told or topic.is_sent_on or bool(topic.copies)
+        topic.is_indirect = topic.is_closed or is_told(topic.settings) or topic.is_sent_on or bool(topic.copies)
 
     def _rule_for(self, topic: str) -> _Rule | None:
         return next((rule for rule in self.rules if rule.is_for(topic)), None)

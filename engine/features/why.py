@@ -117,7 +117,7 @@ class Why:
                     consumer.window.resume_at,
                     queue.depth,
                     queue.in_flight_count,
-                    queue.delayed_count,
+                    queue.fates.delayed_count,
                     queue.feed.describe(),
                     consumer.remarks,
                     [group for group, owner in queue.group_owners().items() if owner == consumer_id],

@@ -68,8 +68,8 @@ class Browsing:
         """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
         selector = selector_of(selector_text)
         view = self._open(queue, KeptMessages(self.feeds.number(), queue.destination_id, selector))
-        if queue.audience is None:
-            queue.audience = Audience(self.context.memory, self.feeds)
+        if queue.extras.audience is None:
+            queue.extras.audience = Audience(self.context.memory, self.feeds)
         _audience_of(queue).views.append(view)
         return view
 
@@ -106,12 +106,12 @@ class Browsing:
 
     def _leave(self, source_id: int, view: Queue) -> None:
         queue = self.destinations.queues_by_id.get(source_id)
-        if queue is None or queue.audience is None:
+        if queue is None or queue.extras.audience is None:
             return  # it has been deleted
         audience = _audience_of(queue)
         audience.views.remove(view)
         if not audience.views:
-            queue.audience = None
+            queue.extras.audience = None
 
     def tell_ends(self) -> None:
         """Tell those that have seen everything."""
@@ -151,6 +151,6 @@ class Browsing:
 
 
 def _audience_of(queue: Queue) -> Audience:
-    audience = queue.audience
+    audience = queue.extras.audience
     assert isinstance(audience, Audience), "a queue that keeps what is acknowledged has an audience while it is viewed"
     return audience

@@ -7,6 +7,7 @@ replay (engine.sources.log_replay).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.settlement import SettlementBatch
@@ -24,6 +25,16 @@ class SubscriptionBase:
     __slots__ = ()
 
 
+class PendingRule(ABC):
+    """Bounds what waits for a topic subscription (engine.sources.pending_message_limit)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def message_came(self, message: Message) -> None:
+        """A message is new on the queue: if it is one too many, one goes."""
+
+
 class Feed:
     """What the kinds have in common; what most of them answer.
 
@@ -34,6 +45,7 @@ class Feed:
     since_ms: store time before which pages hold nothing for it, of a subscription in memory that looks back.
     subscription: the named one that it belongs to; None for one that ends with its consumer.
     subscriber: ``client id:subscription name`` of a durable subscription, None for any other.
+    pending: how much may wait for it, of a subscription in memory; None for anything.
     is_own: the queue's messages are its own, and no other destination's.
     is_browser: it only shows messages, and its deliveries change nothing.
     """
@@ -46,6 +58,7 @@ class Feed:
         "since_ms",
         "subscription",
         "subscriber",
+        "pending",
         "is_own",
         "is_browser",
     )
@@ -58,6 +71,7 @@ class Feed:
         self.since_ms = 0
         self.subscription: SubscriptionBase | None = None
         self.subscriber: str | None = None
+        self.pending: PendingRule | None = None
         self.is_own = False
         self.is_browser = False
 

@@ -13,8 +13,8 @@ from engine.backlog.memory import MemoryBudget
 from engine.consumers.window import Window
 from engine.selector.properties import Value
 from engine.selector.readers import PropertyReaders
+from engine.sources.feed import PendingRule
 from engine.sources.observer import Observers
-from engine.sources.queue_rules import PendingRule
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 

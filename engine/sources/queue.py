@@ -13,14 +13,14 @@ from engine.backlog.lane import Lane
 from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import Consumer
+from engine.sources.fates import QueueFates
 from engine.sources.feed import OWN, Feed
-from engine.sources.queue_rules import AudienceBase, KeepRule, PendingRule, SelectionBase
+from engine.sources.queue_rules import QueueExtras, SelectionBase, is_told
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 
 if TYPE_CHECKING:
-    from engine.backlog.lane_shares import LaneShares
     from engine.backlog.spilled_blocks import LaneBlock
 
 PRIORITY_COUNT: Final = 10
@@ -31,31 +31,22 @@ class Queue(LaneOwner):
 
     is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
     subscription that is not durable, a browser's.
-    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
-    is told of (is_told: advisories of each message).
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it is told of.
     owner: number of the client whose temporary queue this is, 0 for everybody's.
     feed: where its messages come from, which is what kind of queue it is.
     account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
-    pending: how much may wait for a topic subscription, None for anything.
     rotation: the consumers that can take one now, the one whose turn it is first.
     dirty_queues: the broker's list of queues to dispatch at the end of this turn.
-    audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy,
-    so that no other pays for it.
-    keeper: drops what a last-value or ring queue is not to keep, None for any other.
+    fates: counts of what was not acknowledged.  extras: what most queues have not.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
-    by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
-    shares: what its lanes may keep in memory among many, None for a view that ends soon.
-    has_siblings: consumers of it share, or once shared, their windows with those of other queues.
-    is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
+    by its settings, as long as its messages have groups, or for a consumer.
     """
 
     __slots__ = (
         "account",
         "intake",
-        "pending",
         "is_logged",
         "is_indirect",
-        "is_told",
         "owner",
         "feed",
         "lanes",
@@ -64,24 +55,14 @@ class Queue(LaneOwner):
         "rotation",
         "is_dirty",
         "dirty_queues",
-        "delayed_count",
         "in_flight_count",
         "enqueued_count",
         "delivered_count",
         "acknowledged_count",
-        "redelivered_count",
-        "dead_lettered_count",
-        "expired_count",
-        "expired_batch",
+        "fates",
+        "extras",
         "selection",
         "is_choosy",
-        "has_choosy_settings",
-        "is_watched",
-        "has_groups",
-        "keeper",
-        "audience",
-        "shares",
-        "has_siblings",
     )
 
     def __init__(
@@ -98,10 +79,8 @@ class Queue(LaneOwner):
         super().__init__(destination_id, kind, name, settings, memory)
         self.account: Account | None = None
         self.intake = intake_for(settings)
-        self.pending: PendingRule | None = None
         self.is_logged = is_logged
-        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
-        self.is_indirect = self.is_told
+        self.is_indirect = is_told(settings)
         self.owner = 0
         self.feed = feed
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
@@ -110,25 +89,14 @@ class Queue(LaneOwner):
         self.rotation: deque[Consumer] = deque()
         self.is_dirty = False
         self.dirty_queues = dirty_queues
-        self.delayed_count = 0
         self.in_flight_count = 0
         self.enqueued_count = 0
         self.delivered_count = 0
         self.acknowledged_count = 0
-        self.redelivered_count = 0
-        self.dead_lettered_count = 0
-        self.expired_count = 0
+        self.fates = QueueFates(feed.batch(destination_id, EXPIRED, CAUSE_EXPIRED))
+        self.extras = QueueExtras(settings, feed)
         self.selection: SelectionBase | None = None
-        self.is_watched = is_watched(settings)
-        # What is shown has one consumer, and nothing to choose.
-        self.has_choosy_settings = not feed.is_browser and (self.is_watched or _is_choosy(settings))
-        self.is_choosy = self.has_choosy_settings
-        self.has_groups = False
-        self.keeper: KeepRule | None = None
-        self.audience: AudienceBase | None = None
-        self.shares: LaneShares | None = None
-        self.has_siblings = False
-        self.expired_batch = feed.batch(destination_id, EXPIRED, CAUSE_EXPIRED)
+        self.is_choosy = self.extras.has_choosy_settings
 
     def lane(self, priority: int) -> Lane:
         """Return the lane of ``priority``, made at its first use."""
@@ -137,8 +105,8 @@ class Queue(LaneOwner):
             lane = Lane(self, priority)
             self.lanes[priority] = lane
             insort(self.used_lanes, lane, key=_rank_of)
-            if self.shares is not None:
-                self.shares.join(lane)
+            if self.extras.shares is not None:
+                self.extras.shares.join(lane)
         return lane
 
     def enqueue(self, message: Message) -> None:
@@ -158,16 +126,17 @@ class Queue(LaneOwner):
             self.has_expiring = True
             lane.note_expiry(message)
         if message.group_hash:
-            self.has_groups = self.is_choosy = True
+            self.extras.has_groups = self.is_choosy = True
         if self.is_choosy:
-            if self.keeper is not None:
-                self.keeper.message_came(message, lane.newest(message))
+            extras = self.extras
+            if extras.keeper is not None:
+                extras.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
                 self.selection.arrived(lane, message)
-            if self.audience is not None:
-                self.audience.show(message, self.is_logged and message.queue_offset >= 0)
-        if self.pending is not None:
-            self.pending.message_came(message)
+            if extras.audience is not None:
+                extras.audience.show(message, self.is_logged and message.queue_offset >= 0)
+        if not self.is_logged and self.feed.pending is not None:
+            self.feed.pending.message_came(message)
 
     def is_in_memory(self, message: Message) -> bool:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
@@ -201,8 +170,8 @@ class Queue(LaneOwner):
     def came_back(self, deliveries: list[Delivery]) -> None:
         if self.selection is not None:
             self.selection.offer(deliveries)
-        if self.keeper is not None:
-            self.keeper.deliveries_came(deliveries)
+        if self.extras.keeper is not None:
+            self.extras.keeper.deliveries_came(deliveries)
 
     def read_back(self, deliveries: list[Delivery]) -> None:
         if self.selection is not None:
@@ -210,7 +179,7 @@ class Queue(LaneOwner):
 
     def needs_all_at_hand(self) -> bool:
         # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
-        return self.keeper is not None or self.settings.queue.non_destructive or self.pending is not None
+        return self.extras.keeper is not None or self.settings.queue.non_destructive or self.feed.pending is not None
 
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
         if self.selection is not None:
@@ -220,7 +189,8 @@ class Queue(LaneOwner):
 
     def consumer_count(self) -> int:
         """Return how many consumers there are, those with views of their own included."""
-        return len(self.consumers) + (0 if self.audience is None else self.audience.count())
+        audience = self.extras.audience
+        return len(self.consumers) + (0 if audience is None else audience.count())
 
     def source_id(self) -> int:
         """Return the destination whose entries it has, 0 for several."""
@@ -309,30 +279,6 @@ def queue_of(lane: LaneBase) -> Queue:
     queue = lane.queue
     assert isinstance(queue, Queue), "every lane is of a queue"
     return queue
-
-
-def is_watched(settings: AddressSettings) -> bool:
-    """Say whether each hand-over, or each acknowledgement, is told of."""
-    return settings.advisories.dispatched or settings.advisories.consumed
-
-
-def is_keeping(settings: AddressSettings) -> bool:
-    """Say whether such a queue drops what nobody has settled."""
-    policy = settings.queue
-    return policy.last_value or policy.ring_size >= 0 or policy.purge_on_no_consumers
-
-
-def _is_choosy(settings: AddressSettings) -> bool:
-    """Say whether such a queue has a Selection, whatever its consumers ask for."""
-    policy = settings.queue
-    return (
-        policy.exclusive_consumer
-        or policy.strict_order_dispatch
-        or policy.consumers_before_dispatch > 0
-        or policy.non_destructive
-        or is_keeping(settings)
-        or not settings.redelivery.non_blocking_redelivery
-    )
 
 
 def _rank_of(lane: Lane) -> int:

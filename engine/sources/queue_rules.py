@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
+from config.policies import AddressSettings
 from engine.backlog.lane import Lane
 from engine.backlog.spilled_blocks import LaneBlock
+from engine.sources.feed import Feed
 from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.backlog.lane_shares import LaneShares
 
 
 class KeepRule(ABC):
@@ -40,16 +46,6 @@ class AudienceBase(ABC):
     @abstractmethod
     def count(self) -> int:
         """Return how many there are."""
-
-
-class PendingRule(ABC):
-    """Bounds what waits for a topic subscription (engine.sources.pending_message_limit)."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def message_came(self, message: Message) -> None:
-        """A message is new on the queue: if it is one too many, one goes."""
 
 
 class SelectionBase(ABC):
@@ -122,3 +118,56 @@ class SelectionBase(ABC):
     @abstractmethod
     def describe_group(self, delivery: Delivery) -> str:
         """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+
+
+class QueueExtras:
+    """The rules, and the marks of what is not usual; nothing of it is looked at for a message of a plain queue.
+
+    keeper: drops what a last-value or ring queue is not to keep, None for any other.
+    audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy.
+    shares: what its lanes may keep in memory among many, None for a view that ends soon.
+    has_choosy_settings: it is choosy, whatever its messages and consumers.  has_groups: its messages have groups.
+    has_siblings: consumers of it share, or once shared, their windows with those of other queues.
+    is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
+    """
+
+    __slots__ = ("keeper", "audience", "shares", "has_choosy_settings", "has_groups", "has_siblings", "is_watched")
+
+    def __init__(self, settings: AddressSettings, feed: Feed) -> None:
+        self.keeper: KeepRule | None = None
+        self.audience: AudienceBase | None = None
+        self.shares: LaneShares | None = None
+        self.is_watched = is_watched(settings)
+        # What is shown has one consumer, and nothing to choose.
+        self.has_choosy_settings = not feed.is_browser and (self.is_watched or _is_choosy(settings))
+        self.has_groups = False
+        self.has_siblings = False
+
+
+def is_told(settings: AddressSettings) -> bool:
+    """Say whether each message that is sent is told of, or one that nobody takes."""
+    return settings.advisories.delivery or settings.advisories.no_consumers
+
+
+def is_watched(settings: AddressSettings) -> bool:
+    """Say whether each hand-over, or each acknowledgement, is told of."""
+    return settings.advisories.dispatched or settings.advisories.consumed
+
+
+def is_keeping(settings: AddressSettings) -> bool:
+    """Say whether such a queue drops what nobody has settled."""
+    policy = settings.queue
+    return policy.last_value or policy.ring_size >= 0 or policy.purge_on_no_consumers
+
+
+def _is_choosy(settings: AddressSettings) -> bool:
+    """Say whether such a queue has a Selection, whatever its consumers ask for."""
+    policy = settings.queue
+    return (
+        policy.exclusive_consumer
+        or policy.strict_order_dispatch
+        or policy.consumers_before_dispatch > 0
+        or policy.non_destructive
+        or is_keeping(settings)
+        or not settings.redelivery.non_blocking_redelivery
+    )

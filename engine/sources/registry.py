@@ -12,7 +12,8 @@ from engine.backlog.spiller import Spiller, may_spill
 from engine.sources.last_value_and_ring import Keeper
 from engine.sources.observer import Observers
 from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
-from engine.sources.queue import Queue, is_keeping
+from engine.sources.queue import Queue
+from engine.sources.queue_rules import is_keeping
 from engine.sources.topic import Topic
 from engine.values.destination import (
     ADVISORY_PREFIX,
@@ -234,8 +235,8 @@ class Destinations:
         """Know it no more."""
         feed = queue.feed
         del self.feeds[feed.number]
-        if queue.shares is not None:
-            queue.shares.leave(len(queue.used_lanes))
+        if queue.extras.shares is not None:
+            queue.extras.shares.leave(len(queue.used_lanes))
         readers = self.readers[feed.source_id]
         del readers[feed.number]
         if not readers:
@@ -293,12 +294,12 @@ class Destinations:
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues, self.context.memory)
-        queue.shares = self.shares
+        queue.extras.shares = self.shares
         if may_spill(queue):
             queue.spiller = self.spiller
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
         if is_keeping(settings):
-            queue.keeper = Keeper(self.context, queue, self.waiting_keepers)
+            queue.extras.keeper = Keeper(self.context, queue, self.waiting_keepers)
         self.queues_by_id[destination_id] = queue
         if kind == QUEUE:
             self.queues[name] = queue

@@ -8,7 +8,9 @@ from engine.backlog.intake import intake_for
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import AUTO
 from engine.selector.table import SelectorTable
-from engine.sources.queue import Queue, is_watched
+from engine.sources.fates import FateCounts
+from engine.sources.queue import Queue
+from engine.sources.queue_rules import is_told, is_watched
 from engine.sources.topic_offers import TopicOffers
 from engine.values.destination import uri
 from engine.values.message import Message
@@ -43,7 +45,6 @@ class Topic(SharedAddress):
         "is_logged",
         "is_closed",
         "is_indirect",
-        "is_told",
         "is_advisory",
         "owner",
         "subscriptions",
@@ -59,9 +60,7 @@ class Topic(SharedAddress):
         "enqueued_count",
         "delivered_count",
         "acknowledged_count",
-        "redelivered_count",
-        "dead_lettered_count",
-        "expired_count",
+        "fates",
     )
 
     def __init__(self, destination_id: int, kind: int, name: str, settings: AddressSettings, is_logged: bool) -> None:
@@ -73,9 +72,8 @@ class Topic(SharedAddress):
         self.intake = intake_for(settings)
         self.is_logged = is_logged
         self.is_closed = False
-        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
         self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
-        self.is_indirect = self.is_told or self.is_sent_on
+        self.is_indirect = is_told(settings) or self.is_sent_on
         self.owner = 0
         self.is_advisory = False
         self.subscriptions: dict[int, Queue] = {}
@@ -90,9 +88,7 @@ class Topic(SharedAddress):
         self.enqueued_count = 0
         self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
         self.acknowledged_count = 0
-        self.redelivered_count = 0
-        self.dead_lettered_count = 0
-        self.expired_count = 0
+        self.fates = FateCounts()
 
     def uri(self) -> str:
         return uri(self.kind, self.name)
@@ -127,7 +123,7 @@ class Topic(SharedAddress):
         """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
         feed = queue.feed
         if is_watched(self.settings):  # a wildcard's queue has the settings of the wildcard
-            queue.is_watched = queue.has_choosy_settings = queue.is_choosy = True
+            queue.extras.is_watched = queue.extras.has_choosy_settings = queue.is_choosy = True
             is_plain = False
         number = feed.number
         if is_own:
@@ -161,6 +157,4 @@ class Topic(SharedAddress):
             return
         self.delivered_count += queue.delivered_count
         self.acknowledged_count += queue.acknowledged_count
-        self.redelivered_count += queue.redelivered_count
-        self.dead_lettered_count += queue.dead_lettered_count
-        self.expired_count += queue.expired_count
+        self.fates.add(queue.fates)

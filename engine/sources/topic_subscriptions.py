@@ -438,7 +438,7 @@ class Subscriptions(Observer):
                 self.feeds.number(), topic_id, number, subscription.selector, subscription, subscription.full_name()
             ),
         )
-        queue.shares = destinations.shares
+        queue.extras.shares = destinations.shares
         if may_spill(queue):
             queue.spiller = destinations.spiller
         destinations.add_feed(queue)

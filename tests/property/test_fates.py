@@ -229,10 +229,10 @@ class DeadAndAlive(Broker):
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         queue = queue_of(delivery.lane)
-        before = queue.dead_lettered_count
+        before = queue.fates.dead_lettered_count
         message = delivery.message
         super().refuse(delivery, refusal)
-        if queue.dead_lettered_count > before:
+        if queue.fates.dead_lettered_count > before:
             again = message.copy_to(queue.destination_id)
             self.send(queue, again)
 

@@ -12,6 +12,7 @@ from engine.features.scheduler.read_ahead import ReadAhead
 from engine.features.scheduler.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
 from engine.limits.producer_gate import OwnSender
 from engine.sources.composite import Target
+from engine.sources.queue_rules import is_told
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import DATA_FAULTS, EngineError
@@ -293,7 +294,7 @@ class Firing(OwnSender):
         self.fired_count += len(fired)
         for one in fired:
             for target, message in one.sends:
-                if target.is_told:
+                if is_told(target.settings):
                     scheduler.observers.sent(target, message)
         self.under_way = []
 

@@ -583,7 +583,7 @@ class FeatureWorld(RestartWorld):
             if topic.account is not None:
                 topic.account.see_durable(self.memory_store)
         queues = self.all_queues()
-        wrong = {queue.uri(): (queue.depth, queue.in_flight_count, queue.delayed_count) for queue in queues}
+        wrong = {queue.uri(): (queue.depth, queue.in_flight_count, queue.fates.delayed_count) for queue in queues}
         wrong = {uri: counts for uri, counts in wrong.items() if any(counts)}
         accounts = self.address_accounts()
         held = (self.memory_used(), accounts.used_bytes, accounts.used_messages)

@@ -85,7 +85,7 @@ class Accounts:
             counts = (
                 queue.depth,
                 queue.in_flight_count,
-                queue.delayed_count,
+                queue.fates.delayed_count,
                 len(queue.consumers),
                 len(queue.rotation),
             )

@@ -85,7 +85,7 @@ def test_what_waits_for_its_redelivery_keeps_no_content_while_memory_is_short() 
         for delivery in taken:
             world.broker.refuse(delivery, Refusal())
         world.turn()
-    assert world.queue("q").delayed_count == 1_200
+    assert world.queue("q").fates.delayed_count == 1_200
     assert world.memory_held() < MIB
     count = 0
     for _ in range(100):

@@ -80,7 +80,14 @@ def seen(world: EngineWorld, client: FakeClient) -> object:
     counted = sorted({entry for one in world.store.failed for entry in _entries(one.ranges)})
     return {
         "queues": [
-            (one.name, one.depth, one.in_flight_count, one.delayed_count, one.acknowledged_count, one.redelivered_count)
+            (
+                one.name,
+                one.depth,
+                one.in_flight_count,
+                one.fates.delayed_count,
+                one.acknowledged_count,
+                one.fates.redelivered_count,
+            )
             for one in queues
         ],
         "windows": windows,
@@ -181,13 +188,13 @@ def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.advance(0)
     queue = world.queue("q")
-    assert queue.delayed_count == 5_000
+    assert queue.fates.delayed_count == 5_000
     world.clock.now_ms += 10_000
     left = []
-    while queue.delayed_count:
+    while queue.fates.delayed_count:
         world.broker.begin_turn()
         world.timers.fire_due()
-        left.append(queue.delayed_count)
+        left.append(queue.fates.delayed_count)
         world.broker.end_turn()
     assert len(left) == 3 and left[0] >= 2_500
     world.turn()

@@ -151,7 +151,7 @@ def test_what_no_subscription_takes_becomes_a_dead_letter(persistent: bool) -> N
     added = dict(line.split(":", 1) for line in dead.annotations.decode().splitlines())
     assert (added["original-destination"], added["dlqCause"]) == ("/topic/t", "no-route")
     assert dead.body == b"1"
-    assert topic.dead_lettered_count == 1
+    assert topic.fates.dead_lettered_count == 1
 
 
 def test_it_is_in_the_batch_of_what_was_sent() -> None:

@@ -136,7 +136,7 @@ def test_a_queue_that_was_empty_is_looked_at_once_something_that_expires_has_com
         assert queue.depth == 0
         world.advance(EXPIRE_MESSAGES_PERIOD_MS)
         assert not queue.has_expiring
-    assert queue.expired_count == 2
+    assert queue.fates.expired_count == 2
 
 
 HOUR_MS: Final = 3_600_000
@@ -156,7 +156,7 @@ def test_after_the_wall_clock_went_forward_and_back_fresh_messages_live_as_long_
     world.leave(client)
     world.send(b"late", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
-    assert waiting(world) == 0 and world.queue("q").expired_count == 1
+    assert waiting(world) == 0 and world.queue("q").fates.expired_count == 1
 
 
 def test_what_is_stored_while_the_wall_clock_is_behind_has_the_last_time_that_it_showed() -> None:

@@ -32,7 +32,7 @@ def test_a_full_address_opens_for_its_producers_without_a_consumer(values: dict[
     assert queue.has_backlog() and world.try_send(b"more", queue) == gates.ADDRESS_FULL
     world.park(client, gates.ADDRESS_FULL, queue)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
-    assert (queue.depth, queue.expired_count, client.admissions) == (0, 40, 1)
+    assert (queue.depth, queue.fates.expired_count, client.admissions) == (0, 40, 1)
     world.send(b"fresh")
     world.sync()
     world.crash()
@@ -64,7 +64,7 @@ def test_a_durable_subscription_without_a_consumer(selector: str) -> None:
     world.consumer(again, world.topic(), subscription="s", is_durable=True, selector=selector)
     world.turn()
     assert again.bodies() == ([b"4"] if selector else [b"4", b"5"])
-    assert queue.expired_count == (2 if selector else 4)
+    assert queue.fates.expired_count == (2 if selector else 4)
 
 
 def test_a_durable_subscription_whose_expired_messages_go_nowhere() -> None:
@@ -76,7 +76,7 @@ def test_a_durable_subscription_whose_expired_messages_go_nowhere() -> None:
         world.send(body, to=world.topic(), expires_ms=world.clock.wall_ms() + expires_ms if expires_ms else 0)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     (queue,) = world.topic().subscriptions.values()
-    assert (queue.depth, queue.expired_count) == (1, 3)
+    assert (queue.depth, queue.fates.expired_count) == (1, 3)
     again = world.client(client_id="c")
     world.consumer(again, world.topic(), subscription="s", is_durable=True)
     world.turn()

@@ -121,7 +121,7 @@ def test_keys_whose_messages_are_gone_are_forgotten() -> None:
     for number in range(2 * PRUNE_COUNT + 2):
         world.send(b"x", headers=f"_AMQ_LVQ_NAME:k{number}")
         world.acknowledge(*client.take())
-    keeper = world.queue("q").keeper
+    keeper = world.queue("q").extras.keeper
     assert isinstance(keeper, Keeper)
     assert len(keeper.by_key) <= PRUNE_COUNT
 
