@@ -3,72 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import select
 import socket
 import sys
-from abc import ABC, abstractmethod
-from typing import Final, cast
+from typing import cast
 
 from gateway.connections.admission import Place
-from gateway.connections.tls import common_name
+from gateway.connections.orderly_close import OrderlyClose
+from gateway.connections.peer_watch import PeerWatch, has_hung_up
+from gateway.connections.session_socket import ConnectionHost, SessionSocket, log
 from gateway.connections.unread_output import LARGE_BYTES, UnreadOutput
-from gateway.loop.engine_loop import EngineLoop, Flushable
+from gateway.loop.engine_loop import EngineLoop
 from gateway.loop.faults import is_engine_whole
-from gateway.loop.ticks import Ticking
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from protocols.detect import UNDECIDED, detect
-from protocols.peer_socket import PeerSocket
-
-# A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
-# comes, and read on, this long at a time, until the peer has closed or taken everything.
-LINGER_S: Final = 1.0
-LINGER_ROUNDS: Final = 30
-
-log: Final = logging.getLogger("penstock.connection")
 
 
-class ConnectionHost(ABC):
-    """The listener, as its connections see it."""
-
-    @abstractmethod
-    def new_session(self, connection: Connection) -> ProtocolConnection:
-        """Return the adapter of a connection on which nothing has been said."""
-
-    def session_for(self, connection: Connection, protocol: int) -> ProtocolConnection | None:
-        """Return the adapter of what the first octets began; None if the one that is there is it."""
-        return None
-
-    @abstractmethod
-    def connection_opened(self, connection: Connection) -> bool:
-        """Return False if there is no room for one more; the connection then closes with ``refusal``."""
-
-    @abstractmethod
-    def connection_closed(self, connection: Connection) -> None: ...
-
-    @abstractmethod
-    def refusal(self, connection: Connection) -> bytes:
-        """Return the last words to one too many."""
-
-    @abstractmethod
-    def warn(self, connection: Connection, text: str) -> None:
-        """Tell the operator, as far as the connection's address has not said too much already."""
-
-    def user_named(self, name: str) -> str:
-        """Return the user whom a verified certificate names, "" for none."""
-        return ""
-
-    @abstractmethod
-    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
-        """Answer with ``Connection.credentials_checked``."""
-
-    @abstractmethod
-    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
-        """The same for a login of which it is known."""
-
-
-class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
+class Connection(asyncio.Protocol, SessionSocket):
     """place: what the socket takes among all; the host gives it back.
 
     write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
@@ -85,25 +36,13 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         write_limit_bytes: int,
         write_stall_ms: int,
     ) -> None:
-        self._host = host
-        self._engine_loop = engine_loop
-        self._counters = counters
-        self.place = place
+        super().__init__(host, engine_loop, counters, place)
         self._write_limit_bytes = write_limit_bytes
-        self._write_stall_ms = write_stall_ms
         self._unread = UnreadOutput(engine_loop.holdings, write_limit_bytes)
-        self._written_bytes = 0
-        self._taken_bytes = 0  # of them, as far as the last tick saw
-        self._taken_ms = 0  # when the peer last took something, or had nothing to take
+        self._watch = PeerWatch(write_stall_ms)
+        self._close: OrderlyClose | None = None
         self._is_input_ended = False
-        self._transport: asyncio.Transport | None = None
-        self._session: ProtocolConnection | None = None
-        self._is_writing_paused = False
-        self._is_reading_paused = False  # by the session
-        self._tick: asyncio.TimerHandle | None = None
-        self._peer = ""
         self._is_undecided = True  # which protocol it is
-        self._fault: Exception | None = None  # of ours, that is to end it with this turn
         self._first_octets = b""
         self._expected = UNDECIDED
 
@@ -130,7 +69,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         if self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
-        self._taken_ms = self._engine_loop.now_ms
+        self._watch.taken_ms = self._engine_loop.now_ms
         try:
             self._session = self._host.new_session(self)
         except Exception:
@@ -185,8 +124,9 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             self._fail("resuming output")
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._tick is not None:
-            self._tick.cancel()
+        self._cancel_tick()
+        if self._close is not None:
+            self._close.cancel()
         session = self._session
         self._session = None
         if session is not None and not self._engine_loop.is_shut:
@@ -219,7 +159,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             if octets:
                 self._unread.writing(session, transport, len(octets))
                 transport.write(octets)
-                self._written_bytes += len(octets)
+                self._watch.written_bytes += len(octets)
                 if self._is_writing_paused or session.is_output_full:
                     session.output_written(self._is_writing_paused)
             if session.is_ending and session.is_finished():
@@ -228,23 +168,6 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
                 self._close_in_order(transport)
         except Exception:
             self._fail("ending a turn")
-
-    def touch(self) -> None:
-        engine_loop = self._engine_loop
-        engine_loop.touched.append(self)
-        if not engine_loop.is_open:
-            engine_loop.open_turn()
-
-    def authenticate(self, login: str, passcode: str) -> None:
-        self._host.check_credentials(self, login, passcode)
-
-    def login_proved(self, login: str, is_right: bool) -> None:
-        self._host.check_proved(self, login, is_right)
-
-    def identity(self) -> str:
-        transport = self._transport
-        name = "" if transport is None else common_name(transport.get_extra_info("peercert"))
-        return self._host.user_named(name) if name else ""
 
     def credentials_checked(self, is_allowed: bool) -> None:
         if self._session is None or self._engine_loop.is_shut:
@@ -255,38 +178,6 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         except Exception:
             self._fail("logging in")
 
-    def pause_reading(self) -> None:
-        self._is_reading_paused = True
-        self._apply_reading()
-
-    def resume_reading(self) -> None:
-        self._is_reading_paused = False
-        self._apply_reading()
-
-    def look_soon(self) -> None:
-        self._schedule_tick(0)
-
-    def warn(self, text: str) -> None:
-        self._host.warn(self, text)
-
-    def conversion_failed(self, text: str) -> None:
-        self._counters.conversion_faults += 1
-        log.error("%s: %s", self._peer, text, exc_info=True)
-
-    def take_fault(self, error: Exception) -> bool:
-        if not is_engine_whole(error):
-            return False
-        self._fault = error
-        self.touch()
-        return True
-
-    def frames_dropped(self, count: int) -> None:
-        self._counters.dropped_frames += count
-        super().frames_dropped(count)
-
-    def peer(self) -> str:
-        return self._peer
-
     def shut_down(self) -> None:
         """Tell the peer that the gateway stops; what it is owed still leaves."""
         if self._session is None or self._engine_loop.is_shut:
@@ -296,17 +187,6 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             self._session.shut_down()
         except Exception:
             self._fail("shutting down")
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def cut_off(self) -> None:
-        self.abort()
-
-    def unread_bytes(self) -> int:
-        transport = self._transport
-        return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
 
     # -- the steps
 
@@ -364,46 +244,10 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             log.exception("%s: it cannot be told of its end", self._peer)
         self._close_in_order(transport)
 
-    def _apply_reading(self) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if self._session is not None and (self._is_reading_paused or self._is_writing_paused):
-            transport.pause_reading()
-        else:
-            transport.resume_reading()
-
     def _close_in_order(self, transport: asyncio.Transport) -> None:
-        if self._tick is not None:
-            self._tick.cancel()
-        is_over = self._is_input_ended and transport.get_write_buffer_size() == 0
-        if is_over or transport.is_closing() or not transport.can_write_eof():
-            transport.close()
-            return
-        try:
-            transport.write_eof()
-        except OSError:  # the peer has gone, and the event loop has not noticed yet
-            transport.abort()
-            return
-        self._apply_reading()
-        self._linger(transport, LINGER_ROUNDS)
-
-    def _linger(self, transport: asyncio.Transport, rounds: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._tick = loop.call_later(LINGER_S, self._end_linger, transport, rounds)
-
-    def _end_linger(self, transport: asyncio.Transport, rounds: int) -> None:
-        if transport.get_write_buffer_size() == 0:
-            transport.close()
-        elif rounds > 1:
-            self._linger(transport, rounds - 1)
-        else:
-            transport.abort()
-
-    def _schedule_tick(self, delay_ms: int) -> None:
-        if self._tick is not None:
-            self._tick.cancel()
-        self._tick = self._engine_loop.ticks.call_later(delay_ms, self)
+        self._cancel_tick()
+        self._close = OrderlyClose(transport)
+        self._close.begin(self._is_input_ended)
 
     def tick(self, now_ms: int) -> None:
         session = self._session
@@ -416,34 +260,15 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             self._fail("ticking")
             return
         self._unread.look()
-        if self._has_stalled(now_ms):
+        transport = self._transport
+        if transport is not None and self._watch.has_stalled(transport, now_ms):
             self._counters.stalled += 1
-            self.warn(f"given up: it took no output for {self._write_stall_ms} ms")
+            self.warn(f"given up: it took no output for {self._watch.stall_ms} ms")
             self.abort()
-        elif is_blocked and self._has_hung_up():
+        elif is_blocked and transport is not None and has_hung_up(transport):
             self.abort()  # what waited unconfirmed goes with it
         else:
             self._schedule_tick(delay_ms)
-
-    def _has_stalled(self, now_ms: int) -> bool:
-        """Say whether output has been waiting for too long without the peer taking any of it."""
-        transport = self._transport
-        waiting_bytes = 0 if transport is None else transport.get_write_buffer_size()
-        taken_bytes = self._written_bytes - waiting_bytes
-        if waiting_bytes == 0 or taken_bytes > self._taken_bytes:
-            self._taken_bytes = taken_bytes
-            self._taken_ms = now_ms
-            return False
-        return now_ms - self._taken_ms >= self._write_stall_ms
-
-    def _has_hung_up(self) -> bool:
-        """Ask the socket, which the event loop does not watch while reading is paused."""
-        endpoint = None if self._transport is None else self._transport.get_extra_info("socket")
-        if endpoint is None or endpoint.fileno() < 0:
-            return False
-        poll = select.poll()
-        poll.register(endpoint.fileno(), select.POLLRDHUP)  # POLLHUP and POLLERR are always told
-        return bool(poll.poll(0))
 
 
 def _described(session: ProtocolConnection) -> dict[str, str]:

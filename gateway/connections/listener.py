@@ -13,8 +13,9 @@ from engine.broker import Broker
 from engine.transaction import TransactionLimits
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
-from gateway.connections.connection import Connection, ConnectionHost
+from gateway.connections.connection import Connection
 from gateway.connections.security import Security
+from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import PERIOD_MS, LineLimit
@@ -56,8 +57,8 @@ class Listener(ConnectionHost):
         self._engine_loop = engine_loop
         self._security = security
         self._settings = session_settings(config, security.is_required)
-        self._connections: dict[Connection, None] = {}
-        self._refused: dict[Connection, None] = {}
+        self._connections: dict[SessionSocket, None] = {}
+        self._refused: dict[SessionSocket, None] = {}
         self._admission = admission
         self._lines = LineLimit()
         self._counters = counters
@@ -65,7 +66,7 @@ class Listener(ConnectionHost):
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
         )
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
-        self._checks: dict[Connection, asyncio.Task[None]] = {}
+        self._checks: dict[SessionSocket, asyncio.Task[None]] = {}
         self._acceptors: dict[str, Acceptor] = {}
         self._amqp_settings = amqp_settings(config, security.is_required)
 
@@ -116,10 +117,10 @@ class Listener(ConnectionHost):
 
     # -- what connections ask
 
-    def new_session(self, connection: Connection) -> ProtocolConnection:
+    def new_session(self, connection: SessionSocket) -> ProtocolConnection:
         return StompSession(self._broker, connection, self._settings, self._engine_loop.now_ms)
 
-    def session_for(self, connection: Connection, protocol: int) -> ProtocolConnection | None:
+    def session_for(self, connection: SessionSocket, protocol: int) -> ProtocolConnection | None:
         if protocol == STOMP:
             return None
         # What 1.0's adapter does not speak, it answers with what it does.
@@ -128,12 +129,12 @@ class Listener(ConnectionHost):
     def user_named(self, name: str) -> str:
         return self._security.user_named(name)
 
-    def connection_opened(self, connection: Connection) -> bool:
+    def connection_opened(self, connection: SessionSocket) -> bool:
         is_admitted = not connection.place.refusal
         (self._connections if is_admitted else self._refused)[connection] = None
         return is_admitted
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: SessionSocket) -> None:
         connection.place.leave()
         self._connections.pop(connection, None)
         self._refused.pop(connection, None)
@@ -141,11 +142,11 @@ class Listener(ConnectionHost):
         if check is not None:
             check.cancel()
 
-    def refusal(self, connection: Connection) -> bytes:
+    def refusal(self, connection: SessionSocket) -> bytes:
         text = connection.place.refusal.encode()
         return encode(ERROR, [("message", "too many connections")], text, VERSION_1_2)
 
-    def warn(self, connection: Connection, text: str) -> None:
+    def warn(self, connection: SessionSocket, text: str) -> None:
         left = self._lines.left(connection.place.address, self._engine_loop.now_ms)
         if left >= 0:
             more = "" if left else f"; more about {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
@@ -153,19 +154,19 @@ class Listener(ConnectionHost):
         else:
             self._counters.left_out_lines += 1
 
-    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+    def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
         if self._security.remembers(login, passcode):
             connection.credentials_checked(True)
             return
         self._await(connection, self._security.logins.check(connection.place.address, login, passcode))
 
-    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
+    def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
         self._await(connection, self._security.logins.proved(connection.place.address, login, is_right))
 
-    def _await(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+    def _await(self, connection: SessionSocket, check: Coroutine[None, None, bool]) -> None:
         self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, check))
 
-    async def _check(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+    async def _check(self, connection: SessionSocket, check: Coroutine[None, None, bool]) -> None:
         is_allowed = await check
         self._checks.pop(connection, None)
         connection.credentials_checked(is_allowed)

@@ -17,7 +17,9 @@ from engine.values.delivery import Delivery
 from engine.values.errors import EngineError, PenstockError
 from engine.values.message import Message
 from gateway.connections.admission import Admission, Place
-from gateway.connections.connection import LINGER_ROUNDS, Connection, ConnectionHost
+from gateway.connections.connection import Connection
+from gateway.connections.orderly_close import LINGER_ROUNDS, OrderlyClose
+from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import HELD_BACK_ROUNDS, EngineLoop
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
@@ -85,7 +87,7 @@ class Transport(asyncio.Transport):
 class Session(ProtocolConnection):
     """Answers each read with the same octets; ``finish`` ends it."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: Broker, connection: SessionSocket) -> None:
         super().__init__(broker, connection, 1 << 20)
         self.connection = connection
         self.given_up: list[str] = []
@@ -187,26 +189,26 @@ class Host(ConnectionHost):
         self.closed = 0
         self.credentials: list[tuple[str, str]] = []
 
-    def new_session(self, connection: Connection) -> ProtocolConnection:
+    def new_session(self, connection: SessionSocket) -> ProtocolConnection:
         self.sessions.append(Session(self.broker, connection))
         return self.sessions[-1]
 
-    def connection_opened(self, connection: Connection) -> bool:
+    def connection_opened(self, connection: SessionSocket) -> bool:
         return self.has_room
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: SessionSocket) -> None:
         self.closed += 1
 
-    def refusal(self, connection: Connection) -> bytes:
+    def refusal(self, connection: SessionSocket) -> bytes:
         return b"full"
 
-    def warn(self, connection: Connection, text: str) -> None:
+    def warn(self, connection: SessionSocket, text: str) -> None:
         logging.getLogger("penstock.connection").warning("%s: %s", connection.peer(), text)
 
-    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+    def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
         self.credentials.append((login, passcode))
 
-    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
+    def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
         raise AssertionError("no session of these tests knows SCRAM")
 
 
@@ -333,11 +335,17 @@ async def test_the_end_says_that_no_more_comes_and_reads_on(world: World) -> Non
     assert world.session.log == ["lost"]
 
 
+def lingering(world: World) -> OrderlyClose:
+    close = world.connection._close
+    assert close is not None
+    return close
+
+
 async def test_a_peer_that_does_not_close_is_closed(world: World) -> None:
     world.session.finish()
     world.connection.touch()
     world.turn()
-    world.connection._end_linger(world.transport, LINGER_ROUNDS)
+    lingering(world).end_round(LINGER_ROUNDS)
     assert world.transport.calls == ["eof", "resume", "close"]
 
 
@@ -347,9 +355,9 @@ async def test_a_peer_that_still_reads_gets_its_time_but_not_for_ever(world: Wor
     world.turn()
     world.transport.unsent = 1
     world.transport.taken()
-    world.connection._end_linger(world.transport, 2)
+    lingering(world).end_round(2)
     assert world.transport.calls == []
-    world.connection._end_linger(world.transport, 1)
+    lingering(world).end_round(1)
     assert world.transport.calls == ["abort"]
 
 

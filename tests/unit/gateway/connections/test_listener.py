@@ -133,7 +133,7 @@ async def test_one_connection_more_than_allowed() -> None:
 
 
 async def test_refused_connections_that_stay_are_cut_off_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.connections.connection.LINGER_S", 600.0)  # none of them goes before there are enough
+    monkeypatch.setattr("gateway.connections.orderly_close.LINGER_S", 600.0)  # none goes before there are enough
     counters = GatewayCounters()
     async with serving(configured(connections=1), counters) as listener:
         first = await Client.open(listener)

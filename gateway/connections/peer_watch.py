@@ -1,0 +1,41 @@
+"""Whether a peer still takes what it is sent, and whether it is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+
+class PeerWatch:
+    """stall_ms: for so long output may wait of which the peer takes nothing.
+
+    taken_ms: when the peer last took something, or had nothing to take.
+    """
+
+    __slots__ = ("stall_ms", "written_bytes", "taken_ms", "_taken_bytes")
+
+    def __init__(self, stall_ms: int) -> None:
+        self.stall_ms = stall_ms
+        self.written_bytes = 0
+        self.taken_ms = 0
+        self._taken_bytes = 0  # of what was written, as far as the last look saw
+
+    def has_stalled(self, transport: asyncio.Transport, now_ms: int) -> bool:
+        """Say whether output has been waiting for too long without the peer taking any of it."""
+        waiting_bytes = transport.get_write_buffer_size()
+        taken_bytes = self.written_bytes - waiting_bytes
+        if waiting_bytes == 0 or taken_bytes > self._taken_bytes:
+            self._taken_bytes = taken_bytes
+            self.taken_ms = now_ms
+            return False
+        return now_ms - self.taken_ms >= self.stall_ms
+
+
+def has_hung_up(transport: asyncio.Transport) -> bool:
+    """Ask the socket, which the event loop does not watch while reading is paused."""
+    endpoint = transport.get_extra_info("socket")
+    if endpoint is None or endpoint.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(endpoint.fileno(), select.POLLRDHUP)  # POLLHUP and POLLERR are always told
+    return bool(poll.poll(0))

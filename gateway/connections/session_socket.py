@@ -1,0 +1,162 @@
+"""The socket of one connection as its protocol adapter sees it, and the listener as its connections see it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import Final
+
+from gateway.connections.admission import Place
+from gateway.connections.tls import common_name
+from gateway.loop.engine_loop import EngineLoop, Flushable
+from gateway.loop.faults import is_engine_whole
+from gateway.loop.ticks import Ticking
+from gateway.process.counters import GatewayCounters
+from protocols.connection import ProtocolConnection
+from protocols.peer_socket import PeerSocket
+
+log: Final = logging.getLogger("penstock.connection")
+
+
+class ConnectionHost(ABC):
+    """The listener, as its connections see it."""
+
+    @abstractmethod
+    def new_session(self, connection: SessionSocket) -> ProtocolConnection:
+        """Return the adapter of a connection on which nothing has been said."""
+
+    def session_for(self, connection: SessionSocket, protocol: int) -> ProtocolConnection | None:
+        """Return the adapter of what the first octets began; None if the one that is there is it."""
+        return None
+
+    @abstractmethod
+    def connection_opened(self, connection: SessionSocket) -> bool:
+        """Return False if there is no room for one more; the connection then closes with ``refusal``."""
+
+    @abstractmethod
+    def connection_closed(self, connection: SessionSocket) -> None: ...
+
+    @abstractmethod
+    def refusal(self, connection: SessionSocket) -> bytes:
+        """Return the last words to one too many."""
+
+    @abstractmethod
+    def warn(self, connection: SessionSocket, text: str) -> None:
+        """Tell the operator, as far as the connection's address has not said too much already."""
+
+    def user_named(self, name: str) -> str:
+        """Return the user whom a verified certificate names, "" for none."""
+        return ""
+
+    @abstractmethod
+    def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
+        """Answer with ``SessionSocket.credentials_checked``."""
+
+    @abstractmethod
+    def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
+        """The same for a login of which it is known."""
+
+
+class SessionSocket(PeerSocket, Flushable, Ticking):
+    """What a session asks of its socket.  place: what the socket takes among all; the host gives it back."""
+
+    def __init__(self, host: ConnectionHost, engine_loop: EngineLoop, counters: GatewayCounters, place: Place) -> None:
+        self._host = host
+        self._engine_loop = engine_loop
+        self._counters = counters
+        self.place = place
+        self._transport: asyncio.Transport | None = None
+        self._session: ProtocolConnection | None = None
+        self._is_writing_paused = False
+        self._is_reading_paused = False  # by the session
+        self._tick: asyncio.TimerHandle | None = None
+        self._peer = ""
+        self._fault: Exception | None = None  # of ours, that is to end it with this turn
+
+    @abstractmethod
+    def credentials_checked(self, is_allowed: bool) -> None:
+        """Take the answer to what was asked of the host."""
+
+    @abstractmethod
+    def shut_down(self) -> None:
+        """Tell the peer that the gateway stops; what it is owed still leaves."""
+
+    def touch(self) -> None:
+        engine_loop = self._engine_loop
+        engine_loop.touched.append(self)
+        if not engine_loop.is_open:
+            engine_loop.open_turn()
+
+    def authenticate(self, login: str, passcode: str) -> None:
+        self._host.check_credentials(self, login, passcode)
+
+    def login_proved(self, login: str, is_right: bool) -> None:
+        self._host.check_proved(self, login, is_right)
+
+    def identity(self) -> str:
+        transport = self._transport
+        name = "" if transport is None else common_name(transport.get_extra_info("peercert"))
+        return self._host.user_named(name) if name else ""
+
+    def pause_reading(self) -> None:
+        self._is_reading_paused = True
+        self._apply_reading()
+
+    def resume_reading(self) -> None:
+        self._is_reading_paused = False
+        self._apply_reading()
+
+    def look_soon(self) -> None:
+        self._schedule_tick(0)
+
+    def warn(self, text: str) -> None:
+        self._host.warn(self, text)
+
+    def conversion_failed(self, text: str) -> None:
+        self._counters.conversion_faults += 1
+        log.error("%s: %s", self._peer, text, exc_info=True)
+
+    def take_fault(self, error: Exception) -> bool:
+        if not is_engine_whole(error):
+            return False
+        self._fault = error
+        self.touch()
+        return True
+
+    def frames_dropped(self, count: int) -> None:
+        self._counters.dropped_frames += count
+        super().frames_dropped(count)
+
+    def peer(self) -> str:
+        return self._peer
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def cut_off(self) -> None:
+        self.abort()
+
+    def unread_bytes(self) -> int:
+        transport = self._transport
+        return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
+
+    # -- the steps
+
+    def _apply_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._session is not None and (self._is_reading_paused or self._is_writing_paused):
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
+    def _cancel_tick(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+
+    def _schedule_tick(self, delay_ms: int) -> None:
+        self._cancel_tick()
+        self._tick = self._engine_loop.ticks.call_later(delay_ms, self)
