@@ -61,9 +61,8 @@ class Departure(DepartureBase):
             consumer = self.consumers[0]
             if not consumer.is_closed:
                 if self._is_holding(consumer, steps.left - least):
-                    count = max(
-                        1, (steps.left - least) // (GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS)
-                    )
+                    of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
+                    count = max(1, (steps.left - least) // of_each)
                     steps.left = least
                     if self.departures.owner.give_back_some(consumer, count, self.is_lost):
                         return False
@@ -111,8 +110,8 @@ class Departures:
         self.owner = owner
 
     def close(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer whose client stays, now or, if it holds much, in the turns to come."""
-        if len(consumer.ledger) > HELD_AT_ONCE:
+        """Close a consumer whose client stays, now or, if it holds much or refuses much, in the turns to come."""
+        if len(consumer.ledger) > HELD_AT_ONCE or consumer.client.is_refusing:
             self.leave([consumer], is_lost)
         else:
             self.owner.unsubscribe(consumer, is_lost)
