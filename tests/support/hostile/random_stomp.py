@@ -108,6 +108,7 @@ class RandomStomp:
         self._jobs: deque[str] = deque(maxlen=20)
         self._next_number = 0
         self._receipts: set[str] = set()
+        self._is_broken = False  # what it said last may be half a frame
         self.bodies: list[bytes] = []
         self.is_refused = False
 
@@ -174,10 +175,12 @@ class RandomStomp:
             return self._odd()
         if kind < 98:
             return self._frame("DISCONNECT", self._with_receipt([]))
+        self._is_broken = True
         return broken(draw, self._send())
 
     def goodbye(self) -> bytes:
-        return self._frame("DISCONNECT", [("receipt", "bye")])
+        """Return a DISCONNECT, behind the end of what was cut short: a lenient dialect would take it for a header."""
+        return b"\0" * self._is_broken + self._frame("DISCONNECT", [("receipt", "bye")])
 
     def _frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> bytes:
         return encode(COMMANDS[command.encode()], headers, body, self._version)
