@@ -115,7 +115,7 @@ class DispatchParts:
             destinations,
             self.feeds,
             ground.access,
-            ground.quotas,
+            ground.quotas.durable_subscriptions,
             self.ends,
             self.settlements,
             observers,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
 from engine.consumers.client import Client
+from engine.consumers.read_access import ReadAccess
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
@@ -16,14 +17,14 @@ from engine.values.errors import AccessDenied
 from engine.values.options import SubscribeOptions
 
 
-class Access:
-    """is_open: everybody may do everything."""
+class Access(ReadAccess):
+    """Permissions by group; ``permissions`` has what the configuration says."""
 
-    __slots__ = ("permissions", "is_open")
+    __slots__ = ("permissions",)
 
     def __init__(self, permissions: PermissionMap) -> None:
+        super().__init__(permissions.is_open)
         self.permissions = permissions
-        self.is_open = permissions.is_open
 
     def allows(self, client: Client, action: Action, kind: int, name: str) -> bool:
         return self.is_open or self.permissions.allows(action, kind, name, client.groups)

@@ -13,17 +13,14 @@ from typing import Final
 
 from config.policies import UNLIMITED
 from engine.consumers.client import Client
+from engine.consumers.quota import DurableQuota, Quota, holder_of
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.values.errors import LimitReached
-from engine.values.wildcard import Wildcard
 
 CONNECTIONS: Final = "limits.connections-per-user"
 DESTINATIONS: Final = "limits.destinations-per-user"
-DURABLE_SUBSCRIPTIONS: Final = "limits.durable-subscriptions-per-user"
 SCHEDULES: Final = "limits.schedules-per-user"
-DURABLE_WILDCARD_TOPICS: Final = "limits.durable-wildcard-topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,48 +37,6 @@ class UserLimits:
     schedules: int = UNLIMITED
 
 
-class Quota:
-    """The share of each holder in one thing.
-
-    name: of the limit.  things: what is counted, in words.  most: of one holder, UNLIMITED for no limit.
-    refused: how often one more was.
-    """
-
-    __slots__ = ("name", "things", "most", "refused", "_counts")
-
-    def __init__(self, name: str, things: str, most: int) -> None:
-        self.name = name
-        self.things = things
-        self.most = most
-        self.refused = 0
-        self._counts: dict[str, int] = {}
-
-    def count(self, holder: str) -> int:
-        return self._counts.get(holder, 0)
-
-    def require(self, holder: str, more: int = 1) -> None:
-        """Raises: LimitReached for too many; nobody in particular may always have more."""
-        count = self._counts.get(holder, 0)
-        if holder and 0 <= self.most < count + more:
-            self.refused += 1
-            asked = "which is the limit" if count >= self.most else f"{more} more are to be, past the limit"
-            raise LimitReached(f"{holder} has {count} {self.things}, {asked} ({self.name}: {self.most})")
-
-    def add(self, holder: str) -> None:
-        """Count one more, whatever the limit."""
-        if holder:
-            self._counts[holder] = self._counts.get(holder, 0) + 1
-
-    def give_back(self, holder: str) -> None:
-        if not holder:
-            return
-        left = self._counts[holder] - 1
-        if left:
-            self._counts[holder] = left
-        else:
-            del self._counts[holder]
-
-
 class Quotas(Observer):
     """made: who made a destination, by its number; those that were there before the start are nobody's."""
 
@@ -90,7 +45,6 @@ class Quotas(Observer):
         "destinations",
         "durable_subscriptions",
         "schedules",
-        "wildcard_topics",
         "_made",
         "_entered",
     )
@@ -98,9 +52,8 @@ class Quotas(Observer):
     def __init__(self, limits: UserLimits) -> None:
         self.connections = Quota(CONNECTIONS, "connections", limits.connections)
         self.destinations = Quota(DESTINATIONS, "destinations that it made", limits.destinations)
-        self.durable_subscriptions = Quota(DURABLE_SUBSCRIPTIONS, "durable subscriptions", limits.durable_subscriptions)
+        self.durable_subscriptions = DurableQuota(limits.durable_subscriptions, limits.durable_wildcard_topics)
         self.schedules = Quota(SCHEDULES, "messages scheduled", limits.schedules)
-        self.wildcard_topics = limits.durable_wildcard_topics
         self._made: dict[int, str] = {}
         self._entered: dict[int, str] = {}
 
@@ -116,14 +69,6 @@ class Quotas(Observer):
     def leave(self, client: Client) -> None:
         self.connections.give_back(self._entered.pop(client.client_number, ""))
 
-    def require_topics(self, wildcard: Wildcard, count: int) -> None:
-        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
-        if 0 <= self.wildcard_topics < count:
-            raise LimitReached(
-                f"{wildcard.uri()} matches {count} topics; a durable subscription may begin with "
-                f"{self.wildcard_topics} ({DURABLE_WILDCARD_TOPICS})"
-            )
-
     def made(self, client: Client, destination: Queue | Topic) -> None:
         """Count a destination that has come by what a client named."""
         if client.holder:
@@ -137,11 +82,6 @@ class Quotas(Observer):
         """Return how often each limit has refused somebody since the start."""
         quotas = (self.connections, self.destinations, self.durable_subscriptions, self.schedules)
         return {one.name: one.refused for one in quotas}
-
-
-def holder_of(user: str) -> str:
-    """Return how a user is called where its things are counted, "" for nobody in particular."""
-    return f"user {user[:200]!r}" if user else ""
 
 
 def network_of(address: str) -> str:

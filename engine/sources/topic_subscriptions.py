@@ -14,9 +14,9 @@ from engine.backlog.lane import Lane
 from engine.backlog.memory import MemoryBudget
 from engine.backlog.spiller import may_spill
 from engine.consumers.client import Client
+from engine.consumers.quota import DurableQuota, holder_of
+from engine.consumers.read_access import ReadAccess
 from engine.consumers.settlement_log import SettlementLog
-from engine.limits.permissions import Access
-from engine.limits.user_quota import Quotas, holder_of
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.feeds import Feeds, selector_of
 from engine.sources.named_subscription import NamedSubscription, from_description
@@ -74,7 +74,7 @@ class Subscriptions(Observer):
         "destinations",
         "feeds",
         "access",
-        "quotas",
+        "quota",
         "steps",
         "ends",
         "settlements",
@@ -91,8 +91,8 @@ class Subscriptions(Observer):
         context: Context,
         destinations: Destinations,
         feeds: Feeds,
-        access: Access,
-        quotas: Quotas,
+        access: ReadAccess,
+        quota: DurableQuota,
         ends: QueueEnds,
         settlements: SettlementLog,
         observers: Observers,
@@ -101,7 +101,7 @@ class Subscriptions(Observer):
         self.destinations = destinations
         self.feeds = feeds
         self.access = access
-        self.quotas = quotas
+        self.quota = quota
         self.steps = ends.steps
         self.ends = ends
         self.settlements = settlements
@@ -295,7 +295,7 @@ class Subscriptions(Observer):
     def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
         asked = self._asked(client, source, options)
         known = self.named.get(asked.key())
-        quota = self.quotas.durable_subscriptions
+        quota = self.quota
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
             self._require_few(source)
         if known is not None:
@@ -340,13 +340,13 @@ class Subscriptions(Observer):
     def _require_few(self, wildcard: Wildcard) -> None:
         """Raises: LimitReached for a durable subscription that would begin with too many topics."""
         destinations = self.destinations
-        most = self.quotas.wildcard_topics
+        most = self.quota.wildcard_topics
         if 0 <= most < len(destinations.topics):  # else there are too few to count
-            self.quotas.require_topics(wildcard, len(destinations.matching(wildcard)))
+            self.quota.require_topics(wildcard, len(destinations.matching(wildcard)))
 
     def _count(self, subscription: NamedSubscription, holder: str) -> None:
         subscription.holder = holder
-        self.quotas.durable_subscriptions.add(holder)
+        self.quota.add(holder)
 
     def _may_all_read(self, queue: Queue, name: str) -> bool:
         """Say whether every consumer of a queue that many topics feed may read the topic ``name``."""
@@ -517,7 +517,7 @@ class Subscriptions(Observer):
         """End a named subscription that nobody has now."""
         self.settlements.flush()
         del self.named[subscription.key()]
-        self.quotas.durable_subscriptions.give_back(subscription.holder)
+        self.quota.give_back(subscription.holder)
         queues = list(subscription.queues.values())
         if subscription.carrier is not None:
             queues.append(subscription.carrier)

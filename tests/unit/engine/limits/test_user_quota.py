@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO
+from engine.consumers.quota import DURABLE_SUBSCRIPTIONS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.limits.user_quota import (
     CONNECTIONS,
     DESTINATIONS,
-    DURABLE_SUBSCRIPTIONS,
     SCHEDULES,
     UserLimits,
     network_of,

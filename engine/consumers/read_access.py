@@ -1,0 +1,28 @@
+"""What subscriptions ask of permissions; who answers is engine.limits.permissions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import mypyc_attr
+
+from config.permissions import Action
+from engine.consumers.client import Client
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadAccess(ABC):
+    """is_open: everybody may do everything."""
+
+    __slots__ = ("is_open",)
+
+    def __init__(self, is_open: bool) -> None:
+        self.is_open = is_open
+
+    @abstractmethod
+    def allows(self, client: Client, action: Action, kind: int, name: str) -> bool:
+        """Say whether a client may do something with a destination."""
+
+    @abstractmethod
+    def require(self, client: Client, action: Action, kind: int, name: str) -> None:
+        """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
