@@ -234,6 +234,7 @@ class Limits:
     durable_subscriptions_per_user: int = 10_000
     schedules_per_user: int = UNLIMITED  # pending, made since the start; UNLIMITED: nine tenths of max_count
     durable_wildcard_topics: int = 10_000  # that one may begin with: they are opened in one turn, 0.5 s for so many
+    unsettled_memory_per_user_bytes: int = UNLIMITED  # in flight or in transactions; UNLIMITED: a third of memory_limit
     connections_per_address: int = UNLIMITED  # open at a time; UNLIMITED: nine tenths of stomp.limits.connections
 
 

@@ -234,6 +234,9 @@ SERVER: Final[Tree] = {
         ),
         "schedules-per-user": Leaf("limits.schedules_per_user", Integer(0, 1_000_000_000, unlimited=True)),
         "durable-wildcard-topics": Leaf("limits.durable_wildcard_topics", Integer(0, 10_000_000, unlimited=True)),
+        "unsettled-memory-per-user": Leaf(
+            "limits.unsettled_memory_per_user_bytes", Bytes(1 * KIB, 1 * TIB, unlimited=True)
+        ),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },

@@ -16,6 +16,7 @@ from engine.consumers.client import Client
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
+from engine.consumers.unsettled_share import UnsettledShares
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
@@ -89,7 +90,8 @@ class GroundParts:
         self.quotas = Quotas(user_limits)
         self.holdings = Holdings(connection_memory_bytes, context.agenda)
         self.spiller = None if spill_space is None else Spiller(spill_space, memory, clock, timers)
-        self.flow = Flow(context, limits, self.observers)
+        self.shares = UnsettledShares(user_limits.unsettled_bytes, self.steps)
+        self.flow = Flow(context, limits, self.observers, self.shares)
         self.destinations = Destinations(
             context,
             addresses,
@@ -157,6 +159,7 @@ class ClientParts:
             ground.destinations,
             ground.access,
             ground.steps,
+            ground.shares,
             dispatch.ends,
             dispatch.subscriptions,
             dispatch.browsing,
@@ -242,6 +245,7 @@ def inspector_of(
         ground.flow,
         ground.holdings,
         ground.quotas,
+        ground.shares,
         ground.spiller,
         features.scheduler,
         features.slow_consumers,

@@ -10,6 +10,7 @@ from engine.backlog.context import Context
 from engine.backlog.spiller import Spiller
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.consumers.unsettled_share import UnsettledShares
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
@@ -28,6 +29,7 @@ from engine.values.broker_stats import (
     ScheduleStats,
     SlowStats,
     StoreStats,
+    UnsettledStats,
 )
 from engine.values.destination import KIND_NAMES
 
@@ -46,6 +48,7 @@ class Inspector:
         "flow",
         "holdings",
         "quotas",
+        "shares",
         "spiller",
         "scheduler",
         "slow_consumers",
@@ -61,6 +64,7 @@ class Inspector:
         flow: Flow,
         holdings: Holdings,
         quotas: Quotas,
+        shares: UnsettledShares,
         spiller: Spiller | None,
         scheduler: Scheduler,
         slow_consumers: SlowConsumers,
@@ -73,6 +77,7 @@ class Inspector:
         self.flow = flow
         self.holdings = holdings
         self.quotas = quotas
+        self.shares = shares
         self.spiller = spiller
         self.scheduler = scheduler
         self.slow_consumers = slow_consumers
@@ -153,6 +158,7 @@ class Inspection:
             refusals=inspector.quotas.refused_counts(),
             schedule=_schedule_stats(inspector.scheduler),
             holdings=inspector.holdings.stats(inspector.clients.values()),
+            unsettled=UnsettledStats(inspector.shares.limit_bytes, inspector.shares.largest()),
         )
 
 

@@ -117,6 +117,7 @@ class Transaction:
                 queue = consumer.queue
                 if queue.settings.prefetch.use_prefetch_extension:
                     consumer.window.retake(delivery.message.size)
+                    consumer.window.hold(delivery.message.size, False)
                 queue.in_flight_count += 1
                 if consumer.window.is_full:
                     queue.unlist_consumer(consumer)
@@ -134,8 +135,10 @@ class Transaction:
             consumer.furthest_tag = delivery.tag
         queue = consumer.queue
         queue.in_flight_count -= 1
-        if queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(delivery.message.size):
-            queue.list_consumer(consumer)
+        if queue.settings.prefetch.use_prefetch_extension:
+            consumer.window.hold(delivery.message.size, True)
+            if consumer.window.give_back(delivery.message.size):
+                queue.list_consumer(consumer)
 
     def _count(self, actions: int, size_bytes: int) -> None:
         limits = self.limits

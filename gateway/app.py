@@ -312,6 +312,7 @@ def _admission(config: ServerConfig, counters: GatewayCounters) -> Admission:
 def _user_limits(config: ServerConfig) -> UserLimits:
     limits = config.limits
     connections, destinations = limits.connections_per_user, limits.destinations_per_user
+    unsettled_bytes = limits.unsettled_memory_per_user_bytes
     return UserLimits(
         share(connections_within(config.stomp.limits.connections, raise_limit()))
         if connections == UNLIMITED
@@ -320,6 +321,7 @@ def _user_limits(config: ServerConfig) -> UserLimits:
         limits.durable_subscriptions_per_user,
         limits.durable_wildcard_topics,
         share(config.schedule.max_count) if limits.schedules_per_user == UNLIMITED else limits.schedules_per_user,
+        config.memory_limit_bytes // 3 if unsettled_bytes == UNLIMITED else unsettled_bytes,
     )
 
 

@@ -13,8 +13,10 @@ from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
 from engine.consumers.turn_steps import Chore, Steps
+from engine.consumers.unsettled_share import UnsettledShares
 from engine.consumers.wakes import Wakes
-from engine.consumers.window import Window, window_for
+from engine.consumers.window import Window
+from engine.consumers.window_options import window_for
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
@@ -52,6 +54,7 @@ class Subscribing(Observer):
         "access",
         "steps",
         "wakes",
+        "shares",
         "subscriptions",
         "browsing",
         "replays",
@@ -73,6 +76,7 @@ class Subscribing(Observer):
         destinations: Destinations,
         access: Access,
         steps: Steps,
+        shares: UnsettledShares,
         ends: QueueEnds,
         subscriptions: Subscriptions,
         browsing: Browsing,
@@ -86,6 +90,7 @@ class Subscribing(Observer):
         self.access = access
         self.steps = steps
         self.wakes = Wakes(steps)
+        self.shares = shares
         self.subscriptions = subscriptions
         self.browsing = browsing
         self.replays = replays
@@ -263,6 +268,8 @@ class Subscribing(Observer):
         number = self._next_consumer
         self._next_consumer += 1
         consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
+        if options.ack_mode != AUTO:
+            self.shares.enter(client.holder, window)
         consumer.remarks = options.remarks
         if options.redelivery:
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
@@ -355,6 +362,7 @@ class Subscribing(Observer):
             for delivery in consumer.take_held():
                 if delivery.state == IN_FLIGHT:
                     queue_of(delivery.lane).release(delivery.message)
+        self.shares.leave(consumer)
         self.selective.removed(consumer)
         if queue.extras.keeper is not None:
             queue.extras.keeper.wait()

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
 from engine.consumers.client import Client
+from engine.consumers.credit_window import CreditWindow
 from engine.consumers.cumulative_ack import Unanswered
 from engine.consumers.outlet import Outlet
 from engine.consumers.resting import Resting, RestingConsumer
 from engine.consumers.turn_steps import Chore
-from engine.consumers.window import CreditWindow, Window
+from engine.consumers.window import Window
 from engine.selector.evaluate import Selector
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from config.policies import AddressSettings, clamp_prefetch
+from engine.consumers.stake import StakeBase
 from engine.consumers.token_bucket import TokenBucket
 from engine.values import gates
-from engine.values.errors import InvalidOption
 from engine.values.message import PERSISTENT, Message
-from engine.values.options import SubscribeOptions
 
 PULL_LIMIT: Final = 1  # prefetch 0: one message on demand, the next after it is settled
 # Messages so small that a whole window of them takes less than this part of the octets allowed are not counted.
 UNCOUNTED_SHARE: Final = 16
-USUAL_CREDIT: Final = 1_000  # messages that AMQP clients are used to grant at a time
 NOT_COUNTED: Final = 2**62  # larger than any message
 
 
@@ -27,10 +24,14 @@ class Window:
     """A count of messages in flight with a limit, and whether more may be handed out now.
 
     limit: messages, at least 1.  resume_at: a full window opens again at this many in flight.
+    stage: at so many in flight more are to be paid for, or the limit is reached: so most messages cost nothing.
+    paid: messages that its stake pays for.
+    stake: of its user's memory; None where nothing is ever in flight, or nobody in particular has it.
     full_at: what filled it, messages.
     persistent_limit, other_limit: the same for the two kinds of messages, where they differ.
     gate: why it is full.  is_refusing: ``hold_refused`` holds it; was_full: it is to open as a full one does.
     counted_above: a message with more octets is asked for by ``admits`` and counted; most windows ask for few.
+    bytes_above, memory_above: such messages count as octets of this window; its stake is asked about such ones.
     max_bytes: -1 for no limit.  credit: octets that may still go out; the last message may make it negative.
     returned: octets settled that have not come back as credit yet; they come once there are ``return_at``.
     """
@@ -38,6 +39,9 @@ class Window:
     __slots__ = (
         "prefetch",
         "limit",
+        "stage",
+        "stake",
+        "paid",
         "resume_at",
         "in_flight",
         "is_full",
@@ -49,6 +53,8 @@ class Window:
         "is_refusing",
         "was_full",
         "counted_above",
+        "bytes_above",
+        "memory_above",
         "max_bytes",
         "credit",
         "returned",
@@ -59,6 +65,9 @@ class Window:
     def __init__(self, prefetch: int, is_half_top_up: bool) -> None:
         self.prefetch = prefetch
         self.limit = prefetch if prefetch > 0 else PULL_LIMIT
+        self.stage = self.limit
+        self.stake: StakeBase | None = None
+        self.paid = NOT_COUNTED
         self.is_half = is_half_top_up
         self.resume_at = self._resume_at(self.limit)
         self.in_flight = 0
@@ -70,6 +79,8 @@ class Window:
         self.is_refusing = False
         self.was_full = False
         self.counted_above = NOT_COUNTED
+        self.bytes_above = NOT_COUNTED
+        self.memory_above = NOT_COUNTED
         self.max_bytes = -1
         self.credit = 0
         self.returned = 0
@@ -85,8 +96,8 @@ class Window:
         self.max_bytes = max(1, max_bytes)  # 0: none ahead of the one in hand
         self.credit = self.max_bytes
         self.return_at = self.max_bytes // 2 if self.is_half else 0
-        if self.counted_above == NOT_COUNTED:
-            self.counted_above = self.max_bytes // (self.limit * UNCOUNTED_SHARE)
+        if self.bytes_above == NOT_COUNTED:
+            self.bytes_above = self.counted_above = self.max_bytes // (self.limit * UNCOUNTED_SHARE)
 
     def limit_kinds(self, persistent_prefetch: int, other_prefetch: int) -> None:
         """Have limits of their own for persistent messages and for others."""
@@ -94,13 +105,32 @@ class Window:
             return
         self.persistent_limit = persistent_prefetch or PULL_LIMIT
         self.other_limit = other_prefetch or PULL_LIMIT
-        self.counted_above = -1
+        self.bytes_above = self.counted_above = -1
 
     def limit_rate(self, rate: int) -> None:
         """Hand out at most ``rate`` messages a second; -1 for no limit."""
         if rate > 0:
             self.bucket = TokenBucket(rate)
-            self.counted_above = -1
+            self.bytes_above = self.counted_above = -1
+
+    def limit_memory(self, stake: StakeBase) -> None:
+        """Have what is in flight paid for by a user, before anything is."""
+        self.stake = stake
+        self.arm()
+
+    def arm(self) -> None:
+        """The stake has changed: ask it again once what it pays for has gone out."""
+        stake = self.stake
+        self.stage = self.limit
+        if stake is not None:
+            self.paid = stake.units
+            self.stage = min(self.limit, stake.units)
+            self.memory_above = stake.counts_above
+            self.counted_above = min(self.bytes_above, stake.counts_above)
+
+    def allowed(self) -> int:
+        """Return how many may be in flight."""
+        return self.limit
 
     # -- counting
 
@@ -115,20 +145,29 @@ class Window:
                 self._fill(gates.WINDOW_FULL, limit)
                 return False
             if self.max_bytes >= 0 and self.credit <= 0:
-                self._fill(gates.BYTES_FULL, self.limit)
+                self._fill(gates.BYTES_FULL, self.allowed())
+                return False
+            if message.size <= self.memory_above:  # then it is above ``bytes_above``: there is no third reason to ask
+                self.credit -= message.size
+            elif not self._buy(message.size):
+                self._fill(gates.MEMORY, self.allowed())
                 return False
         if self.bucket is not None and not self.bucket.take(now_ms):
-            self._fill(gates.RATE, self.limit)
+            if not is_settled:
+                self._refund(message.size)
+            self._fill(gates.RATE, self.allowed())
             return False
-        if not is_settled:
-            self.credit -= message.size
         return True
 
     def take(self) -> bool:
         """Count one message as in flight; return True if that filled the window."""
         self.in_flight += 1
-        if self.in_flight < self.limit:
+        if self.in_flight < self.stage:
             return False
+        if self.stage < self.limit:
+            self._pay()
+            if self.in_flight < self.limit:
+                return False
         self.is_full = True
         if self.full_at != self.limit or self.gate != gates.WINDOW_FULL:  # seldom: what filled it last still stands
             self._fill(gates.WINDOW_FULL, self.limit)
@@ -158,11 +197,19 @@ class Window:
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that had been given back inside a transaction, even past the limit."""
-        self.in_flight += 1
-        if size_bytes > self.counted_above:
+        if size_bytes > self.bytes_above:
             self.credit -= size_bytes
-        if self.in_flight >= self.limit:
-            self._fill(gates.WINDOW_FULL, self.limit)
+        if self.stake is not None:
+            self.stake.take(size_bytes)
+        self.in_flight += 1
+        self._pay()
+        if self.in_flight >= self.allowed():
+            self._fill(gates.WINDOW_FULL, self.allowed())
+
+    def hold(self, size_bytes: int, is_held: bool) -> None:
+        """A transaction takes a message that gives its place back, or is done with it."""
+        if self.stake is not None:
+            self.stake.hold(size_bytes, is_held)
 
     def hold_refused(self) -> None:
         """Let nothing follow while what was refused is put back, a part of it each turn."""
@@ -178,11 +225,11 @@ class Window:
         if self.gate == gates.CLOSED:
             return False
         self.is_full = False
-        if self.in_flight > (self.resume_at if self.was_full else self.limit - 1):
+        if self.in_flight > (self.resume_at if self.was_full else self.allowed() - 1):
             self.is_full = True
             self.gate = gates.WINDOW_FULL
         elif self.max_bytes >= 0 and self.credit <= 0:
-            self._fill(gates.BYTES_FULL, self.limit)
+            self._fill(gates.BYTES_FULL, self.allowed())
         return not self.is_full
 
     def close(self) -> None:
@@ -192,14 +239,15 @@ class Window:
 
     def next_second(self) -> None:
         """The rate allows messages again."""
-        if self.is_full and self.gate == gates.RATE:
-            self.is_full = False
-            if self.in_flight >= self.limit:
-                self._fill(gates.WINDOW_FULL, self.limit)
+        self._reopen(gates.RATE)
+
+    def eased(self) -> None:
+        """Its user holds less: let it ask again."""
+        self._reopen(gates.MEMORY)
 
     def room(self) -> int:
         """Return how many messages more the limit allows."""
-        return max(0, self.limit - self.in_flight)
+        return max(0, self.allowed() - self.in_flight)
 
     def bytes_in_flight(self) -> int:
         """Return the octets counted as in flight, 0 where none are."""
@@ -212,6 +260,8 @@ class Window:
                 f"{self.bytes_in_flight()} of {self.max_bytes} octets in flight (consumer-window-size), resumes when "
                 f"{max(1, self.return_at)} more are settled"
             )
+        if self.gate == gates.MEMORY and self.stake is not None:
+            return self.stake.describe()
         if self.gate == gates.REFUSING:
             return f"what its client has refused is put back, some a turn, {self.in_flight} in flight"
         if self.gate == gates.RATE and self.bucket is not None:
@@ -224,8 +274,39 @@ class Window:
         """Count messages whose octets are not counted as no longer in flight, but for the last one."""
         self.in_flight -= count
 
+    def _pay(self) -> None:
+        """Have what is in flight paid for, and some more."""
+        if self.stake is not None:
+            self.stake.cover(self.in_flight, self.allowed())
+        self.arm()
+
+    def _buy(self, size_bytes: int) -> bool:
+        """Ask the stake about one message, and count it if it may go out."""
+        stake = self.stake
+        if stake is None or not stake.admits(self.in_flight):
+            return False
+        stake.take(size_bytes)
+        if size_bytes > self.bytes_above:
+            self.credit -= size_bytes
+        return True
+
+    def _sell(self, size_bytes: int) -> None:
+        if self.stake is not None:
+            self.stake.give_back(size_bytes, self.in_flight)
+
+    def _refund(self, size_bytes: int) -> None:
+        """A message that was counted does not go out."""
+        if size_bytes > self.bytes_above:
+            self.credit += size_bytes
+        if size_bytes > self.memory_above:
+            self._sell(size_bytes)
+
     def _return_bytes(self, size_bytes: int) -> None:
         """Give octets back as credit, half of the window at a time."""
+        if size_bytes > self.memory_above:
+            self._sell(size_bytes)
+            if size_bytes <= self.bytes_above:
+                return
         self.returned += size_bytes
         if self.returned >= self.return_at or self.in_flight == 0:
             self.credit += self.returned
@@ -247,119 +328,13 @@ class Window:
         """Open a window that something else than messages filled, if that is over."""
         if self.gate == gates.BYTES_FULL:
             self.is_full = self.credit <= 0
+        elif self.gate == gates.MEMORY and self.stake is not None:
+            self.is_full = not self.stake.admits(self.in_flight)
         return not self.is_full
 
-
-class CreditWindow(Window):
-    """A window without a base: all of it is what the client has granted (AMQP link credit), honoured as granted.
-
-    ``limit`` is what is in flight and what may follow, so that settling a message gives no room for another one.
-    Octets and rate limit it as any other.
-    """
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(USUAL_CREDIT, False)
-        self.limit = 0
-        self.persistent_limit = NOT_COUNTED
-        self.other_limit = NOT_COUNTED
-        self.is_full = True
-
-    def limit_bytes(self, max_bytes: int) -> None:
-        self.limit = USUAL_CREDIT  # what small messages are is decided before anything is granted
-        super().limit_bytes(max_bytes)
-        self.limit = self.in_flight
-
-    def grant(self, credit: int) -> bool:
-        """Let ``credit`` messages follow, whatever was granted before; return True if that opened a full window."""
-        self.limit = self.in_flight + credit
-        if self.is_refusing:
-            return False
-        if credit == 0:
-            self._fill(gates.WINDOW_FULL, self.limit)
-            return False
-        was_full = self.is_full
-        if self.gate == gates.WINDOW_FULL:
+    def _reopen(self, gate: int) -> None:
+        """Open a window that this gate holds; perhaps so much is in flight now that it stays full."""
+        if self.is_full and self.gate == gate:
             self.is_full = False
-        return was_full and not self.is_full
-
-    def refused(self) -> bool:
-        self.was_full = False  # credit has no half
-        return super().refused()
-
-    def take(self) -> bool:
-        self.in_flight += 1
-        if self.in_flight < self.limit:
-            return False
-        self._fill(gates.WINDOW_FULL, self.limit)
-        return True
-
-    def give_back(self, size_bytes: int) -> bool:
-        self.limit -= 1
-        self.in_flight -= 1
-        if size_bytes > self.counted_above:
-            self._return_bytes(size_bytes)
-        # Without credit it stays full: settling a message gives room for none.
-        return self.is_full and self.gate != gates.WINDOW_FULL and self._opens()
-
-    def _leave(self, count: int) -> None:
-        self.limit -= count
-        self.in_flight -= count
-
-    def retake(self, size_bytes: int) -> None:
-        self.limit += 1
-        super().retake(size_bytes)
-
-    def describe(self) -> str:
-        if self.gate == gates.WINDOW_FULL:
-            return f"no credit left, {self.in_flight} in flight, resumes when the client grants more"
-        return super().describe()
-
-    def _opens(self) -> bool:
-        if self.in_flight >= self.limit:
-            self._fill(gates.WINDOW_FULL, self.limit)
-            return False
-        return super()._opens()
-
-
-def window_for(settings: AddressSettings, options: SubscribeOptions, is_topic: bool, is_settled: bool) -> Window:
-    """Return the window of a new consumer: what it asks for, else what its address says.
-
-    is_settled: acknowledged automatically; nothing is ever in flight, and only the rate holds it.
-    Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-    ask for the next message.
-    """
-    policy = settings.prefetch
-    prefetch = options.prefetch
-    if options.is_credited:
-        return _limited(CreditWindow(), settings, options, is_settled)
-    if prefetch is not None and prefetch < 0:
-        raise InvalidOption(f"prefetchSize is {prefetch}; allowed is 0 (one at a time, on demand) and above")
-    is_half = policy.top_up == "half"
-    if prefetch is not None:
-        window = Window(clamp_prefetch(prefetch), is_half)
-    else:
-        prefetch = clamp_prefetch(policy.default_for(is_topic, options.is_durable, options.is_browser))
-        if is_topic or options.is_browser:
-            window = Window(prefetch, is_half)
-        else:
-            other = clamp_prefetch(policy.non_persistent_queue_prefetch)
-            window = Window(max(prefetch, other), is_half)
-            if not is_settled:
-                window.limit_kinds(prefetch, other)
-    if prefetch == 0 and is_settled:
-        raise InvalidOption(
-            "prefetchSize 0 is pull: the next message comes after the last was acknowledged, and ack mode auto "
-            "acknowledges nothing; use ack client or client-individual, or a prefetchSize of 1 and above"
-        )
-    return _limited(window, settings, options, is_settled)
-
-
-def _limited(window: Window, settings: AddressSettings, options: SubscribeOptions, is_settled: bool) -> Window:
-    """Limit a window's octets and rate."""
-    flow = settings.flow
-    window.limit_rate(flow.consumer_max_rate_per_second if options.rate is None else options.rate)
-    if not is_settled:
-        window.limit_bytes(flow.consumer_window_size_bytes if options.window_bytes is None else options.window_bytes)
-    return window
+            if self.in_flight >= self.allowed():
+                self._fill(gates.WINDOW_FULL, self.allowed())

@@ -144,10 +144,13 @@ class Dispatcher:
     def admits(self, consumer: Consumer, message: Message) -> bool:
         """Ask a window that counts octets, kinds or a rate; one that refuses is full until it opens again."""
         window = consumer.window
-        if window.admits(message, consumer.ack_mode == AUTO, self.rates.now_ms()):
+        now_ms = 0 if window.bucket is None else self.rates.now_ms()
+        if window.admits(message, consumer.ack_mode == AUTO, now_ms):
             return True
         if window.gate == gates.RATE and window.bucket is not None:
             self.rates.wait(consumer, window.bucket.refill_ms)
+        elif window.gate == gates.MEMORY and window.stake is not None:
+            window.stake.wait(consumer)
         return False
 
     def write_up_to(self, log_offset: int) -> bool:
@@ -217,7 +220,9 @@ class Dispatcher:
 
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Give back the place of what a transaction held, if it kept it (use-prefetch-extension: false)."""
-        if not queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(size_bytes):
+        if queue.settings.prefetch.use_prefetch_extension:
+            consumer.window.hold(size_bytes, False)
+        elif consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 
     def _gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:

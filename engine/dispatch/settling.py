@@ -72,6 +72,9 @@ class Settling:
         if state == IN_FLIGHT or (state == HELD and not queue.settings.prefetch.use_prefetch_extension):
             if consumer.window.give_back_all(sizes):
                 queue.list_consumer(consumer)
+        else:
+            for size_bytes in sizes:
+                consumer.window.hold(size_bytes, False)
         if not queue.is_logged or min(offsets) < 0:
             self._let_go(consumer, run)
             return

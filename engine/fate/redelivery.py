@@ -84,7 +84,7 @@ class Redelivery:
         exhausted: list[Delivery] = []
         if blamed:
             policy = policy_of(blamed[0])
-            gave_sign = consumer.furthest_tag > 0 or consumer.window.limit == 1
+            gave_sign = consumer.furthest_tag > 0 or consumer.window.allowed() == 1
             self._count_failures(consumer, blamed, CAUSE_CONNECTION_LOST)
             if gave_sign:
                 exhausted = [one for one in blamed if policy.is_exhausted(one.failed_attempts)]
@@ -100,6 +100,8 @@ class Redelivery:
     def release_held(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
         queue = queue_of(delivery.lane)
+        if queue.settings.prefetch.use_prefetch_extension:
+            consumer_of(delivery).window.hold(delivery.message.size, False)
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
@@ -210,6 +212,8 @@ class Redelivery:
                 freed.append(delivery.message.size)
             elif not queue.settings.prefetch.use_prefetch_extension:
                 freed.append(delivery.message.size)
+            else:
+                consumer.window.hold(delivery.message.size, False)
             delivery.is_redelivered = True
             if selection is not None:
                 selection.left(delivery)

@@ -178,7 +178,7 @@ class Why:
             consumer.consumer_id,
             consumer.description(),
             len(consumer.ledger),
-            consumer.window.limit,
+            consumer.window.allowed(),
             consumer.acknowledged_count,
             self._hand_overs.since_ms(oldest) if oldest else 0,
             consumer.describe_gate(),

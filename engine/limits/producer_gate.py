@@ -14,6 +14,7 @@ from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Acco
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.token_bucket import TokenBucket
+from engine.consumers.unsettled_share import UnsettledShares
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
@@ -68,6 +69,7 @@ class Flow(Gates):
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> what it may still send there in this second.
     own_senders: what waits at gates like a client.  is_own_next: before the clients.
+    shares: of the memory, by who holds messages unsettled.
     """
 
     __slots__ = (
@@ -89,9 +91,10 @@ class Flow(Gates):
         "own_senders",
         "is_own_next",
         "agenda",
+        "shares",
     )
 
-    def __init__(self, context: Context, limits: GlobalLimits, observers: Observers) -> None:
+    def __init__(self, context: Context, limits: GlobalLimits, observers: Observers, shares: UnsettledShares) -> None:
         memory = context.memory
         self.store = context.store
         self.memory = memory
@@ -111,6 +114,7 @@ class Flow(Gates):
         self.own_senders: list[OwnSender] = []
         self.agenda = context.agenda
         self.is_own_next = False
+        self.shares = shares
 
     def block(self) -> None:
         """Some gate may be shut, or is to be opened: look at the end of this turn."""
@@ -403,6 +407,10 @@ class Flow(Gates):
             return f"{name}: {destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
         if gate == gates.DISK:
             return f"{name}: {destination.uri()}, {self.disk_reason}"
+        if gate == gates.MEMORY:
+            return "; ".join(
+                words for words in (f"{name}: {destination.uri()}", self.shares.describe_largest()) if words
+            )
         if gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
             return f"{name}: {destination.uri()}"
         return f"{name}: {account.describe()}; {_who_holds(destination)}"

@@ -27,6 +27,7 @@ SCHEDULES: Final = "limits.schedules-per-user"
 class UserLimits:
     """Of one user, or one address.  destinations: made since the start, temporary ones too.  schedules: the same.
 
+    unsettled_bytes: that its consumers hold (engine.consumers.unsettled_share).
     durable_wildcard_topics: that one durable subscription to a wildcard may begin with: they are opened in one turn.
     """
 
@@ -35,6 +36,7 @@ class UserLimits:
     durable_subscriptions: int = UNLIMITED
     durable_wildcard_topics: int = UNLIMITED
     schedules: int = UNLIMITED
+    unsettled_bytes: int = UNLIMITED
 
 
 class Quotas(Observer):

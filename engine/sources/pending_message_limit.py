@@ -64,14 +64,14 @@ class PendingLimit(PendingRule):
         queue = self.queue
         if self.replaced is not None:
             self.replaced.add(queue.lane(message.priority).newest(message))
-        if queue.depth > self.window.limit + self.limit:
+        if queue.depth > self.window.allowed() + self.limit:
             self._evict(queue)
 
     def _evict(self, queue: Queue) -> None:
         """Let go of one message too much.  What is in flight stays, and so does what goes next into the window."""
         for lane in queue.used_lanes:
             lane.drop_taken()  # only where a selection took deliveries out of their order
-        delivery = self._choose(queue, max(0, self.window.limit - self.window.in_flight))
+        delivery = self._choose(queue, self.window.room())
         if delivery is None:
             return
         lane_of(delivery).remove(delivery)

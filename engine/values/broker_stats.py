@@ -98,6 +98,17 @@ class HoldingStats:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsettledStats:
+    """What users hold unsettled, small messages rounded up.
+
+    limit_bytes: of each, -1 for no limit.  largest: holder -> octets, of those with the most.
+    """
+
+    limit_bytes: int = -1
+    largest: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Offsets are octets from the start of the log.  ``retention``: why space is not freed, "" if it is."""
 
@@ -133,3 +144,4 @@ class BrokerStats:
     refusals: dict[str, int] = field(default_factory=dict)
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
     holdings: HoldingStats = field(default_factory=HoldingStats)
+    unsettled: UnsettledStats = field(default_factory=UnsettledStats)

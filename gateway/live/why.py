@@ -15,7 +15,7 @@ from config.reports.explain import Layer, explain, prefetch_values
 from config.values import DestinationName
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
-from engine.consumers.window import CreditWindow
+from engine.consumers.credit_window import CreditWindow
 from engine.features.why import Whereabouts
 from engine.store.read.message_history import Biography, biography, entry_of
 from engine.store.read.reader import StoreReader

@@ -80,6 +80,11 @@ class BrokerCollector(Collector):
             ("connection_held_bytes", "Octets held by a connection, for the largest holders", "connection"),
             stats.holdings.largest,
         )
+        yield _labelled(
+            GaugeMetricFamily,
+            ("unsettled_bytes", "What a user's consumers hold unsettled, of those with the most", "holder"),
+            stats.unsettled.largest,
+        )
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
         yield from _single(GaugeMetricFamily, _broker_gauges(stats, left_out_count))
         yield _labelled(
@@ -97,6 +102,7 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
         ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
         ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
         ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
+        ("unsettled_limit_bytes", "What each user may hold unsettled, -1 for any", stats.unsettled.limit_bytes),
         ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
         ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
         ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),

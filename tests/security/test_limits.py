@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from gateway.process.log_lines import LINES_MAX
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.stomp.codec.frames import MESSAGE, RECEIPT, SEND
 from tests.support.hostile.aftermath import MIB, memory_bytes, metrics
-from tests.support.hostile.honest_clients import Trips, come_in, go_on
-from tests.support.hostile.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, HOSTILE
+from tests.support.hostile.honest_clients import Trips, come_in, go_on, honest_stomp
+from tests.support.hostile.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, HOSTILE, hostile_config
 from tests.support.hostile.hostile_peers import Hostiles, basic, frame, request
-from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process import raw_stomp
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.waiting import wait_until
 
 GROWTH_MAX_BYTES = 64 * MIB  # of the process while it is attacked: its own limits come to a few MiB here
@@ -130,6 +134,34 @@ def check_budget(gateway: GatewayProcess, ended_before: float) -> None:
     wait_until(lambda: metrics(gateway)["penstock_holders_ended_total"] > ended_before, "who holds the most is ended")
     now = metrics(gateway)
     assert now["penstock_connections_held_bytes"] <= now["penstock_connections_held_limit_bytes"]
+
+
+def test_what_one_user_settles_nothing_of_leaves_memory_to_others(start_gateway: StartGateway) -> None:
+    """Twice as much as memory takes is sent to a consumer that keeps all it gets; what only memory holds still goes."""
+    gateway = start_gateway(hostile_config(memory="8 MiB"))
+    gateway.http_login = HONEST
+    with Hostiles(gateway) as hostile:
+        for number in range(1, 4):
+            hoarder = hostile.stomp()
+            subscribe = {"id": "1", "destination": f"/queue/plain.{number}", "ack": "client-individual"}
+            hoarder.write(frame("SUBSCRIBE", **subscribe, **{"activemq.prefetchSize": "100000"}))
+            sender = hostile.stomp()
+            for _ in range(28):
+                sender.write(frame("SEND", b"x" * 200_000, destination=f"/queue/plain.{number}", receipt="sent"))
+                assert sender.answer().head.headers.get("receipt-id") == "sent"
+                while hoarder.has_more():
+                    hoarder.read()
+        honest = hostile.enter_context(closing(honest_stomp(gateway)))
+        raw_stomp.subscribe(honest, "/queue/honest.trip", prefetch=10)
+        honest.send(SEND, [("destination", "/queue/honest.trip"), ("receipt", "r")])
+        assert {honest.next_frame().command for _ in range(2)} == {MESSAGE, RECEIPT}
+        now = metrics(gateway)
+        limit_bytes = now["penstock_unsettled_limit_bytes"]
+        holder = f"user {HOSTILE[0]!r}"
+        assert limit_bytes == 8 * MIB // 3
+        assert limit_bytes <= now[f'penstock_unsettled_bytes{{holder="{holder}"}}'] <= 1.25 * limit_bytes + MIB
+        told = [one["gate"] for one in gateway.get_json("/api/stat")["consumers"]]
+        assert any(f"memory: {holder} holds" in gate for gate in told), told
 
 
 @pytest.mark.usefixtures("at_length")

@@ -20,6 +20,7 @@ from tests.support.world.bugs import (
     ReplayBeginsLate,
     SelectorIgnored,
     SettlementLost,
+    ShareForgotten,
     WindowOffByOne,
 )
 from tests.support.world.seeds import SEEDS
@@ -48,6 +49,7 @@ def first_found(make_bug: type[Bug], kind: str, compares_store: bool) -> str:
         (CountForgotten, "no state that the store was in"),
         (WindowOffByOne, "exceeds a window"),
         (AccountingLeak, "counted are"),
+        (ShareForgotten, "octets unsettled, allowed are"),
         (NobodyAdmitted, "which has room|addresses that are full"),
         (CrcUnchecked, ""),
         (CommitIgnored, "no state that the store was in"),

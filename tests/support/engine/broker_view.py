@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from engine.backlog.address_account import Accounts
 from engine.backlog.lane_shares import LaneShares
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
+from engine.consumers.departures import Departure
 from engine.consumers.turn_steps import Chore
+from engine.consumers.unsettled_share import UNIT_BYTES
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
 from engine.sources.named_subscription import NamedSubscription
@@ -248,6 +250,40 @@ class BrokerView(FeatureView):
     def memory_held(self) -> int:
         """Return the octets of all messages in memory."""
         return self._memory.held_bytes()
+
+    def unsettled(self) -> dict[str, int]:
+        """Return what is counted of each user's unsettled deliveries, as the operator is told."""
+        return self.broker.inspect().unsettled.largest
+
+    def unsettled_used(self) -> dict[str, int]:
+        """Return what is used of each user's share, with what windows have paid for ahead."""
+        return {holder: share.used_bytes for holder, share in self._flow.shares.by_holder.items()}
+
+    def unsettled_in_ledgers(self) -> dict[str, int]:
+        """Return what these deliveries count, found one by one; nobody may be leaving.
+
+        What transactions hold of consumers that have gone is in no ledger: of these it is what is counted.
+        """
+        consumers = [consumer for client in self.connections() for consumer in client.consumers.values()]
+        ledgers = {id(consumer.ledger): consumer for consumer in consumers}  # siblings share one
+        found: dict[str, int] = {}
+        for holder, share in self._flow.shares.by_holder.items():
+            for stake in share.stakes:
+                if stake.consumer_count == 0:
+                    found[holder] = found.get(holder, 0) + stake.held_bytes
+        for consumer in ledgers.values():
+            holder = consumer.client.holder
+            for delivery in consumer.ledger.values() if holder else ():
+                size_bytes = max(delivery.message.size + MESSAGE_OVERHEAD_BYTES, UNIT_BYTES)
+                found[holder] = found.get(holder, 0) + size_bytes
+        return found
+
+    def unsettled_limit(self) -> int:
+        """Return what each user's share is, -1 for no limit."""
+        return self._flow.shares.limit_bytes
+
+    def is_anybody_leaving(self) -> bool:
+        return any(isinstance(chore, Departure) for chore in self.chores())
 
     def memory_limit(self) -> int:
         return self._memory.limit_bytes

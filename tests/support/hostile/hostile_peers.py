@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import select
 import socket
 import time
 from contextlib import ExitStack
@@ -63,6 +64,10 @@ class Peer:
             octets = b""
         self.is_over = not octets
         return octets
+
+    def has_more(self) -> bool:
+        """Say whether something has come, or the end."""
+        return bool(select.select([self.socket], [], [], 0)[0])
 
     def read_all(self) -> bytes:
         """Return what comes until the gateway ends the connection, which it must."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from engine.consumers.unsettled_share import MOST_PERCENT
 from engine.values import gates
 from tests.support.world.bodies import Violation
+
+OVERHEAD_BYTES: Final = 10_000  # more than a message has besides its body
 
 if TYPE_CHECKING:
     from tests.support.world.world import World
@@ -29,6 +32,7 @@ class Accounts:
         self._durable_seen = durable
         self._check_limits()
         self._check_holdings()
+        self._check_unsettled()
         if self.world.memory_used() < 0:
             raise Violation(f"memory budget is at {self.world.memory_used()} octets")
         pairs = [(queue, self.world.oracle.queues.get(queue.name)) for queue in self.world.queues()]
@@ -57,6 +61,19 @@ class Accounts:
                 raise Violation(f"client {client.client_number} holds {client.holding()}, not {client.held_bytes}")
         if holdings.used_bytes != sum(client.all_held_bytes() for client in clients):
             raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
+
+    def _check_unsettled(self) -> None:
+        """What is counted of each user is what its consumers hold, and nobody takes much more than its share."""
+        counted = self.world.unsettled()
+        if not self.world.is_anybody_leaving() and counted != self.world.unsettled_in_ledgers():
+            raise Violation(f"unsettled: counted {counted}, held {self.world.unsettled_in_ledgers()}")
+        limit_bytes = self.world.unsettled_limit()
+        one_more_bytes = max(self.world.profile.sizes) + OVERHEAD_BYTES
+        for holder, used_bytes in self.world.unsettled_used().items():
+            if used_bytes < counted.get(holder, 0):
+                raise Violation(f"{holder} has used {used_bytes} octets and holds {counted[holder]}")
+            if limit_bytes >= 0 and used_bytes > limit_bytes * MOST_PERCENT // 100 + one_more_bytes:
+                raise Violation(f"{holder} holds {used_bytes} octets unsettled, allowed are {limit_bytes}")
 
     def _check_limits(self) -> None:
         """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
@@ -101,6 +118,7 @@ class Accounts:
         for what, count in (
             ("octets of memory", self.world.memory_used()),
             ("connections", len(broker.clients)),
+            ("users with anything unsettled", len(self.world.unsettled_used())),
             ("replays", self.world.replay_count()),
             ("parked connections", len(self.world.waits())),
             ("awaiting connections", len(self.world.awaiting())),

@@ -43,6 +43,7 @@ class BrokerPeer(Peer):
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.client = _EngineClient(self)
+        self.client.holder = "user sim"
         self.waiting: list[tuple[Sent, Message, PeerTransaction | None, Receipt | None]] = []
         self.turn: list[Receipt] = []
         self.owed: deque[tuple[int, list[Receipt]]] = deque()

@@ -8,7 +8,8 @@ from typing import Any
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.consumers.window import CreditWindow
+from engine.consumers.credit_window import CreditWindow
+from engine.consumers.unsettled_share import NOT_LIMITED
 from engine.dispatch.selection import Selection
 from engine.ports.store import Store
 from engine.sources.composite import Source
@@ -207,6 +208,20 @@ class AccountingLeak(Bug):
 
     def broker_class(self) -> type[Broker]:
         return self.LeakyBroker
+
+
+class ShareForgotten(Bug):
+    """What a user's consumers hold is counted, and nobody gets less for it."""
+
+    class GenerousBroker(Broker):
+        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+            consumer = super().subscribe(client, source, options)
+            for share in self.flow.shares.by_holder.values():
+                share.limit_bytes = NOT_LIMITED
+            return consumer
+
+    def broker_class(self) -> type[Broker]:
+        return self.GenerousBroker
 
 
 class NobodyAdmitted(Bug):

@@ -19,6 +19,7 @@ from typing import Final
 from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.limits.producer_gate import GlobalLimits
+from engine.limits.user_quota import UserLimits
 from engine.ports.store import Store
 from engine.sources.queue import Queue
 from engine.store.file_store import FileStore
@@ -431,6 +432,7 @@ class World(BrokerView):
             self.profile.memory_limit_bytes,
             self.seed,
             limits=GlobalLimits(-1, self.profile.all_messages),
+            user_limits=UserLimits(unsettled_bytes=self.profile.memory_limit_bytes // 3),
         )
         self._lazy_end()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.consumers.consumer import INDIVIDUAL
-from engine.consumers.window import CreditWindow
+from engine.consumers.credit_window import CreditWindow
 from engine.values import gates
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions

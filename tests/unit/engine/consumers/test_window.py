@@ -6,7 +6,8 @@ import pytest
 
 from config.policies import AddressSettings, PrefetchPolicy
 from engine.consumers.consumer import INDIVIDUAL
-from engine.consumers.window import UNCOUNTED_SHARE, Window, window_for
+from engine.consumers.window import UNCOUNTED_SHARE, Window
+from engine.consumers.window_options import window_for
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
