@@ -157,9 +157,11 @@ class Connection(asyncio.Protocol, SessionSocket):
                 return
             octets = session.end_turn(offset, confirmed_offset)
             if octets:
-                self._unread.writing(session, transport, len(octets))
+                size_bytes = len(octets)
+                if size_bytes > LARGE_BYTES or self._unread.is_counted or transport.get_write_buffer_size():
+                    self._unread.writing(session, transport, size_bytes)
                 transport.write(octets)
-                self._watch.written_bytes += len(octets)
+                self._watch.written_bytes += size_bytes
                 if self._is_writing_paused or session.is_output_full:
                     session.output_written(self._is_writing_paused)
             if session.is_ending and session.is_finished():

@@ -16,11 +16,16 @@ LARGE_BYTES: Final = 64 * 1024  # what is smaller waits for nobody
 
 
 class UnreadOutput:
-    """write_limit_bytes: beyond which its peer gets nothing more, while there is room for all."""
+    """write_limit_bytes: beyond which its peer gets nothing more, while there is room for all.
 
-    __slots__ = ("_holdings", "_write_limit_bytes", "_client", "_transport", "_is_short")
+    is_counted: some output is unread, or limits are short; ``writing`` must then hear of each write, else only of those
+    that are large or follow something unread.
+    """
+
+    __slots__ = ("is_counted", "_holdings", "_write_limit_bytes", "_client", "_transport", "_is_short")
 
     def __init__(self, holdings: Holdings, write_limit_bytes: int) -> None:
+        self.is_counted = False
         self._holdings = holdings
         self._write_limit_bytes = write_limit_bytes
         self._client: Client | None = None  # that it is counted for
@@ -41,8 +46,6 @@ class UnreadOutput:
         unread_bytes = transport.get_write_buffer_size()
         if size_bytes > LARGE_BYTES:
             unread_bytes += size_bytes
-        if not unread_bytes and not client.unread_bytes and not self._is_short:
-            return
         self._client = client
         self._transport = transport
         self._holdings.count_unread(client, unread_bytes)
@@ -50,11 +53,14 @@ class UnreadOutput:
         if is_short != self._is_short:
             self._is_short = is_short
             transport.set_write_buffer_limits(high=0 if is_short else self._write_limit_bytes)
+        self.is_counted = is_short or unread_bytes > 0
 
     def look(self) -> None:
         """Count again what is unread."""
         if self._client is not None and self._transport is not None:
-            self._holdings.count_unread(self._client, self._transport.get_write_buffer_size())
+            unread_bytes = self._transport.get_write_buffer_size()
+            self._holdings.count_unread(self._client, unread_bytes)
+            self.is_counted = self._is_short or unread_bytes > 0
 
     def gone(self) -> None:
         """The socket is, with what it held."""
