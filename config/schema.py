@@ -13,25 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
+from config.names import NamePart, PropertyName, QueueName, TimeZone
 from config.permissions import Action
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
 from config.sources.uri import TLS_SCHEMES, ListenerUri, OptionalListenerUri
-from config.values import (
-    Boolean,
-    Bytes,
-    Choice,
-    Duration,
-    Factor,
-    Integer,
-    Kind,
-    NamePart,
-    Number,
-    OptionalFile,
-    PropertyName,
-    QueueName,
-    Text,
-    TimeZone,
-)
+from config.values import Boolean, Bytes, Choice, Duration, Factor, Integer, Kind, Number, OptionalFile, Text
 
 TIB: Final = 1024 * GIB
 DAY_MS: Final = 24 * HOUR_MS

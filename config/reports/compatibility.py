@@ -9,7 +9,7 @@ from typing import Final
 from config import destination_options
 from config.options import Table
 from config.schema import ADDRESS, SERVER, leaves
-from config.sources import activemq_options, artemis_options, uri
+from config.sources import activemq_options, artemis_options, uri_options
 
 INTRODUCTION: Final = """\
 # What becomes of other brokers' options
@@ -62,7 +62,7 @@ def _dialects() -> Iterator[tuple[str, Mapping[str, Table]]]:
     )
     yield (
         "Connection URIs, of listeners and of the command-line clients",
-        {"behind the `?`": uri.OPTIONS, "behind `failover:(...)?`": uri.FAILOVER},
+        {"behind the `?`": uri_options.OPTIONS, "behind `failover:(...)?`": uri_options.FAILOVER},
     )
     yield "activemq.xml", {f"`{element}`": known for element, known in activemq_options.tables().items() if known}
     yield (

@@ -6,9 +6,10 @@ import operator
 from typing import Final
 
 from config.model import ServerConfig, VirtualTopic
+from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, Verifier
 from config.policies import DEFAULT_ADDRESS_SETTINGS
 from config.schema import ADDRESS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
-from config.values import AddressPattern, DestinationName, GroupName, JsonSchema, QueuePrefix, Verifier
+from config.values import JsonSchema
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

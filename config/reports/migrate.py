@@ -9,10 +9,10 @@ from typing import Final
 
 from config.errors import ConfigError
 from config.matching import BOTH, QUEUE, AddressEntry
+from config.names import DestinationName, Verifier
 from config.permissions import Action, Permission
 from config.schema import ADDRESS, GRANTS, SERVER, Leaf, Tree, leaves
 from config.sources.document import Document
-from config.values import DestinationName, Verifier
 
 # A value with its comment, or a mapping of them.
 Node = tuple[str, str] | dict[str, "Node"]

@@ -12,6 +12,7 @@ from typing import Final
 
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pattern
 from config.model import VirtualTopic
+from config.names import DestinationName, QueueName, QueuePrefix, UserName
 from config.options import OptionError, unknown_option
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
@@ -20,7 +21,7 @@ from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, note, take, take_attributes
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
-from config.values import Boolean, DestinationName, QueueName, QueuePrefix, UserName
+from config.values import Boolean
 
 _EVERYTHING: Final = Pattern.parse(">")
 

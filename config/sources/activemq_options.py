@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from config.jms_options import DELAY, JAVA_INT_MAX, PREFETCH, REDELIVERY, YEAR_MS
 from config.model import GIB, MIB
+from config.names import NamePart, PropertyName
 from config.options import (
     NO_VALUES,
     BinaryBytes,
@@ -20,7 +21,7 @@ from config.options import (
     refused,
     table,
 )
-from config.values import Boolean, Integer, Kind, NamePart, Number, PropertyName
+from config.values import Boolean, Integer, Kind, Number
 
 _BOOLEAN: Final = Boolean()
 _COUNT: Final = Integer(0, JAVA_INT_MAX)

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pattern
+from config.names import DestinationName
 from config.options import OptionError, unknown_option
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
@@ -22,7 +23,6 @@ from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take, take_attributes, take_children
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
-from config.values import DestinationName
 
 # Protocol of an acceptor -> the listener that it is here.
 _LISTENERS: Final = {"STOMP": "stomp", "AMQP": "amqp"}

@@ -7,9 +7,10 @@ from typing import Final
 from config.jms_options import JAVA_INT_MAX, YEAR_MS
 from config.matching import InvalidPattern, Pattern
 from config.model import GIB
+from config.names import NamePart, PropertyName, QueueName
 from config.options import BinaryBytes, Option, Table, Values, all_listed, computed, honoured, listed, refused, table
 from config.policies import RATE_UNIT_SECONDS
-from config.values import Boolean, Choice, Integer, Kind, NamePart, Number, PropertyName, QueueName
+from config.values import Boolean, Choice, Integer, Kind, Number
 
 QUEUE_PREFIX: Final = "jms.queue."
 TOPIC_PREFIX: Final = "jms.topic."

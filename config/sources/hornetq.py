@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from config.matching import BOTH, AddressEntry, Pattern
+from config.names import DestinationName, UserName
 from config.sources import artemis_options as options
 from config.sources.artemis import CoreReader
 from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take_attributes, take_children
 from config.sources.xml import Element
-from config.values import DestinationName, UserName
 
 _USERS: Final = ("user", "defaultuser")
 

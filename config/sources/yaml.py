@@ -13,6 +13,7 @@ import yaml
 
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, Pattern
 from config.model import VirtualTopic
+from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, UserName, Verifier
 from config.permissions import Action, Permission
 from config.schema import (
     ADDRESS,
@@ -32,17 +33,7 @@ from config.schema import (
     unknown_key,
 )
 from config.sources.document import Document
-from config.values import (
-    AddressPattern,
-    Boolean,
-    Choice,
-    DestinationName,
-    GroupName,
-    Kind,
-    QueuePrefix,
-    UserName,
-    Verifier,
-)
+from config.values import Boolean, Choice, Kind
 
 # The same nodes from libyaml and from pure Python; the former is faster and not always there.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -12,10 +12,10 @@ from config.exposure import refuse_open_listeners
 from config.loader import load_config
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry
 from config.model import ServerConfig
+from config.names import DestinationName
 from config.permissions import Permission
 from config.reports import json_schema
 from config.schema import ADDRESS, SERVER, leaves
-from config.values import DestinationName
 from gateway.connections.tls import server_context
 from gateway.process import exit_codes
 

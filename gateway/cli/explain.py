@@ -15,9 +15,9 @@ from urllib.parse import quote
 from config.destination_options import parse_destination
 from config.loader import load_config
 from config.model import Listeners
+from config.names import DestinationName
 from config.options import OptionError
 from config.reports.explain import BUILT_IN, explain
-from config.values import DestinationName
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
 from gateway.cli.shared.parsers import add_user_argument
 from gateway.process import exit_codes

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Problem
-from config.reports.lint import Finding, lint
+from config.reports.findings import Finding
+from config.reports.lint import lint
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:

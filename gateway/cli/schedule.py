@@ -84,7 +84,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreError."""
-    from config.values import DestinationName
+    from config.names import DestinationName
     from engine.store.read.scheduled_messages import scheduled_in
 
     kind = DestinationName()
@@ -115,7 +115,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
 def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
-    from config.values import DestinationName
+    from config.names import DestinationName
     from engine.store.disk.files import RealFiles
     from engine.store.offline.schedule_cancellation import cancel_scheduled
     from gateway.process.clock import SystemClock

@@ -8,9 +8,9 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from config.names import UserName
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
-from config.values import UserName
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:

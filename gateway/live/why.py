@@ -10,9 +10,9 @@ from typing import Any
 from config.destination_options import parse_destination
 from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
 from config.model import ConnectionDefaults, ServerConfig
+from config.names import DestinationName
 from config.policies import AddressSettings, RedeliveryPolicy
 from config.reports.explain import Layer, explain, prefetch_values
-from config.values import DestinationName
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.consumers.credit_window import CreditWindow

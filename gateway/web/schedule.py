@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from config.values import DestinationName
+from config.names import DestinationName
 from engine.values.errors import StoreError
 from gateway.web.bodies import json_object
 

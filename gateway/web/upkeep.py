@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.matching import QUEUE
-from config.values import DestinationName
+from config.names import DestinationName
 from engine.values.errors import DestinationInUse, PenstockError, StoreError
 from gateway.connections.security import Security
 from gateway.web.bodies import json_object

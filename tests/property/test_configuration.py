@@ -14,7 +14,8 @@ from config.options import OptionError
 from config.reports.lint import lint
 from config.reports.migrate import migrate
 from config.sources.detect import read
-from config.sources.uri import OPTIONS, parse_client_uri
+from config.sources.uri import parse_client_uri
+from config.sources.uri_options import OPTIONS
 from tests.support.config.broker_files import ACTIVEMQ, ARTEMIS
 
 YAML = """

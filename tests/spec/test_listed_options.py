@@ -10,7 +10,7 @@ import pytest
 
 from config import destination_options
 from config.options import Option, Table
-from config.sources import activemq_options, artemis_options, uri
+from config.sources import activemq_options, artemis_options, uri_options
 
 # Section -> (what the names stand in, the names as they are listed there).
 JMS_URI = """
@@ -92,7 +92,7 @@ discovery-group-ref entries
 ACTIVEMQ = activemq_options.tables()
 CORE = artemis_options.tables()
 LISTED: list[tuple[str, Table, list[str]]] = [
-    ("2.4 connection URI", uri.OPTIONS, [f"jms.{name}" for name in JMS_URI.split()]),
+    ("2.4 connection URI", uri_options.OPTIONS, [f"jms.{name}" for name in JMS_URI.split()]),
     ("2.2 SUBSCRIBE", destination_options.CONSUMER, SUBSCRIBE_HEADERS.split()),
     (
         "2.3 destination",
@@ -100,8 +100,8 @@ LISTED: list[tuple[str, Table, list[str]]] = [
         CONSUMER_OPTIONS.split(),
     ),
     ("2.3 producer", destination_options.PRODUCER, ["windowSize"]),
-    ("2.2 acceptor", uri.OPTIONS, ["transport.defaultHeartBeat", "transport.hbGracePeriodMultiplier"]),
-    ("2.2 frame limits", uri.OPTIONS, ["wireFormat.maxDataLength", "wireFormat.maxFrameSize"]),
+    ("2.2 acceptor", uri_options.OPTIONS, ["transport.defaultHeartBeat", "transport.hbGracePeriodMultiplier"]),
+    ("2.2 frame limits", uri_options.OPTIONS, ["wireFormat.maxDataLength", "wireFormat.maxFrameSize"]),
     ("2.9 policyEntry", ACTIVEMQ["policyEntry"], POLICY_ENTRY.split()),
     ("2.5 redeliveryPlugin", ACTIVEMQ["redeliveryPlugin"], ["fallbackToDeadLetter", "sendToDlqIfMaxRetriesExceeded"]),
     ("2.7 shared", ACTIVEMQ["sharedDeadLetterStrategy"], DEAD_LETTER.split()),

@@ -30,7 +30,7 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
 
 def destination_argument(text: str) -> str:
     """Return what names a destination, as it was written."""
-    from config.values import DestinationName
+    from config.names import DestinationName
 
     try:
         DestinationName().parse(text)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from config.destination_options import with_delays
 from config.model import ConnectionDefaults
 from config.options import OptionError, unknown_option
-from config.sources.uri import OPTIONS
+from config.sources.uri_options import OPTIONS
 from engine.values.errors import InvalidOption
 
 ACTIVEMQ: Final = "activemq."

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from config.matching import Pattern
-from config.reports.lint import covers, lint
+from config.reports.findings import covers
+from config.reports.lint import lint
 from config.scram import hash_password
 
 

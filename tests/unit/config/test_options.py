@@ -17,7 +17,7 @@ from config.options import (
     table,
     unknown_option,
 )
-from config.sources import activemq_options, artemis_options, uri
+from config.sources import activemq_options, artemis_options, uri_options
 from config.values import Boolean, Integer
 
 TABLES: dict[str, Table] = {
@@ -25,8 +25,8 @@ TABLES: dict[str, Table] = {
     "prefetch": jms_options.PREFETCH,
     "consumer": destination_options.CONSUMER,
     "producer": destination_options.PRODUCER,
-    "uri": uri.OPTIONS,
-    "failover": uri.FAILOVER,
+    "uri": uri_options.OPTIONS,
+    "failover": uri_options.FAILOVER,
     **activemq_options.tables(),
     **artemis_options.tables(),
 }

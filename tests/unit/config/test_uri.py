@@ -11,7 +11,8 @@ from config.matching import with_values
 from config.model import NO_DEFAULTS, ConnectionDefaults, Endpoint, ServerConfig
 from config.options import Option, OptionError
 from config.policies import AddressSettings
-from config.sources.uri import OPTIONS, ListenerUri, parse_client_uri, parse_endpoint, subscribe_headers
+from config.sources.uri import ListenerUri, parse_client_uri, parse_endpoint, subscribe_headers
+from config.sources.uri_options import OPTIONS
 
 STOMP = ListenerUri("tcp://127.0.0.1:61613", "tcp", "stomp")
 AMQP = ("amqp",)

@@ -5,23 +5,11 @@ from __future__ import annotations
 import pytest
 
 from config.model import GIB, KIB, MIB, Endpoint
+from config.names import AddressPattern, QueueName, UserName, Verifier
 from config.schema import parse_text
 from config.scram import hash_password
 from config.sources.uri import ListenerUri
-from config.values import (
-    AddressPattern,
-    Boolean,
-    Bytes,
-    Choice,
-    Duration,
-    Integer,
-    Kind,
-    Number,
-    QueueName,
-    Text,
-    UserName,
-    Verifier,
-)
+from config.values import Boolean, Bytes, Choice, Duration, Integer, Kind, Number, Text
 
 BYTES = Bytes(1, 10 * GIB)
 DURATION = Duration(0, 1_000_000_000)

@@ -1,0 +1,54 @@
+"""What lint says of a place in a file, and how patterns of addresses lie to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from config.errors import Problem
+from config.matching import ONE, REST, Pattern
+
+Level = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    problem: Problem
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.problem}"
+
+
+def warning(source: str, line: int, element: str, text: str) -> Finding:
+    return Finding("warning", Problem(source, line, element, text))
+
+
+def info(source: str, line: int, element: str, text: str) -> Finding:
+    return Finding("info", Problem(source, line, element, text))
+
+
+def covers(broad: Pattern, narrow: Pattern) -> bool:
+    """Say whether every name that ``narrow`` matches, ``broad`` matches, too."""
+    mine, other = broad.elements, narrow.elements
+    if mine[-1] == REST:
+        mine = mine[:-1]
+        if len([element for element in other if element != REST]) < len(mine):
+            return False
+    elif len(mine) != len(other) or other[-1] == REST:
+        return False
+    return all(
+        element == theirs or (element == ONE and theirs != REST) for element, theirs in zip(mine, other, strict=False)
+    )
+
+
+def only_overlap(one: Pattern, other: Pattern) -> bool:
+    if covers(one, other) or covers(other, one):
+        return False
+    left = one.elements[:-1] if one.elements[-1] == REST else one.elements
+    right = other.elements[:-1] if other.elements[-1] == REST else other.elements
+    if len(left) != len(right):
+        shorter = one if len(left) < len(right) else other
+        if shorter.elements[-1] != REST:
+            return False
+    return all(a == b or ONE in (a, b) for a, b in zip(left, right, strict=False))
