@@ -168,6 +168,26 @@ def test_a_rollback_of_many_comes_back_in_order() -> None:
     assert client.bodies() == [b"%d" % number for number in range(COUNT)]
 
 
+@pytest.mark.parametrize("refusal", [BACK, DEAD], ids=lambda refusal: refusal.mode)
+def test_a_commit_meanwhile_is_done_at_once_and_opens_nothing(refusal: Refusal) -> None:
+    """It is one batch of the log, so it does not wait; what comes back comes in the order of the queue all the same."""
+    world, client, deliveries = held(prefetch=2 * COUNT)
+    transaction = Transaction(client, "t", TransactionLimits())
+    transaction.add_refused(deliveries[-10:], refusal)
+    world.broker.refuse_all(deliveries[:-10], refusal)
+    world.broker.commit(transaction)
+    world.send(b"new")
+    assert client.is_refusing and client.handed == []
+    turns_until_done(world, client)
+    numbers = [b"%d" % number for number in range(COUNT)]
+    if refusal is BACK:
+        assert client.bodies() == [*numbers, b"new"]
+    else:
+        dead = [message.body for message in world.dead_letters()]
+        assert client.bodies() == [b"new"] and sorted(dead) == sorted(numbers)
+        assert [body for body in dead if body in numbers[:-10]] == numbers[:-10]
+
+
 @pytest.mark.parametrize("asked", [{}, {"window_bytes": 100_000}, {"is_credited": True}], ids=str)
 @pytest.mark.parametrize("refused", [(0, 1_000), (0, COUNT - 10), (0, 1_000, COUNT)], ids=str)
 def test_a_window_opens_as_it_would_have(refused: tuple[int, ...], asked: dict[str, Any]) -> None:
