@@ -199,6 +199,10 @@ class BrokerView(FeatureView):
         """Have what comes in this turn be of a client, 0 for the broker's own."""
         self.broker.context.sender = client_number
 
+    def id_prefix(self) -> str:
+        """Return what the ids of this store's messages begin with."""
+        return self.broker.readers.id_prefix
+
     def connections(self) -> list[Client]:
         return list(self.broker.clients.values())
 

@@ -143,7 +143,7 @@ class CommitWorld(BrokerView):
                 transaction.add_accepted([delivery])
             if queue_of(delivery.lane).name == "orders":
                 one.settled.append(delivery.message.queue_offset)
-        broker.context.sender = self.client.client_number
+        self.hear(self.client.client_number)
         broker.commit(transaction)
         one.end = broker.flush_settlements()
         self.committed.append(one)

@@ -231,7 +231,7 @@ class World(BrokerView):
             self.chance,
             self.book.of(number),
             self.book.tails(number),
-            self.broker.readers.id_prefix,
+            self.id_prefix(),
             self.clock.wall_ms(),
             KeptLog(lambda store=self._file_store: store._log.files.segments),  # type: ignore[misc]
             self.oracle.has_expired,

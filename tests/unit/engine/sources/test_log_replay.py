@@ -269,7 +269,7 @@ def test_what_is_gone_is_named() -> None:
     _settled_queue(world)
     queue = world.queue("q")
     world.store.drop(queue.destination_id, 4, 3, log_start=10_000_000)
-    old_id = f"{world.broker.readers.id_prefix}4096"
+    old_id = f"{world.id_prefix()}4096"
     for start, words in (
         (ReplayStart(entry=1), "the queue offsets 1 to 2 of priority 4 are gone"),
         (ReplayStart(message_id=old_id), f"from {old_id} on are gone as far as log offset 10000000"),
@@ -303,7 +303,7 @@ def test_an_id_that_is_not_in_the_log_yet_is_refused() -> None:
     world = EngineWorld()
     topic = world.topic("t")
     world.send(b"1", to=topic)
-    prefix, end = world.broker.readers.id_prefix, world.store.append_offset()
+    prefix, end = world.id_prefix(), world.store.append_offset()
     assert _replay(world, ReplayStart(message_id=f"{prefix}{end - 1}"), topic)[0].expelled == []
     with pytest.raises(InvalidOption, match=f"'{prefix}{end}' is not in the log yet, which ends at {end}"):
         _replay(world, ReplayStart(message_id=f"{prefix}{end}"), topic)

@@ -47,7 +47,7 @@ def test_all_get_it_in_order_over_several_turns() -> None:
     by_consumer: dict[int, list[bytes]] = {}
     for one in client.handed:
         by_consumer.setdefault(one.consumer.consumer_id, []).append(one.message.body)
-    assert world.broker.context.memory.used_bytes == 0
+    assert world.memory_used() == 0
     assert list(by_consumer.values()) == [[b"1", b"2"]] * MANY
     assert world.most_steps() <= TURN_STEPS + ASKED_AT_ONCE
 
@@ -71,7 +71,7 @@ def test_who_leaves_before_it_is_asked_is_passed_over() -> None:
     publish(world, b"2")
     world.lose(client)
     settle(world)
-    assert world.broker.context.memory.used_bytes == 0
+    assert world.memory_used() == 0
     assert client.consumers == {}
 
 
@@ -113,4 +113,4 @@ def test_a_wildcard_that_ends_meanwhile_gets_nothing_more() -> None:
     world.leave_steps(0)
     world.broker.unsubscribe(consumer, is_lost=False)
     settle(world)
-    assert world.broker.context.memory.used_bytes == 0
+    assert world.memory_used() == 0

@@ -14,7 +14,6 @@ from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, 
 from gateway.answers.why import consumer_lines, delay_words, message_lines, producer_lines
 from tests.support.engine.engine_world import EngineWorld
 
-MOVED = "ID:s-7900"
 DAY_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 
 
