@@ -378,6 +378,14 @@ class Lane(LaneBase):
             self.ready, position, key=position_of
         )
 
+    def has_place(self, delivery: Delivery) -> bool:
+        """Say whether it waits in memory; one that is READY may have gone to a temporary file since it came."""
+        for row in (self.returned, self.ready):
+            index = bisect_left(row, delivery.position, key=position_of)
+            if index < len(row) and row[index] is delivery:
+                return True
+        return False
+
     def remove(self, delivery: Delivery) -> None:
         """Take out a delivery that is READY in memory, its place included; all places must be tidy."""
         position = delivery.position

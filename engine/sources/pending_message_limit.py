@@ -134,8 +134,9 @@ class Replaced:
         older = self.older
         while older:
             delivery = older.popleft()
-            if delivery.state == READY and _rank(queue, delivery) >= room:
-                return delivery  # any other has gone out, or was about to
+            is_waiting = delivery.state == READY and lane_of(delivery).has_place(delivery)
+            if is_waiting and _rank(queue, delivery) >= room:
+                return delivery  # any other has gone out, or was about to, or lies in a temporary file
         return None
 
 

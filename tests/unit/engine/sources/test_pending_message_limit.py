@@ -124,6 +124,18 @@ def test_of_messages_equal_in_a_property_the_newest_stays() -> None:
     assert drain(world) == [b"in", b"flight", b"3", b"4", b"5"], "2 was replaced, then 1 was the oldest"
 
 
+def test_what_was_replaced_may_have_lost_its_place_in_memory() -> None:
+    """It went to a temporary file and is READY still; letting it go ended the process."""
+    world = world_with(strategy="constant", limit=2, eviction="unique-property", eviction_property="s")
+    (queue,) = world.topic("t").plain.values()
+    lane = queue.lane(4)
+    for number, value in enumerate("ABCC"):
+        publish_one(world, b"%d" % number, 4, value)
+    lane.remove(lane.ready[0])  # C, which another C has replaced; as the spiller does, whose file has it then
+    publish_one(world, b"4", 4, "D")
+    assert queue.depth == 4
+
+
 def test_equal_messages_that_go_next_stay() -> None:
     world = world_with(ack_mode=AUTO, strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
     client = the_client(world)
