@@ -8,15 +8,12 @@ replay (engine.sources.log_replay).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.backlog.settlement import SettlementBatch
 from engine.selector.evaluate import Selector
 from engine.values.message import Message
 from engine.values.stored import LanePlace
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
 
 
 class SubscriptionBase:
@@ -118,8 +115,9 @@ class Feed:
         """Return an empty batch for settlements of the queue of that number."""
         return SettlementBatch(queue_id, outcome, cause)
 
-    def pass_by(self, message: Message, settling: list[tuple[SettlementBatch, Consumer | None]]) -> None:
-        """Have an entry settled that its selector does not match, where it would be kept for it."""
+    def pass_by(self, message: Message) -> SettlementBatch | None:
+        """Settle an entry that its selector does not match; return the batch that is to be flushed now, if any."""
+        return None
 
     # -- in words
 

@@ -38,12 +38,14 @@ class Feeds:
             return True
         if queue.is_logged:
             queue.depth -= 1
-            feed.pass_by(message, self._settling)
+            self.pass_by(queue, message)
         return False
 
     def pass_by(self, queue: Queue, message: Message) -> None:
         """Have an entry of a durable subscription settled that is not for it."""
-        queue.feed.pass_by(message, self._settling)
+        batch = queue.feed.pass_by(message)
+        if batch is not None:
+            self._settling.append((batch, None))
 
 
 def selector_of(text: str) -> Selector | None:

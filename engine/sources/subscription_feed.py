@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.selector.evaluate import Selector
 from engine.sources.feed import Feed, SubscriptionBase
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
 
 
 class DurableCursor(Feed):
@@ -39,9 +34,8 @@ class DurableCursor(Feed):
     def batch(self, queue_id: int, outcome: int, cause: int) -> SettlementBatch:
         return SubscriptionBatch(queue_id, outcome, cause)
 
-    def pass_by(self, message: Message, settling: list[tuple[SettlementBatch, Consumer | None]]) -> None:
-        if self.passed.add(message):
-            settling.append((self.passed, None))
+    def pass_by(self, message: Message) -> SettlementBatch | None:
+        return self.passed if self.passed.add(message) else None
 
 
 class MemorySubscription(Feed):
