@@ -35,7 +35,7 @@ def test_same_seed_gives_same_history() -> None:
 
 
 def test_the_seeds_see_what_they_are_for() -> None:
-    worlds = [run_seed(seed) for seed in range(1, 21)]
+    worlds = [run_seed(seed) for seed in range(1, 61)]
     for what in (
         "brings a temporary queue",
         "sends to a temporary queue in 40",
@@ -48,6 +48,8 @@ def test_the_seeds_see_what_they_are_for() -> None:
         "has spilled",
         "glances",
         "is given up",
+        "refuses requeue, and meanwhile an end",
+        "refuses requeue, and meanwhile a departure",
     ):
         assert sum(world.counts.get(what, 0) for world in worlds) > 2, what
 
@@ -108,9 +110,20 @@ class _LeavesHalfway(Broker):
         super().begin_turn()
 
 
+class _ForgetsRefusals(Broker):
+    """What a client has refused and that still waits goes with its connection."""
+
+    def disconnect(self, client: Client, is_lost: bool) -> None:
+        refusing = self.refusals._under_way.get(client.client_number)
+        if refusing is not None:
+            refusing.jobs.clear()
+        super().disconnect(client, is_lost)
+
+
 @pytest.mark.parametrize(
     ("broker_class", "says"),
     [
+        (_ForgetsRefusals, "never came"),
         (_WaitsForEver, "ms, allowed are"),
         (_AnybodysSubscription, "was taken by another user"),
         (_StillHolding, "what connections hold is not what is counted"),
