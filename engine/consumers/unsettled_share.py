@@ -189,8 +189,9 @@ class UnsettledShare:
             self._shares.wake(self.empty)
 
     def remove(self, stake: WindowStake) -> None:
-        """Nothing of it is left."""
+        """Nothing of it is left; its window, which knows it, is freed at once without it."""
         del self.stakes[stake]
+        stake.window.stake = None
         if not self.stakes:
             del self._shares.by_holder[self.holder]
 

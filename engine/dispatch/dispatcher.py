@@ -162,7 +162,8 @@ class Dispatcher:
         return self.written_offset > log_offset
 
     def ask_for_pages(self, queue: Queue) -> None:
-        if queue.feed.fill():
+        feed = queue.feed
+        if not feed.is_own and feed.fill():
             return
         for lane in queue.used_lanes:
             if lane.spill is not None:

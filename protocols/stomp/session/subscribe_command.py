@@ -110,6 +110,7 @@ class SubscribeCommand:
             subscription.is_plain = False
         consumer.adapter = subscription
         self.subscriptions[key] = subscription
+        self.unsettled.consumers[key] = consumer
         if asked.options.is_durable:
             self.receipts.has_logged = True
         if frame.receipt is None:
@@ -129,8 +130,9 @@ class SubscribeCommand:
             durable = rabbitmq_name(headers, headers.get("id", ""))
         subscription = self._take(headers, durable)
         if subscription is not None:
-            self.unsettled.forget(list(subscription.consumer.ledger.values()))
-            self.door.unsubscribe(subscription.consumer, is_lost=False)
+            consumer = self.unsettled.consumers.pop(subscription.key)
+            self.unsettled.forget(list(consumer.ledger.values()))
+            self.door.unsubscribe(consumer, is_lost=False)
             if is_by_id:
                 durable = subscription.options.subscription  # of a queue it has none, and asks for nothing
         if durable:

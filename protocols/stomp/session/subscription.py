@@ -25,7 +25,6 @@ class Subscription:
     """
 
     __slots__ = (
-        "consumer",
         "key",
         "id_header",
         "destination",
@@ -52,7 +51,6 @@ class Subscription:
         unsettled: dict[bytes, Delivery],
         form: str = "",
     ) -> None:
-        self.consumer = consumer
         self.key = options.name
         self.id_header = id_header
         self.destination = destination

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.consumers.consumer import Consumer
 from engine.selector.readers import PropertyReaders
 from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import NOT_LOGGED
@@ -16,15 +17,17 @@ from protocols.stomp.session.subscription import Subscription
 class Unsettled:
     """subscriptions: of the connection, under their id, in 1.0 also under their destination.
 
+    consumers: of these.  A consumer knows its subscription; the other way round would be a cycle, which is freed late.
     by_ack: what is not settled, by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions
     name a message-id, which is unique in a subscription only: ``Subscription.unsettled``.
     id_prefix, serial_prefix: of the message ids that this store gives.
     """
 
-    __slots__ = ("subscriptions", "by_ack", "id_prefix", "serial_prefix")
+    __slots__ = ("subscriptions", "consumers", "by_ack", "id_prefix", "serial_prefix")
 
     def __init__(self, by_ack: dict[bytes, Delivery], readers: PropertyReaders) -> None:
         self.subscriptions: dict[str, Subscription] = {}
+        self.consumers: dict[str, Consumer] = {}
         self.by_ack = by_ack
         self.id_prefix = readers.id_prefix
         self.serial_prefix = readers.serial_prefix
@@ -103,6 +106,7 @@ class Unsettled:
 
     def clear(self) -> None:
         self.subscriptions.clear()
+        self.consumers.clear()
         self.by_ack.clear()
 
     def _find_by_message_id(self, wanted: str, named: str | None) -> list[Delivery]:

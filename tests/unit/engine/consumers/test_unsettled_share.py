@@ -11,7 +11,9 @@ from engine.limits.user_quota import UserLimits
 from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
+from engine.values.destination import QUEUE
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
+from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
@@ -188,6 +190,23 @@ def test_subscriptions_to_several_queues_share_it_too() -> None:
     assert len(client.handed) == 20
     world.acknowledge(*client.take())
     assert len(client.handed) == 20
+    world.broker.unsubscribe(consumer, is_lost=True)
+    world.turn()
+    assert world.unsettled() == {}
+
+
+def test_a_wildcard_that_had_lost_all_of_its_queues_counts_in_those_that_come() -> None:
+    world = world_with(memory_limit_bytes=100 * LIMIT)
+    client = enter(world, "u")
+    send(world, 1, to="one.a")
+    consumer = world.consumer(client, Wildcard(QUEUE, "one.>"), INDIVIDUAL, 10_000)
+    world.turn()
+    for name in ("one.a", "one.b"):
+        world.remove(world.queue(name))
+        world.turn()
+        send(world, 30, to="one.b")
+    check(world)
+    assert len(client.take()) > 1
     world.broker.unsubscribe(consumer, is_lost=True)
     world.turn()
     assert world.unsettled() == {}
