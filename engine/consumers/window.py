@@ -199,10 +199,10 @@ class Window:
         """Count a message again that had been given back inside a transaction, even past the limit."""
         if size_bytes > self.bytes_above:
             self.credit -= size_bytes
+        self.in_flight += 1
         if self.stake is not None:
             self.stake.take(size_bytes)
-        self.in_flight += 1
-        self._pay()
+            self._pay()
         if self.in_flight >= self.allowed():
             self._fill(gates.WINDOW_FULL, self.allowed())
 
@@ -210,6 +210,12 @@ class Window:
         """A transaction takes a message that gives its place back, or is done with it."""
         if self.stake is not None:
             self.stake.hold(size_bytes, is_held)
+
+    def release_held(self, sizes: list[int]) -> None:
+        """A transaction is done with messages that had given their places back."""
+        if self.stake is not None:
+            for size_bytes in sizes:
+                self.stake.hold(size_bytes, False)
 
     def hold_refused(self) -> None:
         """Let nothing follow while what was refused is put back, a part of it each turn."""

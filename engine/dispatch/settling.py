@@ -73,8 +73,7 @@ class Settling:
             if consumer.window.give_back_all(sizes):
                 queue.list_consumer(consumer)
         else:
-            for size_bytes in sizes:
-                consumer.window.hold(size_bytes, False)
+            consumer.window.release_held(sizes)
         if not queue.is_logged or min(offsets) < 0:
             self._let_go(consumer, run)
             return

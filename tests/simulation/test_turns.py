@@ -16,7 +16,7 @@ OF_MESSAGES = {
     "one cumulative acknowledgement": 20,
     "a transaction of sends commits": 60,
     "a transaction of acknowledgements commits": 15,
-    "a transaction of acknowledgements is aborted": 25,
+    "a transaction of acknowledgements is aborted": 30,
     "one AMQP disposition accepts many": 85,
     "one AMQP disposition rejects many": 70,
 }
