@@ -8,7 +8,8 @@ from typing import Final
 from config.matching import REST, InvalidPattern, Pattern
 from config.reports.findings import Finding, covers, info, only_overlap, warning
 from config.sources import hornetq
-from config.sources.artemis_options import QUEUE_PREFIX, TOPIC_PREFIX, translate
+from config.sources.artemis_address_options import QUEUE_PREFIX, TOPIC_PREFIX
+from config.sources.artemis_options import translate
 from config.sources.document import Document
 from config.sources.xml import Element
 

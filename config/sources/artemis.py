@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pattern
 from config.names import DestinationName
-from config.options import OptionError, unknown_option
+from config.options import OptionError
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
 from config.sources import artemis_options as options
-from config.sources.artemis_options import QUEUE_PREFIX, TOPIC_PREFIX
+from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING, QUEUE_PREFIX, TOPIC_PREFIX
+from config.sources.artemis_address_options import QUEUE as QUEUE_OPTIONS
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, Taken, take, take_attributes, take_children
+from config.sources.taking import PLACEHOLDER, Taken, names_in, report_unknown, take, take_attributes, take_children
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
 
@@ -48,7 +49,7 @@ class CoreReader:
     def __init__(self, source: str, is_hornetq: bool, listeners: Iterable[str]) -> None:
         self.document = Document(source)
         self._is_hornetq = is_hornetq
-        self._address_setting = options.HORNETQ_ADDRESS_SETTING if is_hornetq else options.ADDRESS_SETTING
+        self._address_setting = HORNETQ_ADDRESS_SETTING if is_hornetq else ADDRESS_SETTING
         self._listeners = frozenset(listeners)
         self._any_words = "#"
         self._single_word = "*"
@@ -124,7 +125,7 @@ class CoreReader:
         last: dict[str, Element] = {}
         for child in element.children:
             if child.name != name:
-                self._unknown(child, element.name, (name,))
+                report_unknown(self.document, child, element.name, (name,))
                 continue
             match = child.attributes.get("match", "")
             if match in last:
@@ -180,7 +181,7 @@ class CoreReader:
                 continue
             taken = take(document, options.PERMISSIONS, setting.name, kind, text, permission.line)
             assert not taken.values, "a permission sets no value"
-            roles = roles_of.get(kind, frozenset()) | _names(text)
+            roles = roles_of.get(kind, frozenset()) | names_in(text)
             roles_of[kind] = roles
             for action in _GRANTS.get(kind, ()):
                 grants[action] = grants.get(action, frozenset()) | roles
@@ -199,7 +200,7 @@ class CoreReader:
         found: list[tuple[Element, str, dict[str, tuple[str, int]], list[str]]] = []
         for acceptor in element.children:
             if acceptor.name != "acceptor":
-                self._unknown(acceptor, element.name, ("acceptor",))
+                report_unknown(self.document, acceptor, element.name, ("acceptor",))
                 continue
             address, given = self._acceptor(acceptor)
             text = given.get("protocols", given.get("protocol", ("", 0)))[0]
@@ -275,7 +276,7 @@ class CoreReader:
     def _read_addresses(self, element: Element) -> None:
         for address in element.children:
             if address.name != "address":
-                self._unknown(address, element.name, ("address",))
+                report_unknown(self.document, address, element.name, ("address",))
                 continue
             name = address.attributes.get("name", "")
             for routing in address.children:
@@ -289,15 +290,15 @@ class CoreReader:
                         text = f"{queue.attributes.get('name', '')!r} is not made: its subscriber makes a subscription"
                         self.document.note(queue.line, queue.name, text)
                 else:
-                    self._unknown(routing, address.name, ("anycast", "multicast"))
+                    report_unknown(self.document, routing, address.name, ("anycast", "multicast"))
 
     def _read_queue(self, queue: Element, address: str, name: str) -> None:
         if name != address:
             text = f"{name!r} is not made: a queue has the name of its address, {address!r}"
             self.document.note(queue.line, queue.name, text)
             return
-        taken = take_attributes(self.document, options.QUEUE, queue, ("name",))
-        taken.update(take_children(self.document, options.QUEUE, queue, ("address",)))
+        taken = take_attributes(self.document, QUEUE_OPTIONS, queue, ("name",))
+        taken.update(take_children(self.document, QUEUE_OPTIONS, queue, ("address",)))
         if taken.values:
             self.document.addresses.append(AddressEntry(Pattern.parse(name), QUEUE, taken.values, taken.sources))
 
@@ -317,9 +318,6 @@ class CoreReader:
         except ValueError:
             self.document.report(element.line, element.name, f"{name!r}, allowed is {DestinationName().allowed}")
 
-    def _unknown(self, element: Element, parent: str, known: Iterable[str]) -> None:
-        self.document.report(element.line, parent, str(unknown_option(element.name, known)))
-
 
 def read(source: str, root: Element, listeners: Iterable[str]) -> Document:
     """Return what a broker.xml says."""
@@ -334,7 +332,3 @@ def read(source: str, root: Element, listeners: Iterable[str]) -> Document:
 
 
 _KEYS: Final = {leaf.path: key for key, leaf in leaves(SERVER).items()}
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(name.strip() for name in text.split(",") if name.strip())

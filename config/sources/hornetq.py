@@ -13,6 +13,7 @@ from config.matching import BOTH, AddressEntry, Pattern
 from config.names import DestinationName, UserName
 from config.sources import artemis_options as options
 from config.sources.artemis import CoreReader
+from config.sources.artemis_address_options import QUEUE
 from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take_attributes, take_children
 from config.sources.xml import Element
@@ -66,8 +67,8 @@ def _read_destination(document: Document, element: Element) -> None:
     except ValueError:
         document.report(element.line, element.name, f"{name!r}, allowed is {DestinationName().allowed}")
         return
-    taken = take_attributes(document, options.QUEUE, element, ("name",))
-    taken.update(take_children(document, options.QUEUE, element))
+    taken = take_attributes(document, QUEUE, element, ("name",))
+    taken.update(take_children(document, QUEUE, element))
     assert not taken.values, "HornetQ's queues have no settings of their own"
 
 

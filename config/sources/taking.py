@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from config.options import Option, OptionError, Table, unknown_option
@@ -72,3 +72,12 @@ def take_children(document: Document, known: Table, element: Element, passed_ove
 def note(document: Document, option: Option, element: str, line: int) -> None:
     if option.status == "listed":
         document.note(line, element, f"{option.name} has no effect: {option.text}")
+
+
+def report_unknown(document: Document, element: Element, parent: str, known: Iterable[str]) -> None:
+    document.report(element.line, parent, str(unknown_option(element.name, known)))
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the names of a list separated by commas."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())

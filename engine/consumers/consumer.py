@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from config.policies import RedeliveryPolicy
+from config.redelivery_policy import RedeliveryPolicy
 from engine.consumers.client import Client
 from engine.consumers.credit_window import CreditWindow
 from engine.consumers.cumulative_ack import Unanswered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.policies import RedeliveryPolicy
+from config.redelivery_policy import RedeliveryPolicy
 from engine.consumers.consumer import Consumer, consumer_of
 from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery

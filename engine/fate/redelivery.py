@@ -1,6 +1,6 @@
 """A failed delivery: now, later, or the dead-letter queue.
 
-The delays are config.policies.RedeliveryPolicy's; here is when they apply and who is blamed.
+The delays are config.redelivery_policy's; here is when they apply and who is blamed.
 Source: ActiveMQ RedeliveryPolicy; docs/reference/semantics.md, "Redelivery" and "Blame".
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from config.policies import RedeliveryPolicy
+from config.redelivery_policy import RedeliveryPolicy
 from engine.backlog.context import Context
 from engine.backlog.lane import lane_of
 from engine.consumers.consumer import Consumer, consumer_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from config.matching import Setting
-from config.policies import RedeliveryPolicy
+from config.redelivery_policy import RedeliveryPolicy
 from engine.features.scheduler.ticket import JOB_ID
 from engine.features.scheduler.ticket import PREFIX as TICKET_PREFIX
 from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts

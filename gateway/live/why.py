@@ -11,7 +11,8 @@ from config.destination_options import parse_destination
 from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
 from config.model import ConnectionDefaults, ServerConfig
 from config.names import DestinationName
-from config.policies import AddressSettings, RedeliveryPolicy
+from config.policies import AddressSettings
+from config.redelivery_policy import RedeliveryPolicy
 from config.reports.explain import Layer, explain, prefetch_values
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer

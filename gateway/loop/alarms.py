@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from logging import ERROR, WARNING
 from typing import Final
 
 from engine.backlog.address_account import ACTION_NAMES, BLOCK
@@ -59,17 +61,7 @@ class Alarms:
         "_clock",
         "_skips_told",
         "_looked_ms",
-        "_failed",
-        "_unread",
-        "_memory",
-        "_blocked",
-        "_retention",
-        "_hold",
-        "_spill",
-        "_lossy",
-        "_late",
-        "_aside",
-        "_disk",
+        "_watched",
     )
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
@@ -84,69 +76,78 @@ class Alarms:
         self._clock = clock
         self._skips_told = 0
         self._looked_ms = -LOOK_MS
-        self._failed = Alarm(
-            "store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", logging.ERROR
+        # In the order in which a look reports them: what gives the reason, and the alarm it is for.
+        self._watched: Final[tuple[tuple[Callable[[], str], Alarm], ...]] = (
+            (
+                self._store_failure,
+                Alarm("store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", ERROR),
+            ),
+            (
+                self._store_events.page_fault,
+                Alarm("store: a page could not be read: %s", "store: pages can be read again", ERROR),
+            ),
+            (self._memory_in_use, Alarm("memory: the gate is shut, %s", "memory: the gate is open again", WARNING)),
+            (self._who_waits, Alarm("producers wait: %s", "no producer waits any more", WARNING)),
+            (lambda: self._flow.disk_warning, Alarm("disk: %s", "disk: there is room again", WARNING)),
+            (
+                self._scheduler.firing.describe,
+                Alarm("schedule: due messages are held back: %s", "schedule: nothing is held back any more", WARNING),
+            ),
+            (
+                self._scheduler.aside_reason,
+                Alarm("schedule: put aside, it cannot be fired: %s", "schedule: everything can be fired again", ERROR),
+            ),
+            (
+                self._who_refuses,
+                Alarm(
+                    "full addresses drop or refuse messages: %s",
+                    "no full address drops or refuses messages",
+                    WARNING,
+                ),
+            ),
+            (
+                store.retention_reason,
+                Alarm("retention: space is not freed: %s", "retention: space is freed again", ERROR),
+            ),
+            (store.retention_hold, Alarm("retention: %s", "retention: it waits for no export any more", WARNING)),
+            (
+                lambda: "" if self._spiller is None else self._spiller.reason,
+                Alarm("memory: no temporary file can be written: %s", "memory: temporary files work again", ERROR),
+            ),
         )
-        self._unread = Alarm("store: a page could not be read: %s", "store: pages can be read again", logging.ERROR)
-        self._memory = Alarm("memory: the gate is shut, %s", "memory: the gate is open again", logging.WARNING)
-        self._blocked = Alarm("producers wait: %s", "no producer waits any more", logging.WARNING)
-        self._disk = Alarm("disk: %s", "disk: there is room again", logging.WARNING)
-        self._lossy = Alarm(
-            "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
-        )
-        self._late = Alarm(
-            "schedule: due messages are held back: %s", "schedule: nothing is held back any more", logging.WARNING
-        )
-        self._aside = Alarm(
-            "schedule: put aside, it cannot be fired: %s", "schedule: everything can be fired again", logging.ERROR
-        )
-        self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
-        self._spill = Alarm(
-            "memory: no temporary file can be written: %s", "memory: temporary files work again", logging.ERROR
-        )
-        self._hold = Alarm("retention: %s", "retention: it waits for no export any more", logging.WARNING)
 
     def look(self) -> None:
         """Compare with what the log said last."""
-        events = self._store_events
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms
-        reason = events.failure
-        is_accepting = self._store.is_accepting()
-        self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
-        self._unread.see(events.page_fault(), now_ms)
-        for text in events.skipped_records[self._skips_told :]:
+        self._report_events()
+        for reason, alarm in self._watched:
+            alarm.see(reason(), now_ms)
+        self.is_raised = any(alarm.is_raised for _, alarm in self._watched)
+
+    def _report_events(self) -> None:
+        """Write a line for each event since the last look."""
+        skipped = self._store_events.skipped_records
+        for text in skipped[self._skips_told :]:
             log.error("store: a damaged record was left out as requested, its message is lost: %s", text)
-        self._skips_told = len(events.skipped_records)
-        memory = self._memory_budget
-        used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"
-        self._memory.see(used if self._flow.is_memory_shut else "", now_ms)
-        self._blocked.see(self._who_waits(), now_ms)
+        self._skips_told = len(skipped)
         for text in self._slow_consumers.notices:
             log.warning("slow consumer: %s", text)
         self._slow_consumers.notices.clear()
-        spiller = self._spiller
-        if spiller is not None:
-            for text in spiller.notices:
+        if self._spiller is not None:
+            for text in self._spiller.notices:
                 log.error("memory: a block of a temporary file cannot be read: %s", text)
-            spiller.notices.clear()
-        self._disk.see(self._flow.disk_warning, now_ms)
-        self._late.see(self._scheduler.firing.describe(), now_ms)
-        self._aside.see(self._scheduler.aside_reason(), now_ms)
-        self._lossy.see(self._who_refuses(), now_ms)
-        self._retention.see(self._store.retention_reason(), now_ms)
-        self._hold.see(self._store.retention_hold(), now_ms)
-        self._spill.see("" if spiller is None else spiller.reason, now_ms)
-        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._hold, self._lossy)
-        self.is_raised = (
-            self._disk.is_raised
-            or self._spill.is_raised
-            or self._late.is_raised
-            or self._aside.is_raised
-            or any(alarm.is_raised for alarm in alarms)
-        )
+            self._spiller.notices.clear()
+
+    def _store_failure(self) -> str:
+        return "" if self._store.is_accepting() else self._store_events.failure or "no reason is known"
+
+    def _memory_in_use(self) -> str:
+        memory = self._memory_budget
+        used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"
+        return used if self._flow.is_memory_shut else ""
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse what comes."""

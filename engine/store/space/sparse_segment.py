@@ -102,7 +102,6 @@ class Thinning:
         "_place",
         "_source",
         "_cursor",
-        "_is_segment_over",
         "_target",
         "_runs",
         "_next_sequence",
@@ -133,8 +132,7 @@ class Thinning:
         self._path = f"{segments[0].directory}/{segment_name(segments[0].base)}"
         self._place = -1  # of the segment that is read
         self._source: SegmentOctets | None = None
-        self._cursor: RecordCursor | None = None
-        self._is_segment_over = False
+        self._cursor: RecordCursor | None = None  # None between two segments
         self._target: File | None = None
         self._runs = Runs()
         self._next_sequence = next_sequence
@@ -155,7 +153,7 @@ class Thinning:
         if self._target is None:
             self._target = self._files.create(self._path + SPARSE_SUFFIX)
         cursor = self._cursor
-        while cursor is None or self._is_segment_over:
+        while cursor is None:
             if self._place + 1 == len(self.segments):
                 self._check_end()
                 self.is_read = True
@@ -195,7 +193,6 @@ class Thinning:
         source = self._source = open_octets(self._files, segment)
         cursor = self._cursor = RecordCursor(source, segment.base, limit, limit, STEP_READ_BYTES)
         cursor.expected = self._sequence if self._is_gapless and self._sequence else ANY_SEQUENCE
-        self._is_segment_over = False
         return cursor
 
     def _end_segment(self, cursor: RecordCursor) -> None:
@@ -203,7 +200,7 @@ class Thinning:
         if cursor.flaw:
             path = self.segments[self._place].path()
             raise StoreCorrupt(f"{path}, log offset {cursor.offset}: {cursor.flaw}")
-        self._is_segment_over = True
+        self._cursor = None
 
     def _take(self, cursor: RecordCursor, kept: list[bytes]) -> None:
         """Add a record to what is to be written if it stays."""

@@ -8,7 +8,7 @@ from config.loader import merged
 from config.matching import BOTH, QUEUE, TOPIC, AddressMatcher
 from config.options import Option
 from config.policies import AddressSettings
-from config.sources import activemq_options as options
+from config.sources.activemq_policy_options import POLICY_ENTRY, STRATEGIES
 from config.sources.detect import read
 from tests.support.config.documents import activemq, notes, policies, problems, settings
 
@@ -163,9 +163,7 @@ def test_retroactive_consumers(policy: str, count: int, time_ms: int) -> None:
 
 
 ATTRIBUTES = [
-    pytest.param(option, id=option.name)
-    for option in options.POLICY_ENTRY.values()
-    if option.name != "producerFlowControl"
+    pytest.param(option, id=option.name) for option in POLICY_ENTRY.values() if option.name != "producerFlowControl"
 ]
 
 
@@ -183,7 +181,7 @@ def test_every_attribute_of_a_policy_entry_is_taken_or_noted(option: Option) -> 
 
 STRATEGY_OPTIONS = [
     pytest.param(group, name, option, id=f"{name}-{option.name}")
-    for group, strategies in options.STRATEGIES.items()
+    for group, strategies in STRATEGIES.items()
     for name, (known, _) in strategies.items()
     for option in known.values()
 ]

@@ -12,6 +12,7 @@ from config.model import Endpoint, NamedDestination
 from config.options import Option
 from config.permissions import Action, PermissionMap
 from config.sources import artemis_options as options
+from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING
 from config.sources.artemis_options import translate
 from config.sources.document import Document
 from tests.support.config.documents import artemis, hornetq, notes, problems, setting, settings
@@ -277,8 +278,8 @@ def test_what_a_core_holds_besides_is_noted() -> None:
 
 @pytest.mark.parametrize(
     ("is_artemis", "option"),
-    [(True, option) for option in options.ADDRESS_SETTING.values()]
-    + [(False, option) for option in options.HORNETQ_ADDRESS_SETTING.values()],
+    [(True, option) for option in ADDRESS_SETTING.values()]
+    + [(False, option) for option in HORNETQ_ADDRESS_SETTING.values()],
     ids=lambda value: value.name if isinstance(value, Option) else "",
 )
 def test_every_element_of_an_address_setting_is_taken_or_noted(is_artemis: bool, option: Option) -> None:

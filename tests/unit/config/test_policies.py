@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from config.policies import (
-    LONGEST_DELAY_MS,
     MAXIMUM_PREFETCH,
     AddressFullPolicy,
     AddressSettings,
@@ -13,10 +12,10 @@ from config.policies import (
     ExpiryPolicy,
     PendingLimitPolicy,
     PrefetchPolicy,
-    RedeliveryPolicy,
     SlowConsumerPolicy,
     clamp_prefetch,
 )
+from config.redelivery_policy import LONGEST_DELAY_MS, RedeliveryPolicy
 
 # initial, redeliveryDelay, back-off, multiplier, maximum delay -> the 1st to the 7th redelivery.
 WORKED_TABLE = [

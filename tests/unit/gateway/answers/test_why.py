@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from config.matching import Setting
-from config.policies import RedeliveryPolicy
+from config.redelivery_policy import RedeliveryPolicy
 from engine.consumers.consumer import CLIENT
 from engine.features.why import Whereabouts
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, Event
