@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -11,7 +11,7 @@ from protocols.map_message import Map
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Converter(ABC):
+class Converter:
     """To the form of STOMP: headers as lines with the escapes of 1.2, a body that is text or octets."""
 
     @abstractmethod

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 
 
-class Held(ABC):
+class Held:
     """A part of a connection that may send only once a confirmation has left."""
 
     __slots__ = ()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PeerSocket(ABC):
+class PeerSocket:
     """The socket of one connection, as its adapter sees it.  Rare effects only; octets are fetched by the turn."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ held against the peer, however late we are.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -18,7 +18,7 @@ NO_FRAME: Final = 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PeerTimes(ABC):
+class PeerTimes:
     """opened_ms: monotonic time of the accept; received_ms, sent_ms: of the last octet either way.
 
     resumed_ms: since then we have read without a pause.

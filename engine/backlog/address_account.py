@@ -7,7 +7,7 @@ of, where one is set; how much of such an address is in memory is bounded by its
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from config.policies import UNLIMITED, AddressFullPolicy
@@ -41,7 +41,7 @@ def resume_at(limit: int) -> int:
     return limit * RESUME_PERCENT // 100
 
 
-class SharedAddress(ABC):
+class SharedAddress:
     """A topic, as its account knows it."""
 
     __slots__ = ("destination_id",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from config.policies import AddressSettings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
 
 
-class LaneOwner(ABC):
+class LaneOwner:
     """A queue, as its lanes and their temporary files know it.
 
     is_closed: it has ended; what comes back to it is let go.

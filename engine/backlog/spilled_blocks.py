@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -190,7 +190,7 @@ class SpillRoom(SpillListener):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class BlockSweep(ABC):
+class BlockSweep:
     """The part that has blocks read to take out expired messages."""
 
     __slots__ = ()

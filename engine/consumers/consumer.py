@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from config.redelivery_policy import RedeliveryPolicy
@@ -43,7 +43,7 @@ class DepartureBase(Chore):
         self.is_lost = is_lost
 
 
-class SiblingsBase(ABC):
+class SiblingsBase:
     """The consumers of one subscription to several destinations, which share a window and a ledger.
 
     lead: what the client knows as its consumer.  Its own queue never holds anything.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ConsumerOwner(ABC):
+class ConsumerOwner:
     """Closes consumers, and adds them to subscriptions to several queues."""
 
     @abstractmethod

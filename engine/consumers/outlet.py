@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -10,7 +10,7 @@ from engine.consumers.resting import Resting
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Outlet(ABC):
+class Outlet:
     """is_output_full: it takes nothing more; the engine hands over nothing until ``Door.output_drained``.
 
     resting: consumers that would take their turns if it were not for that.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -11,7 +11,7 @@ from engine.consumers.client import Client
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ReadAccess(ABC):
+class ReadAccess:
     """is_open: everybody may do everything."""
 
     __slots__ = ("is_open",)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from engine.values.delivery import ConsumerBase
 
 
-class StakeBase(ABC):
+class StakeBase:
     """What a window has of its user's memory (engine.consumers.unsettled_share).
 
     units: messages that are paid for, at least those in flight once ``cover`` has been asked.

@@ -6,7 +6,7 @@ next, so that nobody's messages wait until all of it is done.  What each message
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ END_STEPS: Final = 500  # at its end, however much its inputs have taken: what i
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Chore(ABC):
+class Chore:
     """Something that one turn may not finish."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -95,7 +95,7 @@ class Replies:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Answerer(ABC):
+class Answerer:
     """Answers the questions that come to some of the names."""
 
     @abstractmethod

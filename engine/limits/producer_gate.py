@@ -5,7 +5,7 @@ Source: docs/reference/semantics.md, "Full addresses".
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 from mypy_extensions import mypyc_attr
@@ -47,7 +47,7 @@ class Wait:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class OwnSender(ABC):
+class OwnSender:
     """Work of the broker's own that sends, and waits at gates like a client."""
 
     @abstractmethod

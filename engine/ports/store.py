@@ -6,7 +6,7 @@ traits, for interpreted fakes cannot derive from a trait (docs/decisions/0017).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -15,7 +15,7 @@ from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlac
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreListener(ABC):
+class StoreListener:
     """The engine as the store calls it, always on the engine's thread."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class StoreListener(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreCatalog(ABC):
+class StoreCatalog:
     """Destinations, durable subscriptions and consumers, and their numbers."""
 
     @abstractmethod

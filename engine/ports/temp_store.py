@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
@@ -59,7 +59,7 @@ class SpilledBlock:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SpillListener(ABC):
+class SpillListener:
     """The engine as a spill space calls it, on the engine's thread."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class SpillListener(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SpillSpace(ABC):
+class SpillSpace:
     """Temporary files for messages that are not logged; nothing of them is there after a restart."""
 
     @abstractmethod

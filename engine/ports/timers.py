@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class TimerTarget(ABC):
+class TimerTarget:
     """The target of a timer."""
 
     @abstractmethod
@@ -17,7 +17,7 @@ class TimerTarget(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Timers(ABC):
+class Timers:
     """One-shot timers; they fire on the engine's thread, in order of time, then of their setting."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -13,7 +13,7 @@ FILE_LANE: Final = 2  # preallocation, consume-queue files, retention
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Job(ABC):
+class Job:
     """Work that would block: ``run`` on a worker thread, then ``finish`` on the engine's thread."""
 
     @abstractmethod
@@ -30,7 +30,7 @@ class Job(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Workers(ABC):
+class Workers:
     """Threads for jobs.  Jobs of one lane run one after the other in the order they were submitted."""
 
     @abstractmethod

@@ -7,7 +7,7 @@ replay (engine.sources.log_replay).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from engine.backlog.settlement import SettlementBatch
@@ -22,7 +22,7 @@ class SubscriptionBase:
     __slots__ = ()
 
 
-class PendingRule(ABC):
+class PendingRule:
     """Bounds what waits for a topic subscription (engine.sources.pending_message_limit)."""
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from config.policies import AddressSettings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.backlog.lane_shares import LaneShares
 
 
-class KeepRule(ABC):
+class KeepRule:
     """Drops what a last-value or ring queue is not to keep (engine.sources.last_value_and_ring)."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class KeepRule(ABC):
         """Look at the queue at the end of this turn."""
 
 
-class AudienceBase(ABC):
+class AudienceBase:
     """Those who are shown what a queue keeps that is acknowledged (engine.sources.non_destructive)."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class AudienceBase(ABC):
         """Return how many there are."""
 
 
-class SelectionBase(ABC):
+class SelectionBase:
     """Decides who may have which message (engine.dispatch.selection)."""
 
     __slots__ = ()

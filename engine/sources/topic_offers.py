@@ -5,7 +5,7 @@ What a topic has waiting keeps its order.  A subscription that came after a mess
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,7 @@ FEW_CONDITIONS: Final = 50  # of one topic: so many are asked at once, whatever 
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class OfferTaker(ABC):
+class OfferTaker:
     @abstractmethod
     def give(self, queue: Queue, message: Message) -> None:
         """Let the queue of a subscription have what its selector matches."""

@@ -6,7 +6,7 @@ another one passes a reader of its keys in.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,7 +23,7 @@ KEYS: Final = b"keys:"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeyReader(ABC):
+class KeyReader:
     """Reads the keys of messages of one encoding."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -20,7 +20,7 @@ FILE_MODE: Final = 0o640
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class File(ABC):
+class File:
     """One open file."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class File(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WholeSync(ABC):
+class WholeSync:
     """All files of one file system, synced at once."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class WholeSync(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Files(ABC):
+class Files:
     """A file system.  Paths are strings."""
 
     @abstractmethod
