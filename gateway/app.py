@@ -294,7 +294,7 @@ def _connections_max(config: ServerConfig) -> int:
     allowed = connections_within(wanted, limit)
     if allowed < wanted:
         log.warning(
-            "at most %d connections instead of %d: this process may open %d files, and %d are kept back (ulimit -n)",
+            "at most %d connections instead of %d: this process may open %d files, and %d are reserved (ulimit -n)",
             allowed,
             wanted,
             limit,

@@ -170,7 +170,7 @@ def _scalar(kind: str, text: str) -> bool | int | float | str | bytes | None:
             pass
     if kind in (BOOLEAN, *WHOLE_BITS, FLOAT, DOUBLE, CHAR, BYTES):
         raise MapError(f"{text[:80]!r} is no {kind}")
-    raise MapError(f"{kind[:80]!r} is nothing that a map holds")
+    raise MapError(f"{kind[:80]!r} cannot be in a map")
 
 
 # -- values to elements
@@ -275,7 +275,7 @@ def _named(tag: str, content: Any, depth: int, budget: Budget) -> Element:
     elif isinstance(content, bool):
         element.text = "true" if content else "false"
     elif isinstance(content, list):
-        raise MapError("an array in an array, which stands for nothing")
+        raise MapError("an array in an array, which has no meaning here")
     elif content is not None:
         element.text = str(content)
     return element

@@ -64,7 +64,7 @@ class PeerSocket:
 
     def frames_dropped(self, count: int) -> None:
         """Tell the operator that ``count`` unconfirmed frames, which waited at a gate, went with the connection."""
-        self.warn(f"{count} unconfirmed frames that waited at a gate went with the connection")
+        self.warn(f"{count} unconfirmed frames that waited at a gate were lost with the connection")
 
     @abstractmethod
     def peer(self) -> str:

@@ -34,7 +34,7 @@ def replay_start(asked: Mapping[str, str]) -> ReplayStart | None:
     if not given:
         return None
     if len(given) > 1:
-        raise InvalidOption(f"{' and '.join(given)} both say where the replay begins; allowed is one of them")
+        raise InvalidOption(f"{' and '.join(given)} both set the start of the replay; allowed is one of them")
     text = asked[given[0]].strip()
     if FROM_ID in asked:
         return ReplayStart(message_id=text)

@@ -1,4 +1,4 @@
-"""A question to the gateway or its store that cannot be: the same on the command line and over HTTP."""
+"""A question to the gateway or its store that cannot be answered: the same on the command line and over HTTP."""
 
 from __future__ import annotations
 

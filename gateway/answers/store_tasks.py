@@ -104,7 +104,7 @@ class StoreTasks:
         """Begin one.  what: VERIFY or REBUILD.  Raises: TaskRefused while another one is under way."""
         if self._running is not None and not self._running.done():
             number, _ = next((number, task) for number, task in self._tasks.items() if not task.is_done)
-            raise TaskRefused(f"task {number} on the store is under way; one at a time is taken")
+            raise TaskRefused(f"task {number} on the store is running; allowed is one at a time")
         assert what in (VERIFY, REBUILD), what
         task: Task = Verifying(self._directory) if what == VERIFY else Rebuilding(self._begin)
         number = self._next_number

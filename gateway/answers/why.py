@@ -36,11 +36,11 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
         more = f" and {len(view.groups) - GROUPS_SHOWN} more" if len(view.groups) > GROUPS_SHOWN else ""
         lines.append(f"  groups       owns {', '.join(map(repr, view.groups[:GROUPS_SHOWN]))}{more}")
     if view.replay:
-        lines.append(f"  replay       {view.replay}; it only reads, and takes nothing from anybody")
+        lines.append(f"  replay       {view.replay}; it only reads and takes no messages")
     lines += [f"  remark       {remark}" for remark in view.remarks]
     holders = [other for other in view.others if other.in_flight]
     if own.in_flight == 0 and holders:
-        lines.append("  what others hold cannot be taken back from them:")
+        lines.append("  messages that others hold cannot be taken back:")
     elif holders:
         lines.append("  other consumers of the same destination hold:")
     lines += [f"    {_holder_words(other, now_ms)}" for other in holders[:OTHERS_SHOWN]]
@@ -52,9 +52,11 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
 def producer_lines(view: ProducerView) -> list[str]:
     """Tell what a sending connection waits for."""
     lines = [f"connection {view.connection_id}: {consumer_words(view.who) or 'nothing known of it'}"]
-    lines.append(f"  gate         {view.reason or 'open: what it sends is taken'}")
+    lines.append(f"  gate         {view.reason or 'open: its messages are accepted'}")
     if view.reason and view.consumers:
-        lines.append(f"  it has {view.consumers} subscriptions, so it is read on: its ACKs come behind its SENDs")
+        lines.append(
+            f"  it has {view.consumers} subscriptions, so the gateway keeps reading: its ACKs come behind its SENDs"
+        )
     if view.held_bytes:
         lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
     return lines
@@ -119,7 +121,7 @@ def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str
             )
             used = ["back_off_multiplier", "maximum_redelivery_delay_ms"]
     if policy.use_collision_avoidance:
-        formula += f", give or take {policy.collision_avoidance_percent:g} %"
+        formula += f", plus or minus {policy.collision_avoidance_percent:g} %"
         used.append("collision_avoidance_percent")
     sources = {settings[f"redelivery.{name}"].source for name in used if f"redelivery.{name}" in settings}
     return f"{formula} ({', '.join(sorted(sources)) or 'built-in default'})"
@@ -195,5 +197,5 @@ def _held_since(holder: Holder, now_ms: int) -> str:
 
 def _since(since_ms: int, now_ms: int) -> str:
     if since_ms == 0:
-        return " for longer than is remembered"
+        return " for longer than the gateway remembers"
     return f" for {max(0, now_ms - since_ms) / 1000:,.0f} s"

@@ -19,14 +19,14 @@ def add_parser(subparsers: Subparsers) -> None:
         "delete",
         help="remove a queue or a topic",
         description=(
-            "Remove a queue or a topic that has no consumers and no subscriptions.  One that holds messages, or that "
-            "messages are scheduled for, is removed with --force only."
+            "Remove a queue or a topic that has no consumers and no subscriptions.  --force is needed if messages "
+            "wait in it or are scheduled for it."
         ),
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue or topic")
-    parser.add_argument("--force", action="store_true", help="with what waits in it and what is scheduled for it")
+    parser.add_argument("--force", action="store_true", help="also if messages wait in it or are scheduled for it")
     add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -49,8 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--skip-damaged",
         action="store_true",
-        help="go on without records that cannot be read and segment files that are missing, count them and say where "
-        "they were",
+        help="continue without unreadable records and missing segment files, count them and name their places",
     )
     parser.add_argument(
         "--lease",
@@ -126,8 +125,8 @@ def summary(result: Result, target: str) -> str:
     until = clock_time(result.to_time_ms)
     if not result.manifest:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
-    gone = f"\nnot exported, for retention had removed it: {result.gone()}" if result.gone() else ""
-    damaged = f"\nnot exported, for it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
+    gone = f"\nnot exported, because retention had removed it: {result.gone()}" if result.gone() else ""
+    damaged = f"\nnot exported, because it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
     return (
         f"{counted(result.rows, 'message')} of {result.destination} in {counted(result.files, 'file')}, "
         f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"

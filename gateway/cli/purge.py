@@ -20,8 +20,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "purge",
         help="drop what waits in a queue",
         description=(
-            "Drop the messages that wait in a queue: all, or those that a JMS selector matches.  What consumers hold "
-            "stays theirs.  The log keeps what was dropped for as long as its retention says."
+            "Drop the messages that wait in a queue: all, or those that a JMS selector matches.  Consumers keep "
+            "what they hold.  The log keeps dropped messages until its retention ends."
         ),
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,

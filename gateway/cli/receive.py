@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
-        "--from-offset", metavar="N", help="read again, and take nothing: a queue offset, first, last, next"
+        "--from-offset", metavar="N", help="read again without taking messages: a queue offset, first, last, next"
     )
     start.add_argument("--from-time", metavar="TIME", help="the same: 2026-01-31T12:00:00Z, or milliseconds since 1970")
     start.add_argument("--from-id", metavar="MESSAGE-ID", help="the same")

@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         if source.not_selected:
             print(f"{source.not_selected} others do not match the selector")
         if source.converted:
-            print(f"{source.converted} of them are of AMQP clients and go out as a STOMP client would get them")
+            print(f"{source.converted} of them are from AMQP clients and are sent as a STOMP client would get them")
     return exit_codes.OK
 
 

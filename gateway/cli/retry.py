@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to their origin")
         if status["skipped"]:
-            print(f"{status['skipped']} name no original destination and were left")
+            print(f"{status['skipped']} name no original destination and stay")
     if status["failure"]:
         print(f"penstock: ended early: {status['failure']}", file=sys.stderr)
         return exit_codes.FAILED

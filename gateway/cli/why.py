@@ -47,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.data is not None and arguments.what != "message":
-        print(f"penstock: --data tells of messages only; a {arguments.what} is known to a gateway", file=sys.stderr)
+        print(f"penstock: --data knows only messages; ask the gateway for a {arguments.what}", file=sys.stderr)
         return exit_codes.USAGE
     document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
     print(json.dumps(document) if arguments.json else "\n".join(document["lines"]))

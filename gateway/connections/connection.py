@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         """End the connection because of a defect of ours that the engine had no part in."""
         self._counters.session_faults += 1
         log.error(
-            "%s: a defect of ours while %s ends this connection, and no other; %s",
+            "%s: a defect of the gateway while %s ends only this connection; %s",
             self._peer,
             doing,
             _described(session),
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         try:
             transport.write(session.fault_words("internal error of the gateway, which has logged it"))
         except Exception:
-            log.exception("%s: it cannot be told of its end", self._peer)
+            log.exception("%s: its peer cannot be informed of the end", self._peer)
         self._close_in_order(transport)
 
     def _close_in_order(self, transport: asyncio.Transport) -> None:

@@ -108,7 +108,7 @@ class Listener(ConnectionHost):
             await asyncio.sleep(0.01)
         if self._connections:
             log.warning(
-                "%d connections are cut off: they had not closed, or not read their last output, after %g s",
+                "%d connections are cut: they had not closed or read their last output after %g s",
                 len(self._connections),
                 patience_s,
             )
@@ -149,7 +149,7 @@ class Listener(ConnectionHost):
     def warn(self, connection: SessionSocket, text: str) -> None:
         left = self._lines.left(connection.place.address, self._engine_loop.now_ms)
         if left >= 0:
-            more = "" if left else f"; more about {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
+            more = "" if left else f"; more of {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
             log.warning("%s: %s%s", connection.peer(), text, more)
         else:
             self._counters.left_out_lines += 1

@@ -44,7 +44,7 @@ def server_context(config: ServerConfig) -> ssl.SSLContext | None:
         is_required = tls.client_certificate == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     elif tls.client_certificate == "required":
-        raise _problem(config, "tls.client-certificate", "'required' needs tls.client-ca: who signs those certificates")
+        raise _problem(config, "tls.client-certificate", "'required' needs tls.client-ca: their authority")
     return context
 
 

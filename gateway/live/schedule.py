@@ -92,7 +92,7 @@ class LiveSchedule(ScheduleSource):
 
     async def _durable(self, cancelled: int) -> None:
         """Wait until what was cancelled stays so over a crash.  Raises: StoreError when that takes too long."""
-        otherwise = "what was cancelled is scheduled again if the gateway is killed before it does"
+        otherwise = "the cancelled messages are scheduled again if the gateway is killed before"
         await until_durable(self._engine_loop, f"cancelled {counted(cancelled, 'message')}", otherwise)
 
     def _described(self, schedule: Schedule) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class LiveUpkeep(UpkeepSource):
         self._engine_loop.open_turn()
         if not found.is_closed:  # nobody used it, so it may have gone by itself meanwhile
             self._upkeep.delete(found, is_forced)
-        await until_durable(self._engine_loop, f"deleted {uri}", "it is there again if the gateway is killed before")
+        await until_durable(self._engine_loop, f"deleted {uri}", "it exists again if the gateway is killed before")
         return {"deleted": uri}
 
     async def _emptied(self, queue: Queue) -> None:

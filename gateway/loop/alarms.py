@@ -101,7 +101,7 @@ class Alarms:
                 self._who_refuses,
                 Alarm(
                     "full addresses drop or refuse messages: %s",
-                    "no full address drops or refuses messages",
+                    "no full address drops or refuses messages any more",
                     WARNING,
                 ),
             ),
@@ -109,7 +109,7 @@ class Alarms:
                 store.retention_reason,
                 Alarm("retention: space is not freed: %s", "retention: space is freed again", ERROR),
             ),
-            (store.retention_hold, Alarm("retention: %s", "retention: it waits for no export any more", WARNING)),
+            (store.retention_hold, Alarm("retention: %s", "retention: no space waits for an export any more", WARNING)),
             (
                 lambda: "" if self._spiller is None else self._spiller.reason,
                 Alarm("memory: no temporary file can be written: %s", "memory: temporary files work again", ERROR),
@@ -131,7 +131,7 @@ class Alarms:
         """Write a line for each event since the last look."""
         skipped = self._store_events.skipped_records
         for text in skipped[self._skips_told :]:
-            log.error("store: a damaged record was left out as requested, its message is lost: %s", text)
+            log.error("store: a damaged record was skipped as requested, its message is lost: %s", text)
         self._skips_told = len(skipped)
         for text in self._slow_consumers.notices:
             log.warning("slow consumer: %s", text)

@@ -136,7 +136,7 @@ class EngineLoop(JobSink):
         except Exception:  # who only looks changes nothing
             self.look_faults += 1
             if self.look_faults == 1:
-                log.exception("a defect of ours in the alarms; it is logged once")
+                log.exception("a defect of the gateway in the alarms; it is logged once")
 
     def _end_turn(self) -> None:
         broker = self.broker

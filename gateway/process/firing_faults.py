@@ -44,7 +44,7 @@ class FiringFaults:
             if not firing.barred and not firing.doubtful:
                 self._files.unlink(self._path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.error("%s is passed over: %s: %s", self._path, type(error).__name__, error)
+            log.error("%s is ignored: %s: %s", self._path, type(error).__name__, error)
             return
         for place, reason in firing.barred.items():
             log.error("scheduled message %s is not fired: %s", self._scheduler.job_id(place), reason)
@@ -63,7 +63,7 @@ class FiringFaults:
         try:
             self._write(firing.barred, firing.doubtful)
         except OSError as error:
-            log.error("%s cannot be written, so the next start fires the same again: %s", self._path, error)
+            log.error("%s cannot be written, so the next start fires the same messages again: %s", self._path, error)
 
     def _read(self) -> tuple[dict[int, str], list[int]]:
         file = self._files.open_to_read(self._path)

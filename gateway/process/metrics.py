@@ -43,10 +43,10 @@ _CONSUMER_GAUGES: Final = (
     ("is_slow", "1 while it is full while messages wait, or more than twice its prefetch wait on a topic"),
 )
 _ADDRESS_GAUGES: Final = (
-    ("used_bytes", "What an address with a limit holds"),
-    ("limit_bytes", "What it may hold, -1 for no limit"),
+    ("used_bytes", "Octets at an address with a limit"),
+    ("limit_bytes", "Its limit in octets, -1 for none"),
     ("used_messages", "Messages that an address with a limit holds"),
-    ("limit_messages", "How many it may hold, -1 for no limit"),
+    ("limit_messages", "Its limit in messages, -1 for none"),
     ("is_full", "1 from when a limit was reached until there is room again"),
 )
 _ADDRESS_COUNTERS: Final = (
@@ -101,18 +101,22 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
         ("connections", "Client connections", stats.connections),
         ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
         ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
-        ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
-        ("unsettled_limit_bytes", "What each user may hold unsettled, -1 for any", stats.unsettled.limit_bytes),
-        ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
-        ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
+        ("memory_limit_bytes", "Limit of the messages in memory", stats.memory_limit_bytes),
+        ("unsettled_limit_bytes", "Limit of one user's unsettled deliveries, -1 for none", stats.unsettled.limit_bytes),
+        (
+            "connections_held_bytes",
+            "Octets that connections hold besides messages on queues",
+            stats.holdings.used_bytes,
+        ),
+        ("connections_held_limit_bytes", "Their limit; past it a connection ends", stats.holdings.limit_bytes),
         ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
         ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
         ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
         ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
-        ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
+        ("schedule_pending", "Scheduled messages that are pending", stats.schedule.pending),
         ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
         ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
-        ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
+        ("schedule_held", "Due messages that a gate of their destination holds back", stats.schedule.held),
         ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
         ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
         ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
@@ -123,16 +127,20 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
     return (
         ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
         ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
-        ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
-        ("holders_ended", "Connections ended because all held too much", stats.holdings.ended),
-        ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
+        ("refused_connections", "Connections refused because the limit was reached", counters.refused),
+        ("holders_ended", "Connections ended to free connection memory", stats.holdings.ended),
+        (
+            "left_out_log_lines",
+            "Lines left out of the log because one address caused too many",
+            counters.left_out_lines,
+        ),
         ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
         ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
         ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
         ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
         (
             "slow_consumers_found",
-            "Consumers found slow where their address asks for it",
+            "Consumers found slow, at addresses that check it",
             stats.slow_consumers.found,
         ),
         ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
@@ -144,7 +152,7 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
             "Messages in temporary files whose block could not be read as it was written",
             stats.spill_lost_count,
         ),
-        ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
+        ("evicted_messages", "Messages dropped by pending-message limits", stats.slow_consumers.evicted),
     )
 
 

@@ -32,6 +32,6 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
         if left < 0:
             self._counters.left_out_lines += 1
             return
-        more = "" if left else f"; more about {address} is left out for {PERIOD_MS // 1_000} s"
+        more = "" if left else f"; more of {address} is left out for {PERIOD_MS // 1_000} s"
         what = exc_info.message.partition("\n")[0].rstrip(": ")
         log.warning("%s: not a request, answered %d: %s%s", address, exc_info.code, what, more)

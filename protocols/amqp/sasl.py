@@ -147,7 +147,7 @@ def _plain(response: bytes) -> Step:
     except UnicodeDecodeError:
         return Failure("PLAIN that is not UTF-8")
     if authorization not in ("", login):
-        return Failure("PLAIN that asks to act as somebody else")
+        return Failure("PLAIN has another authorization identity")
     return Check(login, passcode)
 
 
@@ -183,7 +183,7 @@ class _Scram:
         if name[:2] != "n=" or nonce[:2] != "r=" or len(nonce) == 2 or login is None:
             return Failure("SCRAM's first message lacks a user or a nonce")
         if authorization and authorization != f"a={name[2:]}":
-            return Failure("SCRAM that asks to act as somebody else")
+            return Failure("SCRAM has another authorization identity")
         self.login = login
         self.header = f"{binding},{authorization},"
         self.nonce = nonce[2:] + self.credentials.nonce()
@@ -207,7 +207,7 @@ class _Scram:
             proof = b""
         binding = "c=" + base64.b64encode(self.header.encode()).decode()
         if not separator or len(attributes) < 2 or attributes[0] != binding or attributes[1] != f"r={self.nonce}":
-            return Failure("SCRAM's final message does not go with the first")
+            return Failure("SCRAM's final message does not match the first")
         message = f"{self.messages},{without_proof}".encode()
         signature = hmac.digest(verifier.stored_key, message, self.hash_name)
         self.verifier = None  # one attempt

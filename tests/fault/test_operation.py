@@ -73,7 +73,7 @@ def test_a_blocked_producer_that_hangs_up_takes_its_messages_back(
     producer.flush()
     wait_until(lambda: len(gateway.get_json("/api/stat")["blocked_producers"]) == 1, "it waits", limit_s=LIMIT_S)
     producer.close()
-    wait_until(lambda: "went with the connection" in log_of(gateway), "the hang-up is noticed", limit_s=LIMIT_S)
+    wait_until(lambda: "were lost with the connection" in log_of(gateway), "the hang-up is noticed", limit_s=LIMIT_S)
     assert "penstock_dropped_frames_total 0.0" not in gateway.get("/metrics")[1]
     heal(gateway)
     destinations = gateway.get_json("/api/stat")["destinations"]
@@ -175,7 +175,7 @@ def test_a_fault_of_ours_in_a_session_ends_its_connection_and_nothing_else(tmp_p
     process.terminate()
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.OK
-    assert b"a defect of ours while receiving" in said and b"AssertionError: planted" in said
+    assert b"a defect of the gateway while receiving" in said and b"AssertionError: planted" in said
 
 
 def test_descriptors(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``penstock store`` over HTTP: each command on a running gateway, which goes on meanwhile."""
+"""``penstock store`` over HTTP: each command on a running gateway, which continues meanwhile."""
 
 from __future__ import annotations
 

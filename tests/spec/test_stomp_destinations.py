@@ -412,7 +412,7 @@ def test_a_nack_of_what_a_browser_shows_is_an_error() -> None:
     peer.publish("/queue/q", b"1")
     peer.subscribe("/queue/q", "client", browser="true")
     peer.send("NACK", id=peer.messages()[0]["ack"])
-    assert b"a browser only looks" in peer.error().body
+    assert b"a browser takes no messages" in peer.error().body
     assert gateway.stats("q").depth == 1
 
 

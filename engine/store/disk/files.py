@@ -151,7 +151,7 @@ def write_fully(file: File, octets: bytes, position: int) -> None:
     view = memoryview(octets)
     while True:
         if written <= 0:
-            raise OSError(errno.EIO, "the system took no octet of a write")
+            raise OSError(errno.EIO, "the system accepted no octet of a write")
         view = view[written:]
         position += written
         if not view:

@@ -152,8 +152,8 @@ def other_version(path: str, position: int, version: object) -> StoreCorrupt:
     """Return the error for a file of a version that is not known; position: -1 for none."""
     place = f", position {position}" if position >= 0 else ""
     return StoreCorrupt(
-        f"{path}{place}: version {version} of the format, "
-        f"versions {layout.FORMAT_VERSION} to {layout.NEWEST_VERSION} are known here"
+        f"{path}{place}: version {version} of the format; "
+        f"supported are {layout.FORMAT_VERSION} to {layout.NEWEST_VERSION}"
     )
 
 

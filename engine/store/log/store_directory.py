@@ -83,7 +83,7 @@ def read_store_id(files: Files, directory: str) -> str:
         store_id = str(described["store_id"])
     except (KeyError, TypeError, ValueError) as error:
         raise StoreCorrupt(
-            f"{path} cannot be read ({error}); moved away, it is made again by the next start, from the segments"
+            f"{path} cannot be read ({error}); move it away and the next start makes it again from the segments"
         ) from None
     if not is_known_version(version):
         raise other_version(path, -1, version)

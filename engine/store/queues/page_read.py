@@ -201,7 +201,7 @@ class PageJob(Job):
         position = self._position(place, offset)
         path = self._map.paths[place]
         if end > self._map.limits[place]:
-            what = "its entry says that it reaches past the end of its segment"
+            what = "by its entry it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)
         octets = read_fully(self._open_files.get(path, self._map.editions[place]), end - offset, position)
         first = self._first
@@ -218,7 +218,7 @@ class PageJob(Job):
             start = entry_offset - offset
             stop = start + size
             if stop > length or size < MESSAGE_HEAD_BYTES:
-                what = "the file ends before the record does"
+                what = "the record reaches past the end of the file"
                 break
             (
                 record_size,
@@ -251,7 +251,7 @@ class PageJob(Job):
                 or record_priority != priority
                 or record_offset != entry_offset
             ):
-                what = "it is not the one that its entry names"
+                what = "it is not the record of its entry"
                 break
             at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
             at_body = at_headers + headers_length

@@ -75,7 +75,7 @@ def copy_store(source: Path, target: Path) -> Backup:
     # Under another name until it is whole, so that nobody takes a part of a backup for one.
     making = target.with_name(target.name + ".making")
     if making.exists():
-        raise BackupRefused(f"{making} exists: a backup is running, or one was broken off; then remove it")
+        raise BackupRefused(f"{making} exists: a backup is running, or an interrupted one left it; then remove it")
     for _ in range(TRIES):
         try:
             identities = _identities(source / "commitlog")

@@ -70,7 +70,7 @@ def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped 
     start = max(first.base, min(reader.entries_offset, stop))
     snapshot = next(reader.scan(first.base, min(first.limit, stop)), None)
     if snapshot is None or snapshot.type != layout.SNAPSHOT:
-        raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is not there")
+        raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is missing")
     _take_snapshot(catalog, snapshot.described())
     for record_type, payload in _listed(reader, first.base, start, None):
         _take(catalog, record_type, payload)

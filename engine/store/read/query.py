@@ -145,10 +145,8 @@ class StoreQuery:
             if (info.name == name and uri(info.kind, "") == f"{kind}://" if separator else info.name == destination)
         ]
         if not found:
-            hint = "" if WILDCARDS.isdisjoint(destination) else "; a pattern is not taken here"
-            raise UnknownDestination(
-                f"no destination {destination[:200]!r} has been sent a message that is still here{hint}"
-            )
+            hint = "" if WILDCARDS.isdisjoint(destination) else "; a pattern is not allowed here"
+            raise UnknownDestination(f"no destination {destination[:200]!r} has messages in the log{hint}")
         return sorted(found)
 
     # Records.

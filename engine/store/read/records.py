@@ -27,7 +27,7 @@ def offset_of(message_id: str, store_id: str) -> int:
         raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
     if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
         raise UnknownMessage(
-            f"{message_id[:200]!r} names a message that was not logged (non-persistent): nothing is known of it"
+            f"{message_id[:200]!r} names a message that was not logged (non-persistent): the log knows nothing of it"
         )
     return int(number)
 
@@ -67,7 +67,7 @@ class Records:
             )
         record = self.at(offset)
         if record is None and self._is_taken_out(offset):
-            raise RangeGone(f"the message at log offset {offset} is gone: retention has taken it out of its segment")
+            raise RangeGone(f"the message at log offset {offset} is gone: retention has removed it from its segment")
         if record is None and self._names_itself(offset):
             raise StoreCorrupt(f"the record at log offset {offset} is damaged: its checksum does not match")
         if record is None or record.type != layout.MESSAGE:

@@ -108,7 +108,7 @@ class RebuiltState:
             elif record_type in METADATA:
                 state.take(record_type, record.described())
             elif record_type not in (layout.COMMIT, layout.SNAPSHOT):
-                reason = f"a record of type {record_type}, which is not known here"
+                reason = f"a record of unknown type {record_type}"
                 raise InvalidRecord(record.offset, reason, True)
         except (KeyError, TypeError, ValueError, struct.error) as error:
             if not self.is_lenient():

@@ -28,7 +28,7 @@ from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.values.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
-DUE: Final = "retention drops it at its next look"
+DUE: Final = "retention drops it at its next check"
 BLOCK_BYTES: Final = 512  # what stat counts blocks in
 ENTRIES_AT_ONCE: Final = 8192
 ENTRY_BYTES: Final = layout.ENTRY_BYTES

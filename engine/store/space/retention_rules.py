@@ -169,7 +169,7 @@ class RetentionRules:
         name = f"destination {number}" if destination is None else uri(destination.kind, destination.name)
         self.holding[number] = (
             f"{name} is exported up to log offset {self.exported.get(number, 0)} of {end}, its messages are dropped "
-            f"in {duration(policy.export_deadline_ms - age_ms)} all the same"
+            f"anyway in {duration(policy.export_deadline_ms - age_ms)}"
         )
 
     def count_missed(self, number: int, end: int) -> None:
@@ -185,7 +185,7 @@ class RetentionRules:
         """Return what the operator should know of exports that retention waits for, "" for nothing."""
         if not self.holding:
             if self.missed_count:
-                return f"{self.missed_count} times messages of a destination went that no export had, at their deadline"
+                return f"{self.missed_count} times messages were dropped at their deadline without an export"
             return ""
         first = next(iter(self.holding.values()))
         others = f", and {len(self.holding) - 1} more" if len(self.holding) > 1 else ""

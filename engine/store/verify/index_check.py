@@ -151,7 +151,7 @@ class IndexCheck:
         while self._next() < offset:
             position, _, _ = self._take()
             if not self.has_gaps and self._last >= self.first:
-                self._note(self._path, position, f"it names log offset {self._last}, where no message is")
+                self._note(self._path, position, f"it names log offset {self._last}, which has no message")
 
     def _next(self) -> int:
         """Return the log offset that the next entry names, NO_MORE at the end of the file."""
@@ -176,7 +176,7 @@ class IndexCheck:
         position = header.entries_at() + self._taken * ENTRY_BYTES
         slot = number % header.slots
         if older != self._slots[slot]:
-            self._note(self._path, position, f"it says that {older} is older, {self._slots[slot]} is in its slot")
+            self._note(self._path, position, f"it names {older} as the older one, {self._slots[slot]} is in its slot")
         self._taken += 1
         self._slots[slot] = self._taken
         self._at += ENTRY_BYTES

@@ -51,7 +51,7 @@ class StateCheck:
         elif record.type in METADATA:
             self._apply_metadata(record, record.described())
         elif record.type != layout.COMMIT:
-            raise ValueError("a type that is not known here")
+            raise ValueError("an unknown type")
         _add_entry(self.state.system, record, record.destination_id, 0, 0)
 
     def _apply_message(self, record: Record) -> None:
@@ -124,7 +124,7 @@ class StateCheck:
             return
         self.state.consumers = told.consumers  # which of them are still connected stands in no record
         if _comparable(told) != _comparable(self.state):
-            raise ValueError("it does not say what the records before it come to")
+            raise ValueError("it is not the state that the records before it give")
 
     def _believe(self, told: StoreState) -> None:
         """Go on from a snapshot that follows a sparse segment."""
@@ -165,9 +165,7 @@ class StateCheck:
                     else:
                         is_live = not lane.settled.contains(entry)
                     if is_live and sizes[entry - known] == GONE:
-                        self._note(
-                            self._directory, -1, f"entry {entry} of {destination.name} is needed, it was taken out"
-                        )
+                        self._note(self._directory, -1, f"entry {entry} of {destination.name} is needed and missing")
                     elif is_live:
                         total += sizes[entry - known]
             if total != destination.live_bytes():

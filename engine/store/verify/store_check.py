@@ -233,7 +233,7 @@ class _Walk:
             try:
                 self._log.apply(each)
             except (KeyError, TypeError, ValueError, AssertionError, struct.error) as error:
-                raise Broken(each.offset, f"a record of type {each.type} that cannot be: {error!r}") from None
+                raise Broken(each.offset, f"a record of type {each.type} that cannot exist: {error!r}") from None
 
     def _check_entries(self, next_base: int | None) -> None:
         """Compare the entries of the last segment's records with the files, as far as these must be complete."""

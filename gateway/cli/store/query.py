@@ -92,7 +92,7 @@ def _footer(found: dict[str, Any]) -> str:
     if found["until_ms"]:
         text += f", {clock_time(found['until_ms'])}"
     if found["scanned_bytes"]:
-        text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were read through"
+        text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were scanned"
     if found["damaged"]:
         text += f"; the messages at log offsets {', '.join(map(str, found['damaged'][:DAMAGED_SHOWN]))} is damaged"
     if found["next_before"]:

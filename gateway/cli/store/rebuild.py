@@ -19,7 +19,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         parents=parents,
         help="make consume queues and key index again",
         description="Make everything that is derived from the log again: of a stopped store, or with --http of a "
-        "running gateway's, which goes on meanwhile.",
+        "running gateway's, which continues meanwhile.",
     )
     parser.add_argument("--config", metavar="FILE", action="append", default=[], help="for the sizes of the index")
 

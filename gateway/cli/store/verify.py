@@ -20,8 +20,8 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         "verify",
         parents=parents,
         help="check a store",
-        description="Go through every file, record, reference and entry, key index included.  Of a store that a "
-        "gateway has open a copy as of one durable offset is verified; it is made beside it, mostly of links.",
+        description="Go through every file, record, reference and entry, key index included.  If a gateway "
+        "has the store open, a copy as of one durable offset is verified, made beside the store mostly of links.",
     )
 
 
@@ -75,5 +75,5 @@ def _as_text(summary: dict[str, Any]) -> str:
         f"consume queues, {summary['index_entry_count']} of the key index"
     )
     if summary["is_torn"]:
-        text += "; an unfinished end, which was never confirmed and which the next start cuts"
+        text += "; an unfinished end that was never confirmed; the next start cuts it"
     return f"{text}: {counted(summary['findings'], 'finding')}" if summary["findings"] else f"{text}: sound"

@@ -12,7 +12,7 @@ from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import FrameError, FrameTooLarge
 
 LENGTH_DIGITS: Final = 15  # of a content-length that is looked at
-NUL_IN_HEAD: Final = "a NUL stands before the empty line that ends the headers"
+NUL_IN_HEAD: Final = "a NUL comes before the empty line that ends the headers"
 
 _CREDENTIALS: Final = frozenset(("login", "passcode"))
 _CLIENT_COMMANDS: Final = b", ".join(name for name, command in COMMANDS.items() if command < CONNECTED).decode()

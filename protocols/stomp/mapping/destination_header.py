@@ -80,7 +80,7 @@ def address_in(text: str, routing_type: str | None = None) -> Address:
         raise InvalidOption(f"destination option {error}") from None
     written = uri.name.split(",")
     if len(written) > PARTS_MOST:
-        raise InvalidDestination(f"{len(written)} destinations are named at once, the limit is {PARTS_MOST}")
+        raise InvalidDestination(f"{len(written)} destinations in one name; the limit is {PARTS_MOST}")
     asked = _routing_kind(routing_type)
     default = asked
     parts: list[Named] = []
@@ -89,7 +89,7 @@ def address_in(text: str, routing_type: str | None = None) -> Address:
         if part is None:
             part = _plain(one, default or QUEUE)
         if asked and part.kind != asked:
-            raise InvalidDestination(f"destination {one[:200]!r} is not what the routing type says: {routing_type}")
+            raise InvalidDestination(f"destination {one[:200]!r} contradicts the routing type {routing_type}")
         default = default or part.kind  # ``/topic/a,b`` are two topics
         parts.append(part)
     return Address(uri.name, tuple(parts), uri.consumer)

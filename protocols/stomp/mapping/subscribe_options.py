@@ -134,7 +134,7 @@ def is_rabbitmq_durable(headers: dict[str, str]) -> bool:
     is_kept = not boolean("auto-delete", headers["auto-delete"]) if "auto-delete" in headers else None
     is_durable = any(boolean(name, headers[name]) for name in ("durable", "persistent") if name in headers)
     if is_kept and not is_durable:
-        raise InvalidOption("auto-delete:false needs durable:true: a subscription is kept in the log, or not at all")
+        raise InvalidOption("auto-delete:false needs durable:true: only the log keeps a subscription")
     return is_durable and is_kept is not False
 
 
@@ -202,7 +202,7 @@ def _replay(headers: dict[str, str], own: ConsumerOptions, uri: ConsumerOptions)
     said = {name: headers[name] for name in NAMES if name in headers} | own.replay_names()
     if STREAM_OFFSET in headers:
         if said:
-            raise InvalidOption(f"{next(iter(said))} and {STREAM_OFFSET} both say where the replay begins")
+            raise InvalidOption(f"{next(iter(said))} and {STREAM_OFFSET} both set the start of the replay")
         return stream_start(headers[STREAM_OFFSET])
     return replay_start(said or uri.replay_names())
 

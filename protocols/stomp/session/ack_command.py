@@ -101,7 +101,7 @@ class AckCommand:
         if not is_ack:
             who = consumer.shown_by()
             if who:
-                raise InvalidHeader(f"NACK names a message of a {who}; a {who} only looks, and may ACK or leave it")
+                raise InvalidHeader(f"NACK names a message of a {who}; a {who} takes no messages, and may only ACK")
         if name is not None:
             transaction = self.transactions.named(name)
             if is_ack:

@@ -185,4 +185,4 @@ class MessageOutput(ProtocolConnection):
 
     def _tell_unconverted(self, message: Message, error: Exception) -> None:
         name = self.context.message_id(message)
-        self.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
+        self.socket.conversion_failed(f"{name} leaves unconverted: {type(error).__name__}: {error}")

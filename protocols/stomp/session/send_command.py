@@ -141,6 +141,6 @@ class SendCommand:
         blocked = self.blocked
         if not blocked.park(one, destination, gate):
             raise ParkedTooMuch(
-                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which takes "
+                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which accepts "
                 f"nothing now; the limit for a connection that also receives is {blocked.limit.most_bytes}"
             )

@@ -88,7 +88,7 @@ class StompSession(FrameInput):
             if state == AUTHENTICATING_LAST:
                 self.input_ended()
         else:
-            self.fail(LoginRefused("login and passcode are not those of a user"))
+            self.fail(LoginRefused("login and passcode match no user"))
 
     def tick(self, now_ms: int) -> int:
         self.now_ms = now_ms

@@ -56,7 +56,7 @@ class Unsettled:
         if len(found) > 1 and version != VERSION_1_0:
             raise InvalidHeader(
                 f"{command} names {wanted[:200]!r}, which {len(found)} subscriptions of this connection have; "
-                "a header subscription must say which one is meant"
+                "a header subscription must name one of them"
             )
         if found:
             return found[0]

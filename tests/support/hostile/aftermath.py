@@ -13,8 +13,8 @@ from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 
-# Of a defect of ours, whatever came of it.
-FAULT_WORDS: Final = ("CRITICAL", "a defect of ours", "Task exception was never", "Exception in callback")
+# Of a defect of the gateway, whatever came of it.
+FAULT_WORDS: Final = ("CRITICAL", "a defect of the gateway", "Task exception was never", "Exception in callback")
 FAULT_METRICS: Final = (
     "penstock_session_faults_total",
     "penstock_conversion_faults_total",

@@ -69,7 +69,7 @@ def test_stomp_window_and_answers() -> None:
     assert [third.body, fourth.body] == [b"2", b"3"]
     peer.send("NACK", id=third["ack"])
     error = peer.error()
-    assert b"NACK names a message of a replay; a replay only looks" in error.body
+    assert b"NACK names a message of a replay; a replay takes no messages" in error.body
 
 
 def test_stomp_what_is_no_start() -> None:
@@ -147,7 +147,7 @@ def test_amqp_filters(name: str, value: Any, expected: tuple[str, ...]) -> None:
         ),
         (
             _filter("penstock:from-offset", "1") | {Symbol("b"): Described(Symbol("penstock:from-time"), "0")},
-            "two filters say where the replay begins",
+            "two filters set the start of the replay",
         ),
     ],
 )

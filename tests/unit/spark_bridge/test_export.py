@@ -156,7 +156,7 @@ def test_a_run_that_fails_leaves_nothing_and_is_done_again(
     rest = export(Request(store.directory, "orders", other, skip_damaged=True), spark=spark)
     (damaged,) = rest.damaged
     assert (rest.rows, damaged.records, damaged.destination) == (999, 1, "queue://orders")
-    assert f"not exported, for it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to" in summary(
+    assert f"not exported, because it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to" in summary(
         rest, "out"
     )
     assert json.loads(Path(rest.manifest).read_text())["damaged"] == [asdict(damaged)]
@@ -234,7 +234,7 @@ def test_what_retention_took_out_of_a_segment_is_counted_and_can_be_skipped(
     assert removed.messages + result.rows == 300
     assert result.rows < 100
     assert sent[60].log_offset in seen(target)
-    assert f"not exported, for retention had removed it: {removed}" in summary(result, "out")
+    assert f"not exported, because retention had removed it: {removed}" in summary(result, "out")
     manifest = json.loads(Path(result.manifest).read_text())
     assert manifest["removed"] == [asdict(removed)]
     assert manifest["gone_offset"] == manifest["from_offset"]

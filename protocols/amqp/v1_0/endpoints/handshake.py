@@ -96,7 +96,7 @@ class Handshake:
         if is_allowed:
             self._logged_in(Success(connection.login_name, self.proof_octets))
         else:
-            self._login_failed("login and passcode are not those of a user")
+            self._login_failed("login and passcode match no user")
 
     def open(self, frame: Open) -> None:
         """Raises: FramingError, NotAllowed."""

@@ -71,7 +71,7 @@ def _resolve(
         meant, name = _without_prefix(uri.name)
         return [(kind or meant or _known_kind(door, name), name)], uri.consumer
     if len(written) > PARTS_MOST:
-        raise InvalidField(f"{len(written)} destinations are named at once, the limit is {PARTS_MOST}")
+        raise InvalidField(f"{len(written)} destinations in one name; the limit is {PARTS_MOST}")
     named: list[tuple[int, str]] = []
     for one in written:
         meant, name = _without_prefix(one.strip())

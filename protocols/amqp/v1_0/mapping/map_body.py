@@ -85,7 +85,7 @@ def _typed(value: Value, depth: int, budget: Budget) -> Typed:
         return Typed(words.LIST, [_typed(one, depth + 1, budget) for one in value])
     kind = _KINDS.get(type(value))
     if kind is None or (kind == words.LONG and value >= 2**63):
-        raise MapError(f"a {type(value).__name__} is nothing that a map holds")
+        raise MapError(f"a {type(value).__name__} cannot be in a map")
     return Typed(kind, str(value) if kind == words.STRING else value)
 
 

@@ -174,7 +174,7 @@ def _stomp_body(contents: Contents, message: Message, headers: dict[str, str]) -
 
 
 def _refuse(value: object) -> object:
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON holds")
+    raise TypeError(f"a {type(value).__name__} cannot be in JSON")
 
 
 def _is_utf_8(octets: bytes) -> bool:

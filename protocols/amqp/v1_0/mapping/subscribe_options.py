@@ -64,7 +64,7 @@ def subscription(
             applied[key] = value
         elif descriptor in STARTS or descriptor == STREAM_OFFSET_SPEC:
             if replay is not None:
-                raise InvalidField("two filters say where the replay begins; allowed is one")
+                raise InvalidField("two filters set the start of the replay; allowed is one")
             replay = _stream_start(value.value) if descriptor == STREAM_OFFSET_SPEC else _replay_start(value)
             applied[key] = value
     if replay is None:

@@ -116,7 +116,7 @@ def read_composite(octets: bytes, position: int, allowed: frozenset[int]) -> tup
     """Return the composite at ``position`` and where it ends.  Raises: DecodeError."""
     value, end = decode(octets, position)
     if not isinstance(value, Described):
-        raise DecodeError(f"a {type(value).__name__} stands where a performative is expected")
+        raise DecodeError(f"a {type(value).__name__} is not a performative")
     return composite_of(value, allowed), end
 
 

@@ -198,7 +198,7 @@ class Decoder:
         frame, after = read_composite(body, 0, SASL_CODES if self._layer == SASL_LAYER else FRAME_CODES)
         self.payload = body[after:]
         if self.payload and frame.CODE != TRANSFER:
-            raise DecodeError(f"{len(self.payload)} octets stand behind {frame.NAME}; only a transfer has a payload")
+            raise DecodeError(f"{len(self.payload)} octets follow {frame.NAME}; only a transfer has a payload")
         return frame
 
     # -- the steps

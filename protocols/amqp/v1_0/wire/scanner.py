@@ -128,7 +128,7 @@ class Scanner:
                     break
                 end = end_of(payload, at + 3)
                 if code <= last or end > size:
-                    raise DecodeError(f"section {code:#04x} stands behind {last:#04x}, or runs past the message")
+                    raise DecodeError(f"section {code:#04x} comes after {last:#04x}, or runs past the message")
                 last = code
                 if code == HEADER:
                     section = payload[at:end]
@@ -206,7 +206,7 @@ def _read_properties(payload: bytes, at: int, end: int, found: Scanned) -> None:
         raise DecodeError(f"properties have the format code {code:#04x}; allowed is a list")
     for index in range(min(count, GROUP_ID + 1)):
         if at >= end:
-            raise DecodeError(f"properties say that they have {count} fields, and end after {index}")
+            raise DecodeError(f"properties announce {count} fields and end after {index}")
         code = payload[at]
         if code == 0x40:
             at += 1

@@ -41,7 +41,7 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     assert "queue://q: 45 there, 45 in flight, 0 delayed" in text
     assert "0 of 10 in flight, a full one resumes at 5" in text
     assert "gate         nothing-waiting" in text
-    assert "what others hold cannot be taken back from them:" in text
+    assert "messages that others hold cannot be taken back:" in text
     assert "consumer 1 (hoarder, subscription sub): 45 of 1,000, the oldest for 5 s" in text
 
 
@@ -99,7 +99,7 @@ def test_a_producer_that_does_not_wait() -> None:
     client = world.client("sender")
     view = world.why.producer(client.client_number)
     assert view is not None
-    assert producer_lines(view)[1] == "  gate         open: what it sends is taken"
+    assert producer_lines(view)[1] == "  gate         open: its messages are accepted"
 
 
 def test_the_life_of_a_redelivered_message_names_formula_and_line() -> None:
@@ -149,7 +149,7 @@ def test_the_life_of_a_redelivered_message_names_formula_and_line() -> None:
         (
             RedeliveryPolicy(use_collision_avoidance=True),
             1,
-            "initialRedeliveryDelay 1,000 ms, give or take 15 % (built-in default)",
+            "initialRedeliveryDelay 1,000 ms, plus or minus 15 % (built-in default)",
         ),
     ],
 )

@@ -426,7 +426,7 @@ async def test_a_fault_that_the_engine_had_no_part_in_ends_its_connection_alone(
     assert (session.log, world.counters.session_faults) == (["lost"], 1)
     assert world.transport.written == [b"sorry: internal error of the gateway, which has logged it"]
     assert {"eof", "close"} & set(world.transport.taken())
-    assert "a defect of ours while" in caplog.text
+    assert "a defect of the gateway while" in caplog.text
     assert "AssertionError: ours" in caplog.text
     world.connection.data_received(b"x")
     assert world.counters.session_faults == 1

@@ -65,7 +65,7 @@ def test_retention_that_waits_for_an_export(world: World) -> None:
     assert world.alarms.is_raised
     assert world.broker.inspect().store.retention == "space waits for an export"
     world.store.held = ""
-    assert world.look() == ["retention: it waits for no export any more"]
+    assert world.look() == ["retention: no space waits for an export any more"]
 
 
 def test_the_store(world: World) -> None:
@@ -89,7 +89,7 @@ def test_a_page(world: World) -> None:
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
     world.skipped_records().extend(["queue://q: one", "queue://q: two"])
-    text = "store: a damaged record was left out as requested, its message is lost: queue://q: "
+    text = "store: a damaged record was skipped as requested, its message is lost: queue://q: "
     assert world.look() == [text + "one", text + "two"]
     world.skipped_records().append("queue://q: three")
     assert world.look() == [text + "three"]
@@ -146,7 +146,7 @@ def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCap
     assert queue.account is not None
     queue.account.leave(1)
     world.open_gates()
-    assert world.look() == ["no full address drops or refuses messages"]
+    assert world.look() == ["no full address drops or refuses messages any more"]
 
 
 def test_slow_consumers_are_told_once_each(world: World) -> None:

@@ -267,4 +267,4 @@ async def test_a_defect_in_what_tells_of_alarms_stops_nothing(caplog: pytest.Log
         world.loop.look()
     assert world.loop.look_faults == 3
     assert not world.loop.failed.is_set()
-    assert caplog.text.count("a defect of ours in the alarms") == 1
+    assert caplog.text.count("a defect of the gateway in the alarms") == 1

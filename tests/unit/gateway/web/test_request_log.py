@@ -1,4 +1,4 @@
-"""Lines about HTTP requests: one for each that is none, a traceback for a defect of ours."""
+"""Lines about HTTP requests: one for each that is none, a traceback for a defect of the gateway."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_name_is_unescaped() -> None:
         (b"\0user\0pass\xc3\xa4", Check("user", "pass\u00e4")),
         (b"user\0user\0pass", Check("user", "pass")),
         (b"\0\0", Check("", "")),
-        (b"other\0user\0pass", Failure("PLAIN that asks to act as somebody else")),
+        (b"other\0user\0pass", Failure("PLAIN has another authorization identity")),
         (b"user\0pass", Failure("PLAIN with 1 NUL octets; it has 2")),
         (b"\0user\0\xff", Failure("PLAIN that is not UTF-8")),
         (b"\0" + b"x" * 16384, Failure("a response of 16385 octets; the limit is 16384")),

@@ -346,7 +346,7 @@ class IncomingLink(TargetLink):
 def _check_supported(transfer: Transfer) -> None:
     """Raises: NotImplementedHere."""
     if transfer.resume:
-        raise NotImplementedHere("a delivery is resumed of which no state was kept; send it anew")
+        raise NotImplementedHere("a delivery cannot be resumed: its state was not kept; send it again")
     if transfer.message_format:
         raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
 

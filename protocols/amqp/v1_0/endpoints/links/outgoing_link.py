@@ -102,7 +102,7 @@ class OutgoingLink(Link):
             return outgoing_sections(delivery, consumer.queue, connection.context)
         except DATA_FAULTS as error:
             name = connection.context.message_id(delivery.message)
-            connection.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
+            connection.socket.conversion_failed(f"{name} leaves unconverted: {type(error).__name__}: {error}")
             return last_resort(delivery, connection.context)
 
     def flow(self, flow: Flow) -> None:

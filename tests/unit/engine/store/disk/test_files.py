@@ -103,7 +103,7 @@ def test_a_write_that_takes_nothing_is_an_error() -> None:
 
     files = Stuck()
     files.make_directory("data")
-    with pytest.raises(OSError, match="took no octet"):
+    with pytest.raises(OSError, match="accepted no octet"):
         write_fully(files.create("data/file"), b"abc", 0)
 
 

@@ -51,7 +51,7 @@ def test_another_version_is_refused_with_both_named() -> None:
     octets[8:12] = (4).to_bytes(4, "little")
     size = layout.CHECKPOINT.size
     octets[size : size + 4] = crc32c(bytes(octets[:size])).to_bytes(4, "little")
-    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 4 .* versions 1 to 3 are known here"):
+    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 4 .* supported are 1 to 3"):
         opened(files)
 
 

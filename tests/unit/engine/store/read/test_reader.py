@@ -286,5 +286,5 @@ def test_a_catalog_without_the_snapshot_that_it_begins_with_is_none(store: Sampl
     store.publish(is_clean=True)
     reader = StoreReader(store.directory)
     os.truncate(reader.segments[0].path, 1000)
-    with pytest.raises(StoreCorrupt, match=r"00000\.log, position 4096: the segment's snapshot is not there"):
+    with pytest.raises(StoreCorrupt, match=r"00000\.log, position 4096: the segment's snapshot is missing"):
         read_catalog(StoreReader(store.directory))

@@ -397,7 +397,7 @@ def test_a_record_of_the_future_is_refused_also_in_the_tail() -> None:
     (size,) = layout.CRC.unpack_from(octets, start)
     octets[start + 4 : start + 8] = layout.CRC.pack(crc32c(bytes(octets[start + 8 : start + size])))
     home.files = home.files.killed()
-    with pytest.raises(StoreCorrupt, match=f"position {start}, log offset {offset}: a record of type 77, which is not"):
+    with pytest.raises(StoreCorrupt, match=f"position {start}, log offset {offset}: a record of unknown type 77"):
         home.begin()
 
 

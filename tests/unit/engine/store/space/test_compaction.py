@@ -251,7 +251,7 @@ def test_readers_find_what_is_left_and_say_what_is_gone(tmp_path: Path) -> None:
     assert [segment.is_sparse for segment in reader.segments][:2] == [True, True]
     with StoreQuery(reader) as query:
         assert query.by_id(f"ID:{reader.store_id}-{sent[33].log_offset}").body == b"33"
-        with pytest.raises(RangeGone, match=f"log offset {sent[34].log_offset} is gone: retention has taken it out"):
+        with pytest.raises(RangeGone, match=f"log offset {sent[34].log_offset} is gone: retention has removed it"):
             query.by_id(f"ID:{reader.store_id}-{sent[34].log_offset}")
         kept = [each.body for each in query.by_key("k3", Bounds()).messages]
         assert kept[-1] == b"33"
@@ -524,7 +524,7 @@ def test_a_sparse_segment_that_lacks_a_live_message_is_a_finding() -> None:
     thinning.finish(0, home.store.store_id())
     thinning.put_in_place()
     (needed, total) = verify(home.files, "data").findings
-    assert "entry 5 of orders is needed, it was taken out" in str(needed)
+    assert "entry 5 of orders is needed and missing" in str(needed)
     assert "its messages come to 0" in str(total)
 
 

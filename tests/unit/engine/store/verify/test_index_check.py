@@ -127,9 +127,9 @@ def lost_end(home: FileHome) -> None:
     ("damage", "text"),
     [
         (other_hash, r"\.ix, position 208: 2 entries of the message at log offset \d+, which has 2 keys, and others"),
-        (other_offset, r"it names log offset \d+, where no message is"),
+        (other_offset, r"it names log offset \d+, which has no message"),
         (other_time, r"store time \d+ of a message of \d+"),
-        (broken_chain, r"it says that \d+ is older, \d+ is in its slot"),
+        (broken_chain, r"it names \d+ as the older one, \d+ is in its slot"),
         (broken_slot, "the slots do not lead to the newest entries"),
         (cut_file, r"20 entries end at \d+, the file before"),
         (of_another_range, "its head is of store .* and log offset 0"),

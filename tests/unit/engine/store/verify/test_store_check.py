@@ -186,7 +186,7 @@ def other_store(home: FileHome) -> None:
         (flip_body, f"{FIRST}, position .* the checksum of a record does not match"),
         (lose_segment, "should follow, the next segment begins at"),
         (lose_snapshot, "position 4096: the segment does not begin with a snapshot"),
-        (lie_in_snapshot, "position 4096: .* what the records before it come to"),
+        (lie_in_snapshot, "position 4096: .* not the state that the records before it give"),
         (lose_record, "a record with sequence .* should follow"),
         (lie_of_freed_bytes, "live bytes, its messages come to"),
         (settle_what_is_not_there, "of a lane of"),

@@ -114,7 +114,7 @@ def test_a_lost_socket_drops_what_it_had_parked_counted() -> None:
     peer = gateway.connect()
     peer.publish("/queue/q", b"x" * 200, *[b"parked"] * 3)
     peer.vanish()
-    assert "3 unconfirmed frames that waited at a gate went with the connection" in peer.link.warnings
+    assert "3 unconfirmed frames that waited at a gate were lost with the connection" in peer.link.warnings
     assert gateway.stats("q").depth == 1
     assert not gateway.waits()
 

@@ -109,7 +109,7 @@ def test_octets_behind_what_has_no_payload_are_refused() -> None:
     octets = encode_frame(0, Close(), b"more")
     decoder = reader()
     decoder.receive_data(octets)
-    with pytest.raises(DecodeError, match="4 octets stand behind amqp:close:list"):
+    with pytest.raises(DecodeError, match="4 octets follow amqp:close:list"):
         decoder.next_frame()
 
 

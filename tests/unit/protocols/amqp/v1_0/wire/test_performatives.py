@@ -65,7 +65,7 @@ def test_what_is_refused(described: Described, text: str) -> None:
 
 
 def test_a_performative_is_described() -> None:
-    with pytest.raises(DecodeError, match="a list stands where a performative is expected"):
+    with pytest.raises(DecodeError, match="a list is not a performative"):
         read_composite(encode([]), 0, FRAME_CODES)
 
 
