@@ -253,7 +253,7 @@ def _deep() -> dict[str, Any]:
     ("octets", "reason"),
     [
         (map_octets({"x": Decimal(b"\0" * 4)}), "a Decimal cannot be in a map"),
-        (map_octets({"x": ULong(2**64 - 1)}), "a ULong is nothing"),
+        (map_octets({"x": ULong(2**64 - 1)}), "a ULong cannot be in"),
         (map_octets({Int(1): "x"}), "the name of an entry is a Int"),
         (map_octets({"x": "\x01"}), "XML cannot hold"),
         (map_octets(_deep()), "inside each other"),
