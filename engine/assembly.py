@@ -124,7 +124,8 @@ class DispatchParts:
         )
         self.replays = Replays(context, destinations, self.feeds, ground.starved)
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
-        self.dispatcher = Dispatcher(context, Rates(context.clock, context.timers), self.settlements, observers)
+        rates = Rates(context.clock, context.timers)
+        self.dispatcher = Dispatcher(context, rates, self.settlements, observers, ground.steps)
         self.settling = Settling(self.dispatcher, context.memory)
         self.delays = Delays(context, observers)
         self.selective = SelectiveDispatcher(

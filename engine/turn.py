@@ -178,7 +178,7 @@ class Turn:
                 self._feed_starved()
             if wakes.rooms:
                 wakes.run()
-            if self.dirty or not self.dispatcher.expired:
+            if self.dirty or not self.dispatcher.expired or self.steps.left <= 0:
                 break
             self._follow_up()
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.consumers.consumer import Consumer, DepartureBase
+from engine.consumers.consumer import Consumer, DepartureBase, consumer_of
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.turn_steps import Steps
+from engine.consumers.turn_steps import DEAD_LETTER_STEPS, Steps
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DestinationInUse
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CLOSE_STEPS: Final = 12  # of one consumer, or of one temporary destination
 SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages
+RECORD_STEPS: Final = 20  # more of a consumer that is blamed: a record tells of it
 GIVE_BACK_STEPS: Final = 2  # of a message that a consumer gives back
 QUEUE_STEPS: Final = 5  # of one of several queues, for each may be of another queue
 HELD_AT_ONCE: Final = 1_024  # messages: who holds more and closes leaves in the turns to come
@@ -61,11 +63,9 @@ class Departure(DepartureBase):
             consumer = self.consumers[0]
             if not consumer.is_closed:
                 if self._is_holding(consumer, steps.left - least):
-                    of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
-                    count = max(1, (steps.left - least) // of_each)
-                    steps.left = least
-                    if self.departures.owner.give_back_some(consumer, count, self.is_lost):
-                        return False
+                    count = self._take_steps(consumer, steps, least)
+                    if count and self.departures.owner.give_back_some(consumer, count, self.is_lost):
+                        continue
                 steps.left -= CLOSE_STEPS + GIVE_BACK_STEPS * len(consumer.ledger)
                 if consumer.seat is not None:
                     steps.left -= SEAT_STEPS
@@ -85,9 +85,25 @@ class Departure(DepartureBase):
     def _is_holding(self, consumer: Consumer, room: int) -> bool:
         """Say whether a consumer gives back some of what it holds before it is closed."""
         siblings = consumer.siblings
-        if siblings is not None and not siblings.is_closed:
+        if self.is_lost or (siblings is not None and not siblings.is_closed):
             return bool(consumer.ledger)
         return len(consumer.ledger) * GIVE_BACK_STEPS > room
+
+    def _take_steps(self, consumer: Consumer, steps: Steps, least: int) -> int:
+        """Take what it costs to give back some of what a consumer holds; return how many."""
+        of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
+        left = steps.left - (RECORD_STEPS if self.is_lost else 0)
+        count = 0
+        for delivery in consumer.ledger.values():
+            if delivery.state == IN_FLIGHT:
+                count += 1
+                left -= of_each
+                if self.is_lost and _is_last_attempt(delivery):
+                    left -= DEAD_LETTER_STEPS
+                if left <= least:
+                    break
+        steps.left = left
+        return count
 
 
 class Departures:
@@ -162,3 +178,10 @@ class Departures:
             raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
         self.observers.temporary_ending(destination)
         self.destinations.remove(destination)
+
+
+def _is_last_attempt(delivery: Delivery) -> bool:
+    """Say whether one more failure is one too many."""
+    consumer = consumer_of(delivery)
+    policy = consumer.redelivery or consumer.queue.settings.redelivery
+    return policy.is_exhausted(delivery.failed_attempts + 1)

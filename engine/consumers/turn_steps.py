@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TURN_STEPS: Final = 3_600  # of one turn: some 25 lines of Python each
 CHORE_STEPS: Final = 1_800  # of these, that one thing under way may take, so that others go on beside it
+DEAD_LETTER_STEPS: Final = 30  # of a message that is given up: it is one more in another queue
 END_STEPS: Final = 500  # at its end, however much its inputs have taken: what is under way ends beside steady traffic
 
 

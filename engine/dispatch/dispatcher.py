@@ -11,6 +11,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
+from engine.consumers.turn_steps import Steps
 from engine.dispatch.selection import Selection, selection_of
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
@@ -22,6 +23,7 @@ from engine.values.message import Message
 # What nearly every delivery goes through, looked up in the table once.
 DISPATCHED: Final = advance(READY, DISPATCH)
 ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
+EXPIRE_STEPS: Final = 2  # of a message that has expired; where it goes to another queue that costs more
 
 
 class Dispatcher:
@@ -42,9 +44,12 @@ class Dispatcher:
         "expired",
         "rates",
         "observers",
+        "steps",
     )
 
-    def __init__(self, context: Context, rates: Rates, settlements: SettlementLog, observers: Observers) -> None:
+    def __init__(
+        self, context: Context, rates: Rates, settlements: SettlementLog, observers: Observers, steps: Steps
+    ) -> None:
         self.context = context
         self.store = context.store
         self.memory = context.memory
@@ -54,6 +59,7 @@ class Dispatcher:
         self.expired: list[Delivery] = []
         self.rates = rates
         self.observers = observers
+        self.steps = steps
 
     def run(self, queue: Queue) -> None:
         """Hand over until nobody can take more, or nothing is left for those who could.
@@ -87,6 +93,9 @@ class Dispatcher:
                 if selection is not None:
                     lane_of(delivery).take(delivery)
                 self.expire(delivery, queue)
+                if self.steps.left <= 0:
+                    self.steps.postpone(queue)
+                    break
                 continue
             if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
                 if selection is None:
@@ -241,6 +250,7 @@ class Dispatcher:
     def expire(self, delivery: Delivery, queue: Queue) -> None:
         """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
+        self.steps.left -= EXPIRE_STEPS
         queue.fates.expired_count += 1
         if queue.feed.is_browser:  # the message itself expires where it waits
             queue.depth -= 1

@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.intake import without_marks
+from engine.consumers.turn_steps import DEAD_LETTER_STEPS
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.failure_history import history_with, policy_of
 from engine.fate.relocation import Relocation
@@ -72,14 +73,23 @@ class DeadLetters(Observer):
         self._move(delivery, place, cause, text, DROPPED if place is None else DEAD_LETTERED)
 
     def queue_ended(self, queue: Queue) -> None:
-        self.bury_expired()
+        expired = self.dispatcher.expired
+        self.dispatcher.expired = [one for one in expired if queue_of(one.lane) is not queue]
+        for delivery in expired:
+            if queue_of(delivery.lane) is queue:
+                self.expire(delivery)
 
     def bury_expired(self) -> None:
-        """Settle what has expired in this turn and goes to an expiry destination."""
+        """Settle what has expired and goes to an expiry destination, as much of it as this turn has steps for."""
+        steps = self.dispatcher.steps
+        count = max(0, -(-steps.left // DEAD_LETTER_STEPS))
         expired = self.dispatcher.expired
-        self.dispatcher.expired = []
-        for delivery in expired:
+        self.dispatcher.expired = expired[count:]
+        for delivery in expired[:count]:
+            steps.left -= DEAD_LETTER_STEPS
             self.expire(delivery)
+        if self.dispatcher.expired:
+            steps.need_a_turn()
 
     def expire(self, delivery: Delivery) -> None:
         """Settle an expired message; it goes to the expiry destination where there is one."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.fate.spill_expiry import SpillSweep
     from engine.sources.queue import Queue
 
-LOOKED_A_STEP: Final = 4  # messages that have not expired; of those that have, each is a step
+LOOKED_A_STEP: Final = 4  # messages that have not expired; who expires is charged by itself
 QUEUE_STEPS: Final = 4  # of a queue that has messages which may expire
 ROWS: Final = 4  # of a lane: what was found ahead, what came back, what is in turn, what is in memory only
 BEFORE_ALL: Final = -1 << 62  # position
@@ -102,7 +102,7 @@ class ExpiryScan(Chore):
         self.after = part[-1].position
         wall_ms = self._dispatcher.context.wall_ms
         expired = [one for one in part if 0 < one.message.expires_ms <= wall_ms and one.state == READY]
-        steps.left -= 1 + len(part) // LOOKED_A_STEP + len(expired)
+        steps.left -= 1 + len(part) // LOOKED_A_STEP
         if expired:
             gone = {one.position for one in expired}
             row.rotate(-start)
@@ -129,7 +129,7 @@ class ExpiryScan(Chore):
         expired = [
             one for one in part if one is not None and one.state == READY and 0 < one.message.expires_ms <= wall_ms
         ]
-        steps.left -= 1 + len(part) // LOOKED_A_STEP + len(expired)
+        steps.left -= 1 + len(part) // LOOKED_A_STEP
         lane.ahead_bytes -= sum([one.message.size for one in expired])
         self._expire(lane, expired)
         return True

@@ -63,6 +63,13 @@ class Redelivery:
         for run in runs_of(deliveries):
             self._refuse_run(run, refusal)
 
+    def gives_up(self, delivery: Delivery, refusal: Refusal) -> bool:
+        """Say whether a negative answer is the last one: the message would be a dead letter."""
+        mode = refusal.mode or consumer_of(delivery).queue.settings.nack
+        if mode == "redeliver":
+            return policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
+        return mode == "dead-letter"
+
     def refusal_of_rollback(self, delivery: Delivery) -> Refusal:
         """Return what a rollback means for the deliveries of one consumer and lane."""
         return ROLLED_BACK_LATER if policy_of(delivery).delays_rollback else ROLLED_BACK

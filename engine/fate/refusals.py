@@ -13,12 +13,12 @@ from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer, consumer_of
-from engine.consumers.turn_steps import Chore, Steps
+from engine.consumers.turn_steps import DEAD_LETTER_STEPS, Chore, Steps
 from engine.fate.redelivery import Redelivery, runs_of
 from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, advance
 from engine.values.refusal import Refusal
 
-REFUSAL_STEPS: Final = 10  # of one message: it may be a dead letter
+REFUSAL_STEPS: Final = 10  # of one message that waits or goes back
 TAKEN: Final = advance(IN_FLIGHT, REFUSE)
 
 
@@ -65,14 +65,16 @@ class Refusing(Chore):
     def go_on(self, steps: Steps) -> bool:
         least = steps.left_to_others()
         while self.jobs:
-            count = (steps.left - least) // REFUSAL_STEPS
-            if count <= 0:
+            if steps.left <= least:
                 return False
             deliveries, refusal = self.jobs[0]
-            some = deliveries[self._place : self._place + count]
-            self._place += len(some)
-            steps.left -= len(some) * REFUSAL_STEPS
-            self._redelivery.refuse_all(some, refusal)
+            first = self._place
+            left = steps.left
+            while self._place < len(deliveries) and left > least:
+                left -= _steps_of(self._redelivery, deliveries[self._place], refusal)
+                self._place += 1
+            steps.left = left
+            self._redelivery.refuse_all(deliveries[first : self._place], refusal)
             if self._place == len(deliveries):
                 self.jobs.popleft()
                 self._place = 0
@@ -103,15 +105,31 @@ class Refusals:
         steps = self._steps
         if client.is_refusing:
             self._under_way[client.client_number].add(deliveries, refusal)
-        elif len(deliveries) * REFUSAL_STEPS <= steps.left - steps.left_to_others():
-            steps.left -= len(deliveries) * REFUSAL_STEPS
+        elif self._has_steps_for(deliveries, refusal):
             self.redelivery.refuse_all(deliveries, refusal)
         else:
             refusing = Refusing(client, self._under_way, self.redelivery)
             refusing.add(deliveries, refusal)
             steps.begin(refusing)
 
+    def _has_steps_for(self, deliveries: list[Delivery], refusal: Refusal) -> bool:
+        """Take from this turn what all of them cost; return False, and take nothing, if that is too much."""
+        least = self._steps.left_to_others()
+        left = self._steps.left
+        if left - len(deliveries) * REFUSAL_STEPS < least:
+            return False
+        for delivery in deliveries:
+            left -= _steps_of(self.redelivery, delivery, refusal)
+            if left < least:
+                return False
+        self._steps.left = left
+        return True
+
     def roll_back(self, deliveries: list[Delivery]) -> None:
         """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
         for run in runs_of(deliveries):
             self.take(run, self.redelivery.refusal_of_rollback(run[0]))
+
+
+def _steps_of(redelivery: Redelivery, delivery: Delivery, refusal: Refusal) -> int:
+    return DEAD_LETTER_STEPS if redelivery.gives_up(delivery, refusal) else REFUSAL_STEPS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import tests.support.turns.store_turns  # noqa: F401  its scenarios
+import tests.support.turns.fate_turns
+import tests.support.turns.store_turns  # noqa: F401
 from tests.support.turns.turn_lines import IS_COUNTING, TurnLines
 from tests.support.turns.turn_scenarios import SCENARIOS
 
