@@ -23,11 +23,11 @@ from engine.store.read.leases import Lease, end_lease, write_lease
 from engine.store.read.reader import StoreReader
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from spark_bridge import selection, session
+from spark_bridge.arrow.records import Piece
 from spark_bridge.lost import Damaged, Lost
 from spark_bridge.offsets import Manifest, Target, check_continues
 from spark_bridge.parquet import Written, write_partition
 from spark_bridge.plan import Plan, make_plan
-from spark_bridge.records import Piece
 from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.selection import Selection
 

@@ -11,7 +11,7 @@ import numpy as np
 from engine.store.plain_words import counted
 from engine.store.read.reader import DestinationInfo
 from engine.values.destination import uri
-from spark_bridge.records import Flags, Int64s
+from spark_bridge.arrow.records import Flags, Int64s
 
 TOLD_MAX: Final = 3
 

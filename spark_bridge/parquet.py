@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_bridge.arrays import from_numpy, to_numpy
+from spark_bridge.arrow.arrays import from_numpy, to_numpy
+from spark_bridge.arrow.records import Piece
+from spark_bridge.arrow.schema import ARROW_SCHEMA
 from spark_bridge.lost import Lost
 from spark_bridge.offsets import ExportedFile
 from spark_bridge.plan import Plan, read_pieces
-from spark_bridge.records import Piece
 from spark_bridge.removed import Rows
-from spark_bridge.schema import ARROW_SCHEMA
 
 PARTITION_COLUMNS: Final = ("destination", "date")
 FILE_COLUMNS: Final = [name for name in ARROW_SCHEMA.names if name not in PARTITION_COLUMNS]

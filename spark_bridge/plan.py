@@ -22,9 +22,8 @@ from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
 from engine.store.read.segment_files import SegmentFile
 from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
-from spark_bridge.columns import record_batch
-from spark_bridge.lost import Damaged, Lost, stretches
-from spark_bridge.records import (
+from spark_bridge.arrow.columns import record_batch
+from spark_bridge.arrow.records import (
     Block,
     Entries,
     Int64s,
@@ -37,11 +36,12 @@ from spark_bridge.records import (
     read_block,
     without,
 )
+from spark_bridge.arrow.settlements import Ranges, Settled, by_lane, ranges_of
+from spark_bridge.arrow.subscriptions import Subscriber, label
+from spark_bridge.lost import Damaged, Lost, stretches
 from spark_bridge.removed import Rows, is_sparse
 from spark_bridge.salvage import Stretch, salvage
 from spark_bridge.selection import Selection
-from spark_bridge.settlements import Ranges, Settled, by_lane, ranges_of
-from spark_bridge.subscriptions import Subscriber, label
 
 PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_ROWS: Final = 16_384

@@ -18,7 +18,7 @@ from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
 from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.values.destination import uri
 from engine.values.errors import StoreCorrupt
-from spark_bridge.records import entries_at
+from spark_bridge.arrow.records import entries_at
 
 TOLD_MAX: Final = 3
 

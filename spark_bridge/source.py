@@ -19,9 +19,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from engine.store.read.reader import StoreReader
-from spark_bridge import schema, selection
+from spark_bridge import selection
+from spark_bridge.arrow import schema
+from spark_bridge.arrow.records import Piece
 from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
-from spark_bridge.records import Piece
 from spark_bridge.workers import ship
 
 NAME: Final = "penstock"

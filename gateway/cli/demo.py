@@ -21,9 +21,9 @@ from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from gateway.cli.demo_worker import UNREADABLE, Done
+from gateway.cli.operation.stat import fetch_stat
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
 from gateway.cli.shared.http_client import HttpError
-from gateway.cli.stat import fetch_stat
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from engine.values.errors import RangeGone, StoreCorrupt
 from engine.values.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.values.stored import Range
+from spark_bridge.arrow.schema import ARROW_SCHEMA
 from spark_bridge.plan import Plan, make_plan, read_pieces
-from spark_bridge.schema import ARROW_SCHEMA
 from spark_bridge.selection import parse
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
 from tests.support.store.store_copy import copy_to

@@ -8,8 +8,8 @@ from pathlib import Path
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from spark_bridge.arrow.records import Piece
 from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.records import Piece
 from spark_bridge.selection import parse
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome

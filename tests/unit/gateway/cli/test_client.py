@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.cli.send import UNCONFIRMED_MAX
+from gateway.cli.messages.send import UNCONFIRMED_MAX
 from gateway.cli.shared.stomp_client import destination_header
 from gateway.process import exit_codes
 from tests.support.process.stomp_peer import StompPeer

@@ -10,7 +10,7 @@ from engine.selector.evaluate import compile_selector
 from engine.store.read.found_message import FoundMessage
 from engine.values.message import AMQP_1_0, STOMP
 from gateway.__main__ import main
-from gateway.cli.replay_source import ReplaySource
+from gateway.cli.messages.replay_source import ReplaySource
 from gateway.process import exit_codes
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import UInt

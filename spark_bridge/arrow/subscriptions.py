@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.store.format import layout
-from spark_bridge.arrays import from_numpy, strings
-from spark_bridge.records import Int64s, Octets
-from spark_bridge.schema import TEXT_MAP
-from spark_bridge.settlements import Settled, state_text
+from spark_bridge.arrow.arrays import from_numpy, strings
+from spark_bridge.arrow.records import Int64s, Octets
+from spark_bridge.arrow.schema import TEXT_MAP
+from spark_bridge.arrow.settlements import Settled, state_text
 
 
 @dataclass(frozen=True, slots=True)

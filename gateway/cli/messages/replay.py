@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from engine.store.read.reader import StoreReader
     from gateway.answers.store_view import question_of
     from gateway.cli.dispatch import exit_code_of
-    from gateway.cli.replay_source import ReplaySource
+    from gateway.cli.messages.replay_source import ReplaySource
     from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
 
     names = ("from", "to", "from-offset", "to-offset")

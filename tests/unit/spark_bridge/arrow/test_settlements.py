@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.values.outcomes import ACKNOWLEDGED, DEAD_LETTERED
-from spark_bridge.settlements import PENDING, Ranges, by_lane
+from spark_bridge.arrow.settlements import PENDING, Ranges, by_lane
 
 
 def ranges(*rows: tuple[int, int, int, int]) -> Ranges:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_bridge.arrays import from_numpy, strings, to_numpy
+from spark_bridge.arrow.arrays import from_numpy, strings, to_numpy
 
 NAMED: Final = ("correlation-id", "type", "reply-to")
 

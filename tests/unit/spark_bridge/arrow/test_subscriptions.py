@@ -19,9 +19,9 @@ from engine.values.outcomes import (
     DROPPED,
 )
 from engine.values.stored import Range
+from spark_bridge.arrow.subscriptions import label
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
-from spark_bridge.subscriptions import label
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import FileHome
 

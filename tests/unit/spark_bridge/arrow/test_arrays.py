@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_bridge.arrays import from_numpy, strings, to_numpy
+from spark_bridge.arrow.arrays import from_numpy, strings, to_numpy
 
 
 @pytest.mark.parametrize("kind", ["i4", "i8", "u1", "u4"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bridge.headers import NAMED, parse, unescape
+from spark_bridge.arrow.headers import NAMED, parse, unescape
 
 
 def parsed(blocks: list[bytes]) -> tuple[list[dict[str, str]], dict[str, list[str | None]]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.store.format import layout
 from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE, OUTCOME_NAMES
-from spark_bridge.records import Block, Int64s
+from spark_bridge.arrow.records import Block, Int64s
 
 PENDING: Final = 0
 PUBLISHED: Final = max(OUTCOME_NAMES) + 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_bridge.schema import COLUMNS
+from spark_bridge.arrow.schema import COLUMNS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_the_documentation_lists_the_same_columns() -> None:

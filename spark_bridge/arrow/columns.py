@@ -13,12 +13,12 @@ from engine.store.read.reader import DestinationInfo
 from engine.values.destination import KIND_NAMES, TOPIC, uri
 from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
 from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE
-from spark_bridge import headers
-from spark_bridge.arrays import from_numpy, strings
-from spark_bridge.records import Block, Int64s
-from spark_bridge.schema import ARROW_SCHEMA, TIMESTAMP
-from spark_bridge.settlements import CAUSE_SHIFT, OUTCOME_MASK, PENDING, PUBLISHED, STATE_NAMES, Settled
-from spark_bridge.subscriptions import Subscriber, subscription_states
+from spark_bridge.arrow import headers
+from spark_bridge.arrow.arrays import from_numpy, strings
+from spark_bridge.arrow.records import Block, Int64s
+from spark_bridge.arrow.schema import ARROW_SCHEMA, TIMESTAMP
+from spark_bridge.arrow.settlements import CAUSE_SHIFT, OUTCOME_MASK, PENDING, PUBLISHED, STATE_NAMES, Settled
+from spark_bridge.arrow.subscriptions import Subscriber, subscription_states
 
 DAY_MS: Final = 86_400_000
 CAUSES: Final = [CAUSE_NAMES.get(cause, str(cause)) for cause in range(256)]
