@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Literal
 
 from config.matching import CACHED_NAMES_MAX, QUEUE, TOPIC, Pattern, precedence
@@ -50,11 +51,17 @@ class Permission:
 
 
 class PermissionMap:
-    """Answers who may do what; entries are given in the order of the file."""
+    """Answers who may do what; entries are given in the order of the file.
 
-    __slots__ = ("_cache", "_entries")
+    groups: of users by their logins, for what is done for a user who is not there.
+    """
 
-    def __init__(self, entries: Iterable[Permission]) -> None:
+    __slots__ = ("_cache", "_entries", "_groups")
+
+    def __init__(
+        self, entries: Iterable[Permission], groups: Mapping[str, frozenset[str]] = MappingProxyType({})
+    ) -> None:
+        self._groups = groups
         # Most specific first; of two equally specific entries the later one, as for address settings.
         ordered = sorted(entries, key=lambda entry: precedence(entry.pattern, entry.kinds))
         self._entries = tuple(reversed(ordered))
@@ -71,6 +78,10 @@ class PermissionMap:
             return True
         allowed = self.groups_for(action, kind, name)
         return EVERYBODY in allowed or not allowed.isdisjoint(groups)
+
+    def allows_user(self, action: Action, kind: int, name: str, user: str) -> bool:
+        """Say the same of a user, here or not."""
+        return self.allows(action, kind, name, self._groups.get(user, frozenset()))
 
     def allows_everywhere(self, action: Action, groups: frozenset[str]) -> bool:
         """Say whether a member of ``groups`` may do this to every destination, whatever its name.

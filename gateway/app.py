@@ -197,7 +197,7 @@ def _broker(
         destinations_max=config.destinations_max,
         temporary_destinations_max=config.temporary_destinations_max,
         expire_messages_period_ms=config.expire_messages_period_ms,
-        permissions=PermissionMap(config.permissions),
+        permissions=PermissionMap(config.permissions, config.groups),
         limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
         virtual_topics=config.virtual_topics,
         has_advisories=config.advisory_support,

@@ -26,3 +26,7 @@ class ReadAccess:
     @abstractmethod
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
         """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
+
+    @abstractmethod
+    def may_keep_for(self, user: str, kind: int, name: str) -> bool:
+        """Say whether messages of a destination may be kept for a user, "" for nobody in particular."""

@@ -21,7 +21,15 @@ from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.annotations import annotation
-from engine.values.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
+from engine.values.destination import (
+    ADVISORY_PREFIX,
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    advisory_name,
+    is_topic,
+)
 from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
 
 Fields = dict[str, object]
@@ -222,7 +230,7 @@ class Advisories(Observer):
         destinations = self.destinations
         if destinations.advisory_count and not _is_own(destination.name):
             for event in ABOUT_DESTINATIONS:
-                topic = destinations.topics.get(_topic_name(event, destination))
+                topic = destinations.topics.get(advisory_name(event, destination.kind, destination.name))
                 if topic is not None and not topic.subscriptions:
                     self.retire(topic)
 
@@ -260,7 +268,7 @@ class Advisories(Observer):
         if destination is None:
             topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
         else:
-            topic = self._topic(_topic_name(event, destination), self._is_there(destination))
+            topic = self._topic(advisory_name(event, destination.kind, destination.name), self._is_there(destination))
         if topic is None:
             return
         if self.context.memory.is_full():
@@ -308,10 +316,6 @@ class Advisories(Observer):
             topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
         return {"consumerCount": str(count)}
-
-
-def _topic_name(event: str, destination: Queue | Topic) -> str:
-    return f"{ADVISORY_PREFIX}{event}.{'Topic' if is_topic(destination.kind) else 'Queue'}.{destination.name}"
 
 
 def _is_waited_for(topic: Topic) -> bool:

@@ -6,15 +6,20 @@ Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-sett
 
 from __future__ import annotations
 
+from typing import Final
+
 from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
 from engine.consumers.client import Client
 from engine.consumers.read_access import ReadAccess
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic, uri
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic, told_of, uri
 from engine.values.errors import AccessDenied
 from engine.values.options import SubscribeOptions
+from engine.values.wildcard import is_wildcard
+
+LOOKING: Final[tuple[Action, ...]] = ("browse", "read")
 
 
 class Access(ReadAccess):
@@ -27,17 +32,39 @@ class Access(ReadAccess):
         self.permissions = permissions
 
     def allows(self, client: Client, action: Action, kind: int, name: str) -> bool:
-        return self.is_open or self.permissions.allows(action, kind, name, client.groups)
+        if self.is_open:
+            return True
+        if not self.permissions.allows(action, kind, name, client.groups):
+            return False
+        return kind != TOPIC or action == "write" or self._may_be_told(client, name)
 
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
         """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
         if self.allows(client, action, kind, name):
             return
+        if self.permissions.allows(action, kind, name, client.groups):
+            raise AccessDenied(
+                f"no permission to {action} {uri(kind, name[:200])}: it tells of a destination that needs the "
+                "permission browse or read"
+            )
         own = ", ".join(sorted(client.groups)) or "none"
         allowed = ", ".join(sorted(self.permissions.groups_for(action, kind, name))) or "nobody"
         raise AccessDenied(
             f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
         )
+
+    def may_keep_for(self, user: str, kind: int, name: str) -> bool:
+        return self.is_open or not user or self.permissions.allows_user("read", kind, name, user)
+
+    def _may_be_told(self, client: Client, topic: str) -> bool:
+        """Say whether a client may look at what an advisory is about, which may hold the body of a message.
+
+        What a wildcard matches is asked for one by one, as it is found.
+        """
+        about = told_of(topic)
+        if about is None or is_wildcard(about[1]):
+            return True
+        return any(self.permissions.allows(action, *about, client.groups) for action in LOOKING)
 
     def may_see(self, client: Client, destination: Queue | Topic) -> bool:
         """Say whether a client may know what a destination holds, or what feeds it: queues of subscriptions, too."""

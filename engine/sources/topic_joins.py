@@ -113,6 +113,6 @@ class CursorOpening(TopicJoins):
         subscriptions = self.subscriptions
         if subscriptions.named.get(subscription.key()) is not subscription or topic.is_closed or not topic.is_logged:
             return
-        if topic.destination_id not in subscription.queues:
+        if topic.destination_id not in subscription.queues and subscriptions.may_keep(subscription, topic):
             queue = subscriptions.open_cursor(subscription, topic, self.options)
             subscriptions.observers.cursor_added(subscription, queue)

@@ -281,7 +281,7 @@ class Subscriptions(Observer):
             wildcard_of = subscription.wildcard
             if wildcard_of is None or not subscription.is_durable or not destination.is_logged:
                 continue
-            if wildcard_of.matches(destination.name):
+            if wildcard_of.matches(destination.name) and self.may_keep(subscription, destination):
                 queue = self.open_cursor(subscription, destination, None)
                 self.observers.cursor_added(subscription, queue)
 
@@ -408,6 +408,10 @@ class Subscriptions(Observer):
             number = store.open_subscription(carrier, subscription.full_name(), subscription.description())
             subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
             self._begin(CursorOpening(self, source, subscription, list(self.destinations.topics.values()), options))
+
+    def may_keep(self, subscription: NamedSubscription, topic: Topic) -> bool:
+        """Say whether a wildcard keeps a topic's messages for its owner: what nobody reads would fill the address."""
+        return self.access.may_keep_for(subscription.owner, TOPIC, topic.name)
 
     def open_cursor(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
         """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
@@ -571,7 +575,9 @@ class Subscriptions(Observer):
             # A stop may have come between a wildcard's record and those of its topics.
             if subscription.wildcard is not None:
                 for one in destinations.matching(subscription.wildcard):
-                    if isinstance(one, Topic) and one.is_logged and one.destination_id not in subscription.queues:
+                    if not isinstance(one, Topic) or not one.is_logged or one.destination_id in subscription.queues:
+                        continue
+                    if self.may_keep(subscription, one):
                         self.open_cursor(subscription, one, None)
 
     def _take_up(self, queue: Queue, state: DestinationState) -> None:

@@ -31,6 +31,21 @@ def is_topic(kind: int) -> bool:
     return kind in (TOPIC, TEMP_TOPIC)
 
 
+def advisory_name(event: str, kind: int, name: str) -> str:
+    """Return the topic that tells of an event at a destination."""
+    return f"{ADVISORY_PREFIX}{event}.{'Topic' if is_topic(kind) else 'Queue'}.{name}"
+
+
+def told_of(topic: str) -> tuple[int, str] | None:
+    """Return kind and name of the destination that a topic of advisories tells of, None for any other topic."""
+    if not topic.startswith(ADVISORY_PREFIX):
+        return None
+    _, form, name = (*topic.removeprefix(ADVISORY_PREFIX).split(".", 2), "", "")[:3]
+    if not name or form not in ("Queue", "Topic"):
+        return None
+    return QUEUE if form == "Queue" else TOPIC, name
+
+
 def check_name(name: str) -> None:
     """Raises: InvalidDestination if ``name`` cannot name exactly one destination."""
     check_size(name)

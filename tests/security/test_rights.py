@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.amqp.v1_0.wire.delivery_states import Rejected
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
@@ -14,7 +15,7 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
 from protocols.broker_headers import BROKER_HEADERS
-from protocols.stomp.codec.frames import MESSAGE, SEND
+from protocols.stomp.codec.frames import ERROR, MESSAGE, RECEIPT, SEND
 from tests.support.hostile.aftermath import metrics
 from tests.support.hostile.honest_clients import Trips, go_on, honest_stomp
 from tests.support.hostile.hostile_config import HONEST, HOSTILE
@@ -40,6 +41,69 @@ def test_what_stands_in_the_packet_of_connect_has_no_more_rights(hostile: Hostil
         said = peer.read_all()
         assert b"access-denied" in said, said
         assert b"honest:" not in said, said
+
+
+# Ways to name, or to come near, what only the honest may touch: ``honest.told.secret``, a queue and a topic.
+FORMS = (
+    *("/queue/{0}", "queue://{0}", "{0}", "/queue/{0}?consumer.prefetchSize=1", "/queue/{0} ", "/queue/{0},"),
+    *("/queue/plain.1,/queue/{0}", "/queue/plain.1,{0}", "/topic/plain.1,/topic/{0}", "/topic/plain.1,/queue/{0}"),
+    *("/queue/>", "/queue/*.told.*", "/queue/honest.>", "/queue/plain.1,>", "/queue/{0}.>", "/topic/{0}", "/topic/>"),
+    *(
+        "/topic/*.told.secret",
+        "/topic/plain.1,/topic/>",
+        "/temp-queue/{0}",
+        "/remote-temp-queue/{0}",
+        "/temp-topic/{0}",
+    ),
+    *("/queues/{0}", "/queue/{0}::{0}", "/queue/{0}?consumer.fromOffset=first", "/topic/{0}?consumer.fromOffset=first"),
+    *("/topic/ActiveMQ.Advisory.>", "/topic/ActiveMQ.Advisory.MessageDelivered.Queue.{0}", "/topic/ActiveMQ.*.*.*.>"),
+    *("/topic/ActiveMQ.Advisory.MessageDelivered.>", "/topic/ActiveMQ.Advisory.*.Topic.honest.told.*"),
+)
+SECRET = "honest.told.secret"
+
+
+@pytest.mark.parametrize("more", [{}, {"browser": "true"}, DURABLE], ids=["consumer", "browser", "durable"])
+def test_no_name_reads_what_may_not_be_read(more: dict[str, str], attacked: GatewayProcess, hostile: Hostiles) -> None:
+    peers = {}
+    for number, form in enumerate(FORMS):
+        peer = peers[form] = hostile.stomp(client_id=f"any{number}")
+        destination = form.format(SECRET)
+        asked = {} if "from" in destination else more
+        peer.write(frame("SUBSCRIBE", id="1", destination=destination, receipt="there", **asked))
+    honest = hostile.enter_context(closing(honest_stomp(attacked)))
+    for destination in (f"/queue/{SECRET}", f"/topic/{SECRET}", f"/queue/{SECRET}.new", f"/topic/{SECRET}.{len(more)}"):
+        honest.send(SEND, [("destination", destination), ("persistent", "true"), ("receipt", "sent")], b"unspeakable")
+        honest.next_frame()
+    for form, peer in peers.items():
+        heard, is_told = b"", False
+        peer.write(frame("SEND", destination="/topic/plain.none", receipt="end"))
+        while not is_told:
+            try:
+                one = peer.next_frame()
+            except ConnectionLost:
+                break
+            heard += one.body
+            is_told = one.command in (RECEIPT, ERROR) and one.head.headers.get("receipt-id") == "end"
+        assert b"unspeakable" not in heard, f"{form}: {heard!r}"
+        peer.write(frame("UNSUBSCRIBE", id="1", receipt="gone", **more))
+
+
+def test_a_durable_wildcard_does_not_fill_what_its_user_may_not_read(
+    attacked: GatewayProcess, hostile: Hostiles
+) -> None:
+    honest = hostile.enter_context(closing(honest_stomp(attacked)))
+    honest.call(SEND, [("destination", "/topic/honest.told.before")])
+    peer = hostile.stomp(client_id="hoarder")
+    peer.write(frame("SUBSCRIBE", id="1", destination="/topic/>", receipt="there", **DURABLE))
+    assert peer.answer().head.headers.get("receipt-id") == "there"
+    peer.close()
+    for name in ("before", "since"):
+        honest.call(SEND, [("destination", f"/topic/honest.told.{name}"), ("persistent", "true")])
+        depth = f'penstock_destination_depth{{destination="honest.told.{name}",kind="topic"}}'
+        assert metrics(attacked)[depth] == 0
+    again = hostile.stomp(client_id="hoarder")
+    again.write(frame("UNSUBSCRIBE", id="1", receipt="gone", **DURABLE))
+    assert again.answer().head.headers.get("receipt-id") == "gone"
 
 
 def test_the_schedule_of_others_is_neither_shown_nor_removed(attacked: GatewayProcess, hostile: Hostiles) -> None:

@@ -5,7 +5,8 @@
     AMQ_SCHEDULER_ACTION: REMOVEALL  all are cancelled
     ACTION_START_TIME, ACTION_END_TIME   of BROWSE and REMOVEALL: only what is due from then to then, wall clock, ms
 
-A client reaches the schedules of destinations that it may read (BROWSE), or write to (the others).
+A client reaches the schedules of destinations that it may read (BROWSE), or write to (the others); of a temporary
+destination its own schedules (of its user), and those of its own destination.
 """
 
 from __future__ import annotations
@@ -106,8 +107,10 @@ class Management(Answerer):
             browse.came(messages)
 
     def allows(self, client: Client | None, action: Action, schedule: Schedule) -> bool:
-        """Say whether a client reaches a schedule; to a temporary destination everybody may write, and whether it may
-        read is seen when the message is.
+        """Say whether a client reaches a schedule.
+
+        To a temporary destination everybody may write, so only whose schedule or destination it is may cancel; whether
+        a client may read is seen when the message is.
         """
         access = self.access
         if access.is_open:
@@ -116,7 +119,8 @@ class Management(Answerer):
             return False
         target = self.destinations.by_id.get(schedule.target)
         if target is None or target.kind not in (QUEUE, TOPIC):
-            return True
+            is_receiver = target is not None and target.owner == client.client_number
+            return action == "read" or is_receiver or self.scheduler.owners.is_of(schedule.owner, client)
         return access.allows(client, action, target.kind, target.name)
 
     def _question(self, message: Message) -> Question:

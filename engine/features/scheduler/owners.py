@@ -46,6 +46,10 @@ class Owners:
         self.quota.add(client.holder)
         return number
 
+    def is_of(self, number: int, client: Client) -> bool:
+        """Say whether a schedule is of a client, or of another connection of its user."""
+        return number != NOBODY and self._holders[number] == client.holder
+
     def add_another(self, number: int) -> None:
         """Count one more of a holder that has one."""
         self.quota.add(self._holders[number])

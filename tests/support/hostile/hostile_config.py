@@ -20,6 +20,7 @@ addresses:
     max-expiry-delay-ms: 60s
   - match: "honest.>"
     max-expiry-delay-ms: -1
+  - {match: "honest.told.>", advisories: {delivery: true, consumed: true, include-body: true}}
   - {match: "block.>", max-size-messages: 20, address-full-policy: BLOCK, block-timeout-ms: 300}
   - {match: "wait.>", max-size-bytes: 8 KiB, address-full-policy: BLOCK, max-size-bytes-reject-threshold: 64 KiB}
   - {match: "fail.>", max-size-messages: 20, address-full-policy: FAIL}

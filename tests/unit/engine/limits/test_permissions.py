@@ -11,7 +11,7 @@ from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.errors import AccessDenied
 from engine.values.wildcard import Wildcard
-from tests.support.engine.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 
@@ -169,3 +169,60 @@ def test_a_shared_wildcard_takes_from_topics_to_come_if_all_its_consumers_may_re
     first, second = joins(world, wildcard, "editors"), joins(world, wildcard, "editors", "guests")
     world.send(b"1", b"2", to=world.topic("news.secret"))
     assert sorted(first.bodies() + second.bodies()) == [b"1", b"2"]
+
+
+# -- advisories: whoever may not look at a destination is not told of it
+
+
+def told_world() -> tuple[EngineWorld, FakeClient]:
+    """A world in which everybody may read everything, only clerks ``bank.>``, and addresses tell of each message."""
+    everybody = {"read": frozenset({"*"}), "write": frozenset({"*"}), "create": frozenset({"*"})}
+    entries = [
+        Permission(Pattern.parse(">"), BOTH, everybody),  # type: ignore[arg-type]
+        Permission(Pattern.parse("bank.>"), BOTH, {**everybody, "read": frozenset({"clerks"})}),  # type: ignore[arg-type]
+    ]
+    told = address(">", advisories__delivery=True, advisories__include_body=True)
+    world = EngineWorld(told, permissions=PermissionMap(entries))
+    guest = world.client("guest")
+    guest.groups = frozenset({"guests"})
+    return world, guest
+
+
+@pytest.mark.parametrize("is_there_before", [True, False])
+@pytest.mark.parametrize("wildcard", ["ActiveMQ.Advisory.>", "ActiveMQ.*.*.Queue.>"])
+def test_a_wildcard_of_advisories_tells_only_of_what_may_be_looked_at(wildcard: str, is_there_before: bool) -> None:
+    world, guest = told_world()
+    clerk = world.client("clerk")
+    clerk.groups = frozenset({"clerks"})
+    if is_there_before:
+        world.consumer(world.client("first"), Wildcard(TOPIC, wildcard), AUTO)
+        world.send(b"before", to=world.queue("bank.vault"))
+    for one in (guest, clerk):
+        world.consumer(one, Wildcard(TOPIC, wildcard), AUTO)
+    for name in ("bank.vault", "shop"):
+        world.send(b"secret of " + name.encode(), to=world.queue(name))
+    told, told_all = (b"".join(one.bodies()) for one in (guest, clerk))
+    assert b"secret of shop" in told and b"secret of bank.vault" not in told
+    assert b"secret of shop" in told_all and b"secret of bank.vault" in told_all
+
+
+@pytest.mark.parametrize("name", ["MessageDelivered.Queue.bank.vault", "*.Topic.bank.vault"])
+def test_an_advisory_of_what_may_not_be_looked_at_is_refused(name: str) -> None:
+    world, guest = told_world()
+    with pytest.raises(AccessDenied, match="it tells of a destination that needs the permission browse or read"):
+        world.broker.source(guest, TOPIC, f"ActiveMQ.Advisory.{name}")
+
+
+def test_whoever_may_browse_is_told_and_what_is_about_none_is_as_its_topic_says() -> None:
+    browsing = {"read": frozenset({"clerks"}), "browse": frozenset({"guests"}), "create": frozenset({"*"})}
+    entries = [
+        Permission(Pattern.parse("ActiveMQ.Advisory.>"), BOTH, {"read": frozenset({"*"}), "create": frozenset({"*"})}),
+        Permission(Pattern.parse("bank.>"), BOTH, browsing),  # type: ignore[arg-type]
+    ]
+    world = EngineWorld(permissions=PermissionMap(entries))
+    guest = world.client("guest")
+    guest.groups = frozenset({"guests"})
+    for name in ("Consumer.Queue.bank.vault", "Connection", "Queue", "TempTopic"):
+        assert world.broker.source(guest, TOPIC, f"ActiveMQ.Advisory.{name}").name == f"ActiveMQ.Advisory.{name}"
+    with pytest.raises(AccessDenied):
+        world.broker.source(guest, TOPIC, "ActiveMQ.Advisory.Consumer.Queue.other")

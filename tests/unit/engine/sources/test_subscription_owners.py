@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from config.matching import BOTH, Pattern
+from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO, Consumer
 from engine.sources.named_subscription import NamedSubscription, from_description
 from engine.values.destination import TOPIC
 from engine.values.errors import AccessDenied, SubscriptionInUse
+from engine.values.wildcard import Wildcard
+from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
 
@@ -104,3 +108,56 @@ def test_records_of_older_stores_name_no_owner() -> None:
     del description["owner"]
     assert from_description(description).owner == ""
     assert "owner" not in NamedSubscription("shop", "s", True, False, TOPIC, "t", "", False).description()
+
+
+# -- a durable wildcard keeps what its owner may read
+
+
+class GuardedWorld(RestartWorld):
+    """Everybody may read everything, but ``bank.>`` only clerks; ann is one.  Topics take three messages."""
+
+    def __init__(self) -> None:
+        super().__init__(address(">", full__max_size_messages=3, full__address_full_policy="FAIL"))
+
+    def broker_options(self) -> dict[str, Any]:
+        everybody = {"read": frozenset({"*"}), "write": frozenset({"*"}), "create": frozenset({"*"})}
+        entries = [
+            Permission(Pattern.parse(">"), BOTH, everybody),  # type: ignore[arg-type]
+            Permission(Pattern.parse("bank.>"), BOTH, {"read": frozenset({"clerks"})}),
+        ]
+        groups = {"ann": frozenset({"clerks"}), "bob": frozenset({"guests"})}
+        return {"permissions": PermissionMap(entries, groups)}
+
+    def waiting(self, name: str) -> int:
+        """Publish to a topic; return how many messages are kept of it."""
+        topic = self.topic(name)
+        self.send(b"x", to=topic)
+        self.sync()
+        return sum(queue.depth for queue in topic.subscriptions.values())
+
+
+@pytest.mark.parametrize(("owner", "count"), [("ann", 1), ("bob", 0), ("", 1)])
+def test_a_durable_wildcard_keeps_nothing_that_its_owner_may_not_read(owner: str, count: int) -> None:
+    world = GuardedWorld()
+    world.topic("bank.before")
+    client = user(world, owner)
+    client.groups = frozenset({"clerks"})
+    world.consumer(client, Wildcard(TOPIC, ">"), AUTO, subscription="s", is_durable=True)
+    world.topic("bank.beside")
+    world.turn()
+    world.leave(client)
+    world.sync()
+    kept = {name: world.waiting(name) for name in ("bank.before", "bank.beside", "bank.later", "shop")}
+    assert kept == {"bank.before": count, "bank.beside": count, "bank.later": count, "shop": 1}
+    world.crash()
+    kept = {name: world.waiting(name) for name in ("bank.before", "bank.after", "shop", "new")}
+    assert kept == {"bank.before": 2 * count, "bank.after": count, "shop": 2, "new": 1}
+
+
+def test_a_wildcard_of_another_user_does_not_fill_a_topic() -> None:
+    world = GuardedWorld()
+    bob = user(world, "bob")
+    world.consumer(bob, Wildcard(TOPIC, ">"), AUTO, subscription="s", is_durable=True)
+    world.leave(bob)
+    for _ in range(5):
+        world.send(b"x", to=world.topic("bank.vault"))

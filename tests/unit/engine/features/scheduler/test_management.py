@@ -241,6 +241,30 @@ def test_what_is_for_a_temporary_queue_is_shown_to_its_owner_alone() -> None:
     assert other.handed == []
 
 
+@pytest.mark.parametrize(("who", "is_cancelled"), [("stranger", False), ("receiver", True), ("ann again", True)])
+@pytest.mark.parametrize("asked", ["REMOVE", "REMOVEALL"])
+def test_what_is_for_a_temporary_queue_is_cancelled_by_its_maker_or_receiver(
+    asked: str, who: str, is_cancelled: bool
+) -> None:
+    names = ("read", "write", "create")
+    grant = Permission(Pattern.parse(">"), BOTH, {action: frozenset({"g"}) for action in names})  # type: ignore[misc]
+    world = EngineWorld(permissions=PermissionMap((grant,)))
+    holders = {"receiver": "user 'bob'", "maker": "user 'ann'", "ann again": "user 'ann'", "stranger": "user 'eve'"}
+    clients = {name: world.client(name) for name in holders}
+    for name, holder in holders.items():
+        clients[name].groups, clients[name].holder = frozenset({"g"}), holder
+    target = delayed(world.broker.open_temporary(clients["receiver"], TEMP_QUEUE), Plan(delay_ms=60_000))
+    message = world.message(target, b"x")
+    world.hear(clients["maker"].client_number)
+    world.broker.send(target, message)
+    world.turn()
+    properties = {"AMQ_SCHEDULER_ACTION": asked}
+    if asked == "REMOVE":
+        properties["scheduledJobId"] = job_id(world, message.log_offset)
+    ask(world, clients[who], **properties)
+    assert (len(world.schedule) == 0) is is_cancelled
+
+
 def test_what_a_client_does_not_reach_is_passed_so_many_a_turn() -> None:
     grants = [
         Permission(Pattern.parse(name), BOTH, {action: frozenset({"g"}) for action in ("read", "write", "create")})
