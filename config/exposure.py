@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from config.errors import ConfigError, Problem
-from config.model import Endpoint, ServerConfig
+from config.model import TLS_SCHEME, Endpoint, ServerConfig
 
 _OPEN: Final = (
     "{} is open to the network, and no users are configured; allowed is a loopback address "
@@ -16,6 +17,10 @@ _OPEN: Final = (
 _PLAIN: Final = (
     "{} is open to the network without TLS: passwords go over it as they are; "
     "set tls.certificate, or put a proxy that speaks TLS before a loopback address"
+)
+_PLAIN_BESIDE_TLS: Final = (
+    "{} is open to the network and takes plain connections beside TLS: passwords of clients without TLS go over it as "
+    "they are; allowed for TLS alone is {}"
 )
 _PLAIN_HTTP: Final = (
     "{} is open to the network, and HTTP has no TLS here: passwords go over it as they are; "
@@ -46,11 +51,16 @@ def plain_listeners(
     endpoints: Mapping[str, Endpoint | None], has_tls: bool, sources: Mapping[str, str]
 ) -> list[Problem]:
     """Return the same of listeners by their names.  sources: where each was set, as in ServerConfig."""
-    return [
-        _problem(sources, name, (_PLAIN_HTTP if name == "http" else _PLAIN).format(endpoint))
-        for name, endpoint in _beyond_loopback(endpoints)
-        if name == "http" or not has_tls
-    ]
+    problems = []
+    for name, endpoint in _beyond_loopback(endpoints):
+        if name == "http":
+            problems.append(_problem(sources, name, _PLAIN_HTTP.format(endpoint)))
+        elif not has_tls:
+            problems.append(_problem(sources, name, _PLAIN.format(endpoint)))
+        elif not endpoint.is_tls():
+            tls_only = replace(endpoint, scheme=TLS_SCHEME)
+            problems.append(_problem(sources, name, _PLAIN_BESIDE_TLS.format(endpoint, tls_only)))
+    return problems
 
 
 def _endpoints(config: ServerConfig) -> dict[str, Endpoint | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from typing import Final
+from types import TracebackType
+from typing import Final, TypeAlias
 
 LINES_MAX: Final = 60  # of one address in one period, about all its connections
 PERIOD_MS: Final = 60_000
@@ -13,6 +14,8 @@ ADDRESSES_KEPT: Final = 1_000  # the one that was silent longest is forgotten fi
 
 # Control characters, those that end a line in Unicode, and those that turn the direction of what follows.
 _UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+ExceptionInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 
 def one_line(text: str) -> str:
@@ -26,6 +29,10 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message)
         return super().formatMessage(record)
+
+    def formatException(self, ei: ExceptionInfo) -> str:
+        """Indent a traceback: the text of an exception may have lines that a peer wrote."""
+        return "\n".join("  " + one_line(line) for line in super().formatException(ei).splitlines())
 
 
 class LineLimit:

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from gateway.process.log_lines import LINES_MAX
+from protocols.amqp.v1_0.wire.composite import Error
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
@@ -94,6 +95,51 @@ def test_deep_json_and_credentials_that_are_none_are_refused(hostile: Hostiles) 
         peer = hostile.http()
         peer.write(octets)
         assert peer.read_all().split(b" ", 2)[1] == status
+
+
+def test_the_start_warns_of_passwords_that_the_network_can_read(start_gateway: StartGateway) -> None:
+    gateway = start_gateway(hostile_config() + "listeners: {amqp: 'tcp://0.0.0.0:0'}\n")
+    warnings = [line for line in gateway.log.read_text().splitlines() if " WARNING " in line]
+    assert any("listeners.amqp: tcp://0.0.0.0:0 is open to the network without TLS" in line for line in warnings)
+    assert not any("listeners.stomp" in line or "listeners.http" in line for line in warnings), warnings
+
+
+FORGED = "\r\n2026-01-01 00:00:00 CRITICAL penstock the disk is gone\u2028\x1b[2J"
+
+
+def test_nothing_that_a_peer_says_forges_a_line_of_the_log(start_gateway: StartGateway) -> None:
+    """Names and texts of a peer, each where the log tells of it, and where it might."""
+    gateway = start_gateway(hostile_config())
+    gateway.http_login = HONEST
+    with Hostiles(gateway) as hostile:
+        raw = hostile.raw()
+        login = {"accept-version": "1.2", "host": f"h{FORGED}", "login": f"user{FORGED}", "passcode": f"p{FORGED}"}
+        raw.write(frame("CONNECT", **login, **{"client-id": f"id{FORGED}"}))
+        raw.read_all()
+        for command, name in (("SUBSCRIBE", "id"), ("SEND", f"header{FORGED}")):
+            peer = hostile.stomp(client_id=f"id{FORGED}")
+            peer.write(frame(command, destination=f"/queue/destination{FORGED}", **{name: f"value{FORGED}"}))
+            assert peer.refusal()[0]
+        amqp = hostile.amqp(f"container{FORGED}")
+        target = Target(f"destination{FORGED}")
+        amqp.send(Attach(f"link{FORGED}", 0, False, source=Source(), target=target, initial_delivery_count=0))
+        amqp.send(Close(Error("amqp:internal-error", f"close{FORGED}")))
+        amqp.read_all()
+        for octets in (
+            f"GET /path{FORGED} HTTP/1.1\r\nHost: x{FORGED}\r\n\r\n".encode(),
+            request("/api/why/message/%0d%0a2026-01-01%20CRITICAL", credentials=basic((f"user{FORGED}", "x"))),
+        ):
+            web = hostile.http()
+            web.write(octets)
+            web.read_all()
+        metrics(gateway)
+    assert gateway.terminate() == 0
+    log = gateway.log.read_bytes().decode()
+    for said in ("destination", "close"):
+        assert f"{said}{FORGED}".encode("unicode_escape").decode() in log, f"the {said} is told of"
+    lines = log.splitlines()
+    assert all(line.startswith("20") and "2026-01-01" not in line[:10] for line in lines), lines
+    assert "\x1b" not in log
 
 
 # -- memory

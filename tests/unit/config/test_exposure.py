@@ -30,9 +30,14 @@ def test_passwords_that_go_as_they_are() -> None:
 
 
 def test_with_tls_and_without_passwords() -> None:
-    assert [note.element for note in plain_passwords(replace(OPEN, tls=TlsConfig(certificate="c.pem")))] == [
-        "listeners.http"
-    ]
+    tls = TlsConfig(certificate="c.pem")
+    listeners = replace(OPEN.listeners, stomp=Endpoint("tls", "0.0.0.0", 61614))
+    assert [note.element for note in plain_passwords(replace(OPEN, tls=tls, listeners=listeners))] == ["listeners.http"]
+    beside, _ = plain_passwords(replace(OPEN, tls=tls))
+    assert str(beside) == (
+        "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network and takes plain connections beside TLS: "
+        "passwords of clients without TLS go over it as they are; allowed for TLS alone is tls://0.0.0.0:61613"
+    )
     assert plain_passwords(replace(OPEN, users={})) == []
     assert plain_passwords(replace(OPEN, listeners=Listeners())) == []
 

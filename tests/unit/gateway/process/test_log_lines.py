@@ -29,6 +29,17 @@ def test_the_formatter_escapes_what_came_from_a_peer_and_keeps_a_traceback() -> 
     assert LineFormatter("%(levelname)s %(message)s").format(record) == "WARNING peer: a\\nb\nTraceback\n  of two lines"
 
 
+def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
+    try:
+        raise ValueError("'a\n2026-11-22 CRITICAL penstock the disk is gone\u20282026-11-22 INFO x\x1b[2J'")
+    except ValueError as error:
+        record = logging.LogRecord("penstock", logging.ERROR, "", 0, "a fault", (), (type(error), error, None))
+    lines = LineFormatter("%(levelname)s %(message)s").format(record).splitlines()
+    assert lines[0] == "ERROR a fault"
+    assert all(line.startswith("  ") for line in lines[1:]) and "the disk is gone" in lines[2]
+    assert "\x1b" not in "".join(lines)
+
+
 def test_an_address_may_cause_so_many_lines_in_a_period() -> None:
     limit = LineLimit()
     assert [limit.left("a", 0) for _ in range(LINES_MAX)] == list(range(LINES_MAX - 1, -1, -1))
