@@ -23,6 +23,10 @@ from config.sources.xml import XmlError, parse
 
 _KEYS: Final = {leaf.path: key for key, leaf in leaves(ADDRESS).items()}
 
+# What keeps a queue's messages in memory, and what limits them.
+IN_MEMORY: Final = ("queue.last_value", "queue.non_destructive", "queue.purge_on_no_consumers")
+LIMITS: Final = ("full.max_size_bytes", "full.max_size_messages", "queue.ring_size")
+
 
 def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
     """Return what is to be said of the files, given as (name, content); together they make one configuration."""
@@ -41,6 +45,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
                 pass  # stands among the problems already
         found += _back_off(document)
         findings += sorted(found, key=lambda finding: finding.problem.line)
+    findings += _in_memory(documents)
     findings += _permissions(documents)
     findings += _exposed(documents)
     return findings
@@ -115,6 +120,27 @@ def _of(entry: AddressEntry, name: str, text: str) -> Finding:
     path = f"redelivery.{name}"
     source, line = place_of(entry.sources[path])
     return warning(source, line, _KEYS[path], text)
+
+
+def _in_memory(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Queues that no limit keeps from taking the memory of all others."""
+    entries = [entry for document in documents for entry in document.addresses]
+    for entry in entries:
+        path = next((path for path in IN_MEMORY if entry.values.get(path) is True), None)
+        limits = [
+            each.values[limit]
+            for limit in LIMITS
+            for each in entries
+            if limit in each.values and each.kinds & entry.kinds == entry.kinds and covers(each.pattern, entry.pattern)
+        ]
+        if path is None or any(isinstance(limit, int) and limit >= 0 for limit in limits):
+            continue
+        source, line = place_of(entry.sources[path])
+        text = (
+            f"{entry.pattern.text!r} keeps its messages in memory, and nothing limits them: they can take all of "
+            "memory-limit-bytes, and then every producer waits; max-size-bytes limits them"
+        )
+        yield warning(source, line, _KEYS[path], text)
 
 
 def _permissions(documents: Sequence[Document]) -> Iterator[Finding]:

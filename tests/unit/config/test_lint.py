@@ -250,6 +250,23 @@ def test_yaml_without_traps() -> None:
     assert found("p.yaml", "addresses: [{match: a, nack: requeue}]") == []
 
 
+@pytest.mark.parametrize("key", ["last-value-queue", "non-destructive", "purge-on-no-consumers"])
+def test_queues_in_memory_without_a_limit(key: str) -> None:
+    (told,) = found("p.yaml", f"addresses:\n- match: a.*\n  nack: requeue\n  {key}: true\n")
+    assert told.startswith(f"warning: p.yaml:4: {key}: 'a.*' keeps its messages in memory, and nothing limits them")
+    assert found("p.yaml", f"addresses: [{{match: a.*, {key}: false}}]") == []
+
+
+@pytest.mark.parametrize(
+    "limit", ["match: a.*, max-size-bytes: 1 MiB", "match: '>', max-size-messages: 9", "match: a.>, ring-size: 5"]
+)
+def test_queues_in_memory_with_one(limit: str) -> None:
+    in_memory = "{match: a.*, last-value-queue: true}"
+    assert found("p.yaml", f"addresses: [{{{limit}}}, {in_memory}]") == []
+    for other in ("match: a.b", "match: a.*, kind: topic", "match: b.>"):
+        assert found("p.yaml", f"addresses: [{{{other}, max-size-bytes: 1 MiB}}, {in_memory}]") != []
+
+
 def test_xml_that_is_none_is_one_error() -> None:
     assert [line.partition(":")[0] for line in found("p.xml", "<broker>")] == ["error"]
 
