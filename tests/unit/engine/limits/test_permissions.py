@@ -179,7 +179,7 @@ def told_world() -> tuple[EngineWorld, FakeClient]:
     everybody = {"read": frozenset({"*"}), "write": frozenset({"*"}), "create": frozenset({"*"})}
     entries = [
         Permission(Pattern.parse(">"), BOTH, everybody),  # type: ignore[arg-type]
-        Permission(Pattern.parse("bank.>"), BOTH, {**everybody, "read": frozenset({"clerks"})}),  # type: ignore[arg-type]
+        Permission(Pattern.parse("bank.>"), BOTH, {**everybody, "read": frozenset({"clerks"})}),  # type: ignore[dict-item]
     ]
     told = address(">", advisories__delivery=True, advisories__include_body=True)
     world = EngineWorld(told, permissions=PermissionMap(entries))
