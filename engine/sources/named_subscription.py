@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector, compile_selector
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
@@ -95,6 +97,19 @@ class NamedSubscription(SubscriptionBase):
 
     def uri(self) -> str:
         return uri(self.kind, self.source)
+
+    def all_queues(self) -> list[Queue]:
+        queues = list(self.queues.values())
+        return queues if self.carrier is None else [*queues, self.carrier]
+
+    def holders_beside(self, client: Client) -> list[Consumer]:
+        """Return its consumers of other connections that are not leaving: a connection that comes back may take it."""
+        return [
+            consumer
+            for queue in self.all_queues()
+            for consumer in queue.consumers.values()
+            if consumer.departure is None and consumer.client is not client
+        ]
 
     def description(self) -> dict[str, str]:
         """Return what the store keeps; ``from_description`` reads it."""

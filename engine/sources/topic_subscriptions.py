@@ -162,8 +162,7 @@ class Subscriptions(Observer):
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is None or not subscription.consumers:
             return []
-        queues = list(subscription.queues.values())
-        return queues if subscription.carrier is None else [*queues, subscription.carrier]
+        return subscription.all_queues()
 
     def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> NamedSubscription | None:
         """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""

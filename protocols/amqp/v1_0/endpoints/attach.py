@@ -185,21 +185,17 @@ class LinkFactory:
         connection JMS has the second consumer refused, and of two connections with one client id the second connection.
         """
         connection = self.connection
-        key = (connection.container_id, options.subscription)
+        container_id = connection.container_id
         if options.is_shared or not options.is_durable:
             return False
-        for queue in self.subscriptions.queues_of(*key, True):
-            for consumer in queue.consumers.values():
-                link = consumer.adapter
-                if (
-                    consumer.departure is None
-                    and consumer.client is not connection
-                    and isinstance(link, OutgoingLink)
-                    and link.durable == key
-                    and link.name == name
-                ):
-                    link.detach(LinkStolen(f"another connection of {key[0][:200]!r} has attached {name[:200]!r}"), None)
-                    return True
+        known = self.subscriptions.find(connection, container_id, options.subscription)
+        for consumer in [] if known is None else known.holders_beside(connection):
+            link = consumer.adapter
+            if isinstance(link, OutgoingLink) and link.name == name:
+                link.detach(
+                    LinkStolen(f"another connection of {container_id[:200]!r} has attached {name[:200]!r}"), None
+                )
+                return True
         return False
 
     def _attach_subscription(self, frame: Attach, handle: int) -> None:
