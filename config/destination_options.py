@@ -111,7 +111,7 @@ NO_PRODUCER_OPTIONS: Final = ProducerOptions()
 
 @dataclass(frozen=True, slots=True)
 class DestinationUri:
-    """A destination as a client wrote it, taken apart.  name: what stands before the ``?``, unchanged."""
+    """A destination as a client wrote it, taken apart.  name: what is before the ``?``, unchanged."""
 
     name: str
     consumer: ConsumerOptions = NO_CONSUMER_OPTIONS

@@ -7,7 +7,7 @@ for ``>``.
 All entries that match are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
 specific entry that sets it wins.  More specific is, in this order: an exact name; fewer wildcards from the left (the
 first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; an entry for queues
-or for topics only; the entry that stands later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the
+or for topics only; the entry that is later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the
 most specific one takes part.
 """
 
@@ -39,7 +39,7 @@ CACHED_NAMES_MAX: Final = 10_000
 DELAYS_ROLLBACK: Final = "redelivery.delays_rollback"
 REDELIVERY_DELAYS: Final = frozenset({"redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"})
 
-# Who sets one prefetch of queues means all messages: ActiveMQ has one.  Only who sets both tells them apart.
+# One prefetch of queues is for all messages, as in ActiveMQ.  Only a file that sets both tells them apart.
 QUEUE_PREFETCH: Final = "prefetch.queue_prefetch"
 NON_PERSISTENT_PREFETCH: Final = "prefetch.non_persistent_queue_prefetch"
 
@@ -109,7 +109,7 @@ def precedence(pattern: Pattern, kinds: int) -> tuple[bool, tuple[int, ...], boo
 class AddressEntry:
     """The settings of one entry of ``addresses``: dotted attribute path of AddressSettings -> value.
 
-    sources: the same paths -> where the value stands (``file:line``).
+    sources: the same paths -> where the value is (``file:line``).
     group: of the entries of one group that match a destination, only the most specific one applies; empty: every one
     does.  ActiveMQ's policyEntries are such a group.
     place: where the entry begins (``file:line``).
@@ -178,7 +178,7 @@ class AddressMatcher:
     def explain(self, kind: int, name: str) -> dict[str, Setting]:
         """Return each value that some entry sets for this destination, with where it came from.
 
-        What is not there is built in.
+        Missing paths have the built-in value.
         """
         explained: dict[str, Setting] = {}
         for entry in self.matching(kind, name):

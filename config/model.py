@@ -100,7 +100,7 @@ class Compaction:
     """When a full segment that retention would drop is thinned to the few live messages that keep it."""
 
     live_percent: int = 25  # of its octets, at most; 0: never
-    min_age_ms: int = 600 * SECOND_MS  # of what stands last in it
+    min_age_ms: int = 600 * SECOND_MS  # of what is last in it
     bytes_per_second: int = 16 * MIB  # that are read for it
 
 
@@ -186,7 +186,7 @@ class AmqpConfig:
 class TlsConfig:
     """Files in PEM.  certificate: of the gateway, and those between it and a known authority; "" for no TLS.
 
-    key: its private key, not encrypted; "" if it stands in the same file.
+    key: its private key, not encrypted; "" if it is in the same file.
     client_ca: who signs clients' certificates; with it, they are asked for and log in by EXTERNAL.
     client_certificate: whether a client without one is let in, to log in in some other way.
     """

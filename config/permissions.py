@@ -19,7 +19,7 @@ Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "su
 # The group that every user is in, and who did not log in, too.
 EVERYBODY: Final = "*"
 
-# What an entry says nothing of follows another action: whoever may read may also browse and subscribe, as in ActiveMQ.
+# An action without grants follows another one: with read come browse and subscribe, as in ActiveMQ.
 # HornetQ and Artemis guard these by themselves (createNonDurableQueue, createDurableQueue, deleteDurableQueue).
 FOLLOWS: Final[Mapping[Action, Action]] = {
     "browse": "read",

@@ -268,7 +268,7 @@ class QueuePolicy:
     exclusive_consumer: bool = False  # one consumer at a time gets everything
     consumers_before_dispatch: int = 0
     delay_before_dispatch_ms: int = UNLIMITED  # the most that is waited for consumers_before_dispatch; -1: no limit
-    group_rebalance: bool = False  # groups are shared out anew when a consumer comes
+    group_rebalance: bool = False  # groups are shared out again when a consumer comes
     group_buckets: int = UNLIMITED  # groups are known by hash into so many; -1: each by its name; 0: no groups
     group_first_key: str = ""  # property set on the first message of a group for its new owner
     group_idle_timeout_ms: int = UNLIMITED  # a group without messages for so long loses its owner
@@ -303,7 +303,7 @@ class RetentionPolicy:
     time_ms: int = UNLIMITED
     bytes: int = UNLIMITED  # of its messages; beyond, the oldest may go before their time
     until_exported: bool = False  # not before an export has them
-    export_deadline_ms: int = 7 * 24 * 3_600_000  # age at which they go all the same
+    export_deadline_ms: int = 7 * 24 * 3_600_000  # age at which they go anyway
 
 
 @dataclass(frozen=True, slots=True)

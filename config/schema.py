@@ -41,8 +41,8 @@ Tree = Mapping[str, "Leaf | Tree"]
 
 INTEGER_MAX: Final = 2**31 - 1
 
-# Of the settings of an address.  Groups are ActiveMQ's policies; what Artemis has in an address-setting stands by
-# itself, under its name there.  The model groups some of it otherwise: ``blame`` stands with the redelivery it governs.
+# Of the settings of an address.  Groups are ActiveMQ's policies; what Artemis has in an address-setting is by
+# itself, under its name there.  The model groups some of it otherwise: ``blame`` is with the redelivery it governs.
 ADDRESS: Final[Tree] = {
     "redelivery": {
         "maximum-redeliveries": Leaf("redelivery.maximum_redeliveries", Integer(0, 1_000_000, unlimited=True)),
@@ -291,7 +291,7 @@ SERVER: Final[Tree] = {
     },
 }
 
-# What stands beside SERVER in a file and is no single value.
+# What is beside SERVER in a file and is no single value.
 LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addresses")
 ENTRY_KEYS: Final = ("match", "kind")
 GROUP_KEY: Final = "group"

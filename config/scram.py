@@ -16,7 +16,7 @@ from typing import Final
 # Mechanism -> hash.  The order is that of ``hash_password``'s output.
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 DEFAULT_ITERATIONS: Final = 100_000
-# The fewest that RFC 7677 allows: for passwords that stand in a file in plain text anyway, and for this process only.
+# The fewest that RFC 7677 allows: for passwords that are in a file in plain text anyway, and for this process only.
 LEAST_ITERATIONS: Final = 4_096
 SALT_BYTES: Final = 16
 

@@ -95,7 +95,7 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Return the major version that ``java -version`` names; before 9 it stood behind ``1.``."""
+    """Return the major version that ``java -version`` names; before 9 it was behind ``1.``."""
     found = VERSION.search(text)
     if found is None:
         return 0

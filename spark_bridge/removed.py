@@ -27,7 +27,7 @@ Rows = dict[tuple[int, int], int]  # by base of a segment and number of a destin
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Messages of one destination that stood somewhere between two log offsets."""
+    """Messages of one destination that was somewhere between two log offsets."""
 
     destination: str
     messages: int
@@ -45,8 +45,8 @@ def removed_messages(
     """Return what is missing of the chosen destinations from ``start`` to ``stop``, those with most of it first.
 
     rows: what an export has read of each segment; what the segments hold now unless given.
-    Where consume queues were made again after messages had been removed, what stood before ``start`` in its segment
-    cannot always be told from what stood behind it, and is counted.
+    Where consume queues were made again after messages had been removed, what was before ``start`` in its segment
+    cannot always be told from what was behind it, and is counted.
     Raises: RangeGone, StoreCorrupt.
     """
     found: dict[int, Removed] = {}

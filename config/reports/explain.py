@@ -1,7 +1,7 @@
 """Where each effective value of a destination comes from, and what it overrode.
 
 Layers, lowest to highest: built in, address settings by precedence, the listener's URI, the options behind the
-destination's ``?``.  What a consumer says in its own SUBSCRIBE stands above them all; a running gateway knows it.
+destination's ``?``.  What a consumer says in its own SUBSCRIBE is above them all; a running gateway knows it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ACTIONS: Final[tuple[Action, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values of one origin: dotted attribute path of AddressSettings -> value and where it stands."""
+    """Values of one origin: dotted attribute path of AddressSettings -> value and where it is."""
 
     values: Mapping[str, Setting]
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One effective value.  key: as in YAML.  overrode: what stands below it, nearest first, the default last."""
+    """One effective value.  key: as in YAML.  overrode: what is below it, nearest first, the default last."""
 
     key: str
     value: str
@@ -150,7 +150,7 @@ def _own_values(kind: int, options: DestinationUri) -> dict[str, Setting]:
 def prefetch_values(
     kind: int, prefetch: int, consumer: ConsumerOptions = NO_CONSUMER_OPTIONS, source: str = "the consumer itself"
 ) -> dict[str, Setting]:
-    """Return what a consumer's own prefetch stands above."""
+    """Return what a consumer's own prefetch is above."""
     setting = Setting(clamp_prefetch(prefetch), source)
     if kind == TOPIC:
         return {f"prefetch.{'durable_topic' if consumer.subscription_name else 'topic'}_prefetch": setting}

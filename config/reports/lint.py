@@ -42,7 +42,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
             try:
                 found += of_xml(document, parse(source, content))
             except XmlError:
-                pass  # stands among the problems already
+                pass  # is among the problems already
         found += _back_off(document)
         findings += sorted(found, key=lambda finding: finding.problem.line)
     findings += _in_memory(documents)

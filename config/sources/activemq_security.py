@@ -25,7 +25,7 @@ def read_users(document: Document, element: Element) -> None:
         if user.name != "authenticationUser" or unknown:
             report_unknown(document, user, "users", ("authenticationUser with username, password, groups",))
             continue
-        # Neither is repeated in a text: what stands there may be a password in the wrong place.
+        # Neither is repeated in a text: what is there may be a password in the wrong place.
         if PLACEHOLDER in name + password or password.startswith("ENC("):
             text = "username or password is a placeholder or encrypted, which is not resolved here"
             document.report(user.line, user.name, f"{text}; write users with verifiers into a penstock.yaml")

@@ -348,7 +348,7 @@ class FileStore(Store):
     def close(self) -> None:
         """Write, sync and let go of everything; call it once the workers have nothing left to run.
 
-        Raises: StoreError when the disk refuses; what was confirmed is durable all the same.
+        Raises: StoreError when the disk refuses; what was confirmed is durable anyway.
         """
         if self._is_closed:
             return

@@ -32,7 +32,7 @@ class StoreSettings:
     retention_interval_ms: int = 30_000
     lease_max_ms: int = HOUR_MS  # that a reader may keep segments from retention; 0: no reader does
     compaction_live_percent: int = 25  # of its octets, at most, where a segment is thinned; 0: none ever is
-    compaction_min_age_ms: int = 600_000  # of what stands last in it
+    compaction_min_age_ms: int = 600_000  # of what is last in it
     compaction_bytes_per_second: int = 16 << 20  # of the log that are read for it
     compaction_interval_ms: int = 60_000  # between looks at all segments
     waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, behind those on their way to the disk

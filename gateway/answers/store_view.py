@@ -24,7 +24,7 @@ KNOWN: Final = (*SUBJECTS, "from", "to", *NUMBERS, "body")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One of ``message_id``, ``key`` and ``destination``; the last one may stand beside a key."""
+    """One of ``message_id``, ``key`` and ``destination``; the last one may be beside a key."""
 
     message_id: str
     key: str

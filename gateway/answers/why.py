@@ -72,7 +72,7 @@ def message_lines(
     """Tell the life of a message.
 
     where: None without a running gateway.  policy, settings: of its destination, as configured now, with where each
-    value stands; None and {} where no configuration is known.
+    value is; None and {} where no configuration is known.
     """
     persistence = "persistent" if life.is_persistent else "not persistent, but logged"
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
@@ -94,7 +94,7 @@ def message_lines(
 
 
 def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str, Setting]) -> str:
-    """Return the formula that gives the delay before the ``redelivery``-th redelivery, and where its values stand."""
+    """Return the formula that gives the delay before the ``redelivery``-th redelivery, and where its values are."""
     used = ["initial_redelivery_delay_ms"]
     if redelivery <= 1:
         formula = f"initialRedeliveryDelay {policy.initial_redelivery_delay_ms:,} ms"

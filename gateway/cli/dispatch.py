@@ -75,7 +75,7 @@ def execute(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has had enough (``| head``).  Python would complain once more at exit.
+        # The reader of our output has ended (``| head``).  Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
     except OSError as error:  # a file that may not be read, a disk that fails

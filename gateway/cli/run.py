@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.store.disk.files import Files
     from gateway.cli.shared.parsers import Subparsers
 
-# Flag -> key of the configuration that it stands above.
+# Flag -> key of the configuration that it is above.
 _FLAGS = {"data": "data", "stomp": "listeners.stomp", "amqp": "listeners.amqp", "http": "listeners.http"}
 
 

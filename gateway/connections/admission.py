@@ -85,4 +85,4 @@ class Admission:
 
 def share(most: int) -> int:
     """Return how many of ``most`` one address or user may have where nothing is configured."""
-    return most - most * (100 - SHARE_PERCENT) // 100  # of few, one may have all: whoever sets 3 means 3
+    return most - most * (100 - SHARE_PERCENT) // 100  # of few, one may have all: a limit of 3 means 3

@@ -39,7 +39,7 @@ class UnreadOutput:
     def writing(self, client: Client, transport: asyncio.Transport, size_bytes: int) -> None:
         """Take note of what is about to be written: all of it where it is large, else what is left of what came before.
 
-        While it is crowded, whoever has anything unread gets nothing more.
+        While it is crowded, a connection with unread output gets nothing more.
         """
         if transport.is_closing():
             return

@@ -89,7 +89,7 @@ class LiveWhy(WhySource):
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:
-    """Return the redelivery policy of a message's destination as configured now, and where its values stand."""
+    """Return the redelivery policy of a message's destination as configured now, and where its values are."""
     kind, name, _, _ = entry_of(life)
     number = KINDS_BY_NAME[kind]
     return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)

@@ -44,7 +44,7 @@ class Alarm:
 
 
 class Alarms:
-    """Looks at attributes only: whoever asks at the end of a turn pays nothing while all is well.
+    """The end of a turn only reads attributes of it, so it costs nothing while all is well.
 
     is_raised: something was wrong when the log last spoke, so that the next look may have to take it back.
     """

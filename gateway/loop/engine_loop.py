@@ -115,7 +115,7 @@ class EngineLoop(JobSink):
     def fail(self) -> None:
         """Stop the process; call it while the exception is being handled.
 
-        From here on nothing enters the engine and nothing leaves it: it may stand in the middle of anything.
+        From here on nothing enters the engine and nothing leaves it: it may be in the middle of anything.
         """
         log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
         error = sys.exception()

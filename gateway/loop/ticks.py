@@ -1,7 +1,7 @@
 """When connections are looked at: after their sockets have been polled, never before.
 
 An event loop runs its timers before it reads its sockets.  After a stall, of the process or of one long turn, every
-timer is late and every socket holds what came meanwhile: whoever judged a peer's silence in the timer itself would cut
+timer is late and every socket holds what came meanwhile: judging a peer's silence in the timer itself would cut
 off peers that had beaten in time.
 """
 

@@ -90,7 +90,7 @@ class _Api:
         if store.is_accepting:
             is_told = store.retention and not self._security.is_required
             return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_told else "ok\n")
-        # Who has to log in for the details does not read them here.
+        # Where the details need a login they are not shown here.
         reason = "" if self._security.is_required else f": {store.reason}"
         return web.Response(status=503, text=f"unavailable{reason}\n")
 

@@ -22,7 +22,7 @@ AT_ONCE: Final = 256  # destinations that one step of a sample takes
 
 
 class RateSampler:
-    """Keeps the last two samples; whoever owns it takes one a second or so."""
+    """Keeps the last two samples; its owner takes about one a second."""
 
     __slots__ = ("_before", "_rates", "_then_s")
 

@@ -221,7 +221,7 @@ class _Scram:
 
 
 def _name(text: str) -> str | None:
-    """Return a saslname unescaped: =2C is a comma, =3D an equals sign, and no other = may stand there."""
+    """Return a saslname unescaped: =2C is a comma, =3D an equals sign, and no other = may be there."""
     parts = text.split("=")
     if any(part[:2] not in ("2C", "3D") for part in parts[1:]) or not text:
         return None

@@ -64,7 +64,7 @@ class Piece:
 
 
 class Block:
-    """Records of one segment in memory, ascending: record i stands at ``positions[i]`` of ``octets``."""
+    """Records of one segment in memory, ascending: record i is at ``positions[i]`` of ``octets``."""
 
     __slots__ = ("octets", "positions", "sizes", "_words", "_halves", "_shorts")
 

@@ -1,6 +1,6 @@
 """The only place where the store touches the operating system, so that tests can pass in a disk that misbehaves.
 
-Every method may raise OSError, as the system does; whoever calls decides what that means.  Reads and writes are
+Every method may raise OSError, as the system does; the caller decides what that means.  Reads and writes are
 positional and may be short.  Nothing is mapped: a broken disk must raise, not kill the process by SIGBUS.
 """
 

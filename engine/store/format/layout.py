@@ -65,7 +65,7 @@ Commit, 16 octets after the header:
 Destination, subscription, close, consumer and snapshot records carry compact JSON in UTF-8 after the header:
 docs/reference/log-format.md.
 
-Segment file: 4096 octets of header, then the log; log offset o stands at 4096 + (o - base):
+Segment file: 4096 octets of header, then the log; log offset o is at 4096 + (o - base):
 
      0     8  magic        ``PENSTKLG``
      8     4  version      SPARSE_VERSION with the flag SPARSE
@@ -104,7 +104,7 @@ Checkpoint: two slots of 512 octets, written alternately; the valid one with the
     64     8  start count
     72     4  crc          CRC-32C of octets 0 to 72
 
-Key index file: 128 octets of header, the slots, the entries.  An index tells where messages with a key may stand; it is
+Key index file: 128 octets of header, the slots, the entries.  An index tells where messages with a key may be; it is
 made from the log and may be deleted:
 
      0     8  magic        ``PENSTKIX``

@@ -1,6 +1,6 @@
 """One cursor over the records of a segment, for everybody who goes through the log.
 
-It checks each record in one order: is there room for it, is all of it there, does its checksum match, does it stand
+It checks each record in one order: is there room for it, is all of it there, does its checksum match, is it
 where it says, does its sequence follow.  What is done about a flaw is the caller's affair:
 
     strict          raises what ``flaw`` says
@@ -33,7 +33,7 @@ OWN_OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets
 
 
 class LogOctets(ABC):
-    """The octets of one segment, by their log offsets.  runs: where they stand if the segment is sparse."""
+    """The octets of one segment, by their log offsets.  runs: where they are if the segment is sparse."""
 
     __slots__ = ("runs",)
 
@@ -118,7 +118,7 @@ class RecordCursor:
         self._run_limit = start if is_sparse else limit
 
     def advance(self) -> bool:
-        """Go on to the next record; return False at the end, or where ``flaw`` says what stands there instead."""
+        """Go on to the next record; return False at the end, or where ``flaw`` says what is there instead."""
         offset = self.end
         if offset >= self._run_stop:
             if not self._begin_run(offset):

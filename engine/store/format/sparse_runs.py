@@ -1,4 +1,4 @@
-"""Where the records of a sparse segment stand: runs of octets of the log, each in one piece of the file.
+"""Where the records of a sparse segment are: runs of octets of the log, each in one piece of the file.
 
 A sparse segment took the place of one that was full and had few live records left.  Records keep their log offsets, so
 ids, consume queues and ranges stay valid; a table in the file says which offsets are there and at which position.
@@ -45,7 +45,7 @@ class Runs:
         ends.append(offset + size)
 
     def position(self, offset: int) -> int:
-        """Return where log offset ``offset`` stands in the file, NOT_THERE if it was taken out."""
+        """Return where log offset ``offset`` is in the file, NOT_THERE if it was taken out."""
         place = bisect_right(self.offsets, offset) - 1
         if place < 0 or offset >= self.ends[place]:
             return NOT_THERE
@@ -66,7 +66,7 @@ class Runs:
         return self.offsets[place + 1] if place + 1 < len(self.offsets) else NOT_THERE
 
     def cut(self, limit: int) -> None:
-        """Forget what stands from log offset ``limit`` on."""
+        """Forget what is from log offset ``limit`` on."""
         place = bisect_left(self.offsets, limit)
         for column in (self.offsets, self.positions, self.ends):
             del column[place:]

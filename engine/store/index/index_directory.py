@@ -215,7 +215,7 @@ class IndexDirectory:
         self._noted = offset
 
     def _leave_out(self, offset: int) -> None:
-        """Go on at ``offset``; what stands between is in no file."""
+        """Go on at ``offset``; what is between is in no file."""
         self._seal()
         self.end = offset
 

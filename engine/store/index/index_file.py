@@ -1,4 +1,4 @@
-"""Index files: from a key to the places in the log where messages with it may stand.  Layout: format/layout.py.
+"""Index files: from a key to the places in the log where messages with it may be.  Layout: format/layout.py.
 
 A file covers a range of the log, the next one begins where it ends.  Entries of one slot are a chain, newest first.  A
 hash says little and a file may name messages that are gone, so whoever looks something up reads the message and
@@ -112,7 +112,7 @@ def unpack_header(octets: bytes) -> IndexHeader | None:
 class IndexWriter:
     """The file that grows.  ``add`` and ``end`` change memory only, ``save`` brings all of it to the file.
 
-    begin, end: log offsets; what stands between is in it.
+    begin, end: log offsets; what is between is in it.
     """
 
     __slots__ = (

@@ -55,5 +55,5 @@ class DurableLog(TimerTarget):
     def close(self) -> None:
         """Make everything durable now; nothing that comes later is taken.
 
-        Raises: StoreError when the medium refuses; what was confirmed is durable all the same.
+        Raises: StoreError when the medium refuses; what was confirmed is durable anyway.
         """

@@ -27,7 +27,7 @@ class OpenFiles:
         self._runs: dict[str, Runs | None] = {}  # of segments, where they were asked for
 
     def get(self, path: str, edition: int) -> File:
-        """Return the file, opened anew if it is not the edition that is open."""
+        """Return the file, opened again if it is not the edition that is open."""
         known = self._open.get(path)
         if known is not None:
             if known[1] == edition:
@@ -43,7 +43,7 @@ class OpenFiles:
         return file
 
     def runs(self, path: str, edition: int) -> Runs | None:
-        """Return where the records of a segment stand, None if at their places: of the very file that ``get`` gives."""
+        """Return where the records of a segment are, None if at their places: of the very file that ``get`` gives."""
         file = self.get(path, edition)
         try:
             return self._runs[path]
@@ -78,7 +78,7 @@ class ForgetJob(Job):
     def run(self) -> None:
         for path in self._paths:
             self._open_files.forget(path)
-            # Readers that were asked before stand in front of this job, and those after it know the new segments.
+            # Readers that were asked before are in front of this job, and those after it know the new segments.
             self._open_files.dropped.discard(path)
 
     def finish(self) -> None:

@@ -21,7 +21,7 @@ class RecoveryReport:
     """Findings of opening a store.
 
     is_clean: the store was closed properly.  replayed_from, replayed_to: the tail, as log offsets.
-    rebuilt: why the consume queues were built anew from the first segment, "" if they were not.
+    rebuilt: why the consume queues were built again from the first segment, "" if they were not.
     cut: the torn end that was cut off, None if the log ended with a whole record.
     skipped: ranges that were lost to corruption and left out as asked for.
     """

@@ -79,7 +79,7 @@ class Segment:
         return f"{self.directory}/{segment_name(self.base)}{SUFFIX}"
 
     def position(self, offset: int) -> int:
-        """Return where in the file log offset ``offset`` stands."""
+        """Return where in the file log offset ``offset`` is."""
         return layout.SEGMENT_HEADER_BYTES + offset - self.base
 
     def opens_with_snapshot(self) -> bool:
@@ -159,7 +159,7 @@ def pack_header(flags: int, base: int, capacity: int, created_ms: int, store_id:
 
 
 def pack_seal(end: int, next_sequence: int) -> bytes:
-    """Return what stands at SEAL_POSITION of a segment whose records end at ``end``."""
+    """Return what is at SEAL_POSITION of a segment whose records end at ``end``."""
     octets = layout.SEAL.pack(end, next_sequence)
     return octets + layout.CRC.pack(crc32c(octets))
 
@@ -170,7 +170,7 @@ def seal(file: File, end: int, next_sequence: int) -> None:
 
 
 def read_runs(file: File, path: str) -> Runs | None:
-    """Return where the records of a segment's file stand; None if all of them do at their places.
+    """Return where the records of a segment's file are; None if all are at their places.
 
     What counts is the file that is open: another one may take its name at any time.
     Raises: StoreCorrupt, OSError.

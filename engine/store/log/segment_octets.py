@@ -55,7 +55,7 @@ def open_path(files: Files, path: str, base: int) -> SegmentOctets:
 
 def snapshot_record(files: Files, segment: Segment) -> Record | None:
     """Return the snapshot that a segment opens with, None if there is no whole one.  Raises: OSError."""
-    # The first record stands behind the header, also where records were taken out.
+    # The first record is behind the header, also where records were taken out.
     file = files.open_to_read(segment.path())
     try:
         record = record_at(SegmentOctets(file, segment.base, None), segment.base, segment.limit())

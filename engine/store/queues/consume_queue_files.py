@@ -77,7 +77,7 @@ class ConsumeQueueFiles:
                 self._files.make_directory(self.root)
                 self._whole = self._files.open_whole(self.root)
             except OSError:
-                pass  # whoever writes a file tells of it
+                pass  # the writer of the file reports it
         return self._whole is not None
 
     def write(self, blocks: list[EntryBlock]) -> None:
@@ -148,7 +148,7 @@ class ConsumeQueueFiles:
             position += len(octets)
 
     def paths_of(self, block: EntryBlock) -> list[str]:
-        """Return the files that a block of entries stands in."""
+        """Return the files that a block of entries is in."""
         directory = lane_directory(self.root, block.destination_id, block.priority)
         first = block.first - block.first % ENTRIES_PER_FILE
         return [f"{directory}/{file_name(each)}" for each in range(first, block.end(), ENTRIES_PER_FILE)]

@@ -48,7 +48,7 @@ class EntrySearch:
     def find(self, open_files: OpenFiles) -> int:
         """Raises: OSError, StoreError."""
         found = self._search(self._low, self._high, open_files)
-        return self._kept(found, self._high, open_files)[0]  # before it may stand entries of lost records
+        return self._kept(found, self._high, open_files)[0]  # before it may be entries of lost records
 
     def _search(self, low: int, high: int, open_files: OpenFiles | None) -> int:
         while low < high:

@@ -24,7 +24,7 @@ from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION, Message
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
-GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun anew after them
+GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun again after them
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES

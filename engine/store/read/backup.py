@@ -2,7 +2,7 @@
 
 Segments that are full and durable never change again: they are linked where the file system can, so that they cost no
 space until retention drops them here; one that becomes sparse meanwhile may lack what was pending at the backup's
-offset, and then it begins anew.  The one in use is copied up to the durable offset.  Consume-queue files that
+offset, and then it begins again.  The one in use is copied up to the durable offset.  Consume-queue files that
 are full are linked, others copied: what they hold too much is cut when the copy is opened.  The key index is left out;
 the gateway makes it again.  Files and directories of the copy have the permissions of those in the store.
 """

@@ -25,7 +25,7 @@ SIZE_MAX: Final = 1 << 16  # of one file
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """``reader`` has what stands at ``from_offset`` and above for itself until ``until_ms``, wall clock."""
+    """``reader`` has what is at ``from_offset`` and above for itself until ``until_ms``, wall clock."""
 
     reader: str
     from_offset: int
@@ -99,5 +99,5 @@ def read_leases(files: Files, directory: str, store_id: str, now_ms: int, max_ms
 
 
 def leased(leases: Iterable[Lease], end: int) -> Lease | None:
-    """Return the lease that keeps what stands below log offset ``end`` longest, None if there is none."""
+    """Return the lease that keeps what is below log offset ``end`` longest, None if there is none."""
     return max((lease for lease in leases if lease.from_offset < end), key=lambda lease: lease.until_ms, default=None)

@@ -55,7 +55,7 @@ class End:
 
 
 class StoreReader:
-    """The store in ``directory`` as it stood when the reader was made; ``end`` fixes how far it may be read.
+    """The store in ``directory`` as it was when the reader was made; ``end`` fixes how far it may be read.
 
     Raises: StoreError if there is no store, StoreCorrupt for a version or a file that this reader does not know.
     """

@@ -1,4 +1,4 @@
-"""Single records of a store, read where they stand."""
+"""Single records of a store, read where they are."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Records:
         """Return the record at a log offset, None if no whole one begins there.
 
         A body may hold octets that look like a record.  They would have to name the very offset at which they came to
-        stand, and what is asked for is shown, not delivered to anybody.
+        are, and what is asked for is shown, not delivered to anybody.
         """
         place = bisect_right(self._bases, offset) - 1
         if place < 0 or offset % layout.ALIGNMENT or offset >= self._reader.segments[place].limit:
@@ -93,7 +93,7 @@ class Records:
         return file.record(offset)
 
     def last_snapshot(self, most: int) -> Record | None:
-        """Return the last whole snapshot that stands at ``most`` or below, None if there is none.
+        """Return the last whole snapshot that is at ``most`` or below, None if there is none.
 
         most: the offset to which consume queues are complete, for whoever goes on with their entries.
         """

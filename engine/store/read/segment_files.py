@@ -1,4 +1,4 @@
-"""The files of the log as a reader meets them: which there are, and where the records of each stand.
+"""The files of the log as a reader meets them: which there are, and where the records of each are.
 
 Spark workers load this module from a zip that holds little else, hence the short list of imports.
 """
@@ -40,7 +40,7 @@ class SegmentFile:
 
 
 class OpenSegment(LogOctets):
-    """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
+    """The file of a segment, to be closed; ``runs``: where its records are if it is sparse."""
 
     __slots__ = ("segment", "descriptor")
 
@@ -67,7 +67,7 @@ class OpenSegment(LogOctets):
 
 
 def open_segment(segment: SegmentFile) -> OpenSegment:
-    """Open a segment's file and look where its records stand.
+    """Open a segment's file and look where its records are.
 
     Raises: RangeGone if the file is gone, StoreCorrupt.
     """

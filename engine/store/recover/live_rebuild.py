@@ -2,7 +2,7 @@
 
 Entries that are there are written over with what the log says, so that who reads them meanwhile sees the one or the
 other; only files of what the log does not have are let be, for they go with retention.  Those of the last segment are
-in memory and come to the disk when it is full, as always.  The index begins anew, and until it has caught up, queries
+in memory and come to the disk when it is full, as always.  The index begins again, and until it has caught up, queries
 by key read the log.
 """
 

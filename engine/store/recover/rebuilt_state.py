@@ -23,7 +23,7 @@ METADATA: Final = (layout.DESTINATION, layout.CONSUMER, layout.SUBSCRIPTION, lay
 
 
 class InvalidRecord(Exception):
-    """Internal: what stands at ``offset`` is no record that may stand there.
+    """Internal: what is at ``offset`` is no record that may be there.
 
     is_whole: its checksum matches, so no torn write explains it, and it is never cut off.
     """

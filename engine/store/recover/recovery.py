@@ -153,7 +153,7 @@ class Recovery:
             self._queues.truncate(destination_id, priority, 0)
         self._remove_prepared()
         self._report.is_new = True
-        # As if a segment of no length stood before the first: opening then rolls as after every unclean stop.
+        # As if a segment of no length was before the first: opening then rolls as after every unclean stop.
         nothing = Segment(self._directory, 0, 0, False)
         return RecoveredLog(self._report, self._state, [nothing], 0, 1, 0, 0, [])
 

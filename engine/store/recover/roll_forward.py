@@ -132,7 +132,7 @@ class RollForward:
                 return None
             except InvalidRecord as invalid:
                 if self._pending:
-                    # What is not committed goes with what should have followed it.
+                    # Uncommitted records go with those that should have followed them.
                     invalid.offset = self._pending[0].offset
                     self.sequence -= len(self._pending)
                     self._pending.clear()
@@ -171,7 +171,7 @@ class RollForward:
         return True
 
     def _may_cut(self, octets: SegmentOctets, place: int, upper: int, offset: int) -> bool:
-        """Return whether nothing that was ever confirmed stands at ``offset`` or above."""
+        """Return whether nothing that was ever confirmed is at ``offset`` or above."""
         if self._segments[place].is_sparse:
             return False  # it was whole on the disk before it got its name
         if self._is_durable_known:
@@ -198,7 +198,7 @@ class RollForward:
         """Replay records from ``offset`` on until there is room or the segment's end; ``end`` follows.
 
         Records of a sparse segment, and those behind it, may name messages that are gone; the next snapshot then says
-        how things stand.
+        how things are.
         """
         is_sparse = octets.runs is not None
         rebuilt = self.rebuilt

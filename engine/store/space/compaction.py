@@ -23,7 +23,7 @@ from engine.store.state.needed_entries import needed_bits
 
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
-# Of records in a sparse segment that takes in empty ones: each time it is written anew.
+# Of records in a sparse segment that takes in empty ones: each time it is written again.
 FOLDED_MAX_BYTES: Final = 4 << 20
 
 PASS: Final = 0

@@ -1,7 +1,7 @@
 """Space: consumed segments are dropped from the oldest on, by age and by size.  Live ones never.
 
 A segment may go when nobody needs any of its messages, the retention of each destination in it is past, and a later
-segment's snapshot, on the disk, says so for recovery.  How long the queues were when it ended stands in the snapshot
+segment's snapshot, on the disk, says so for recovery.  How long the queues were when it ended is in the snapshot
 that follows.
 """
 
@@ -32,7 +32,7 @@ GO_ON: Final = 1
 class Retention(SpaceMaker):
     """Looks at the oldest segment at an interval.
 
-    _look: what stands in it, and in those that are no whole segments behind it; None before that is known.
+    _look: what is in it, and in those that are no whole segments behind it; None before that is known.
     _done: how many of its lanes nobody needs any more.  That stays so, so the next look begins with the one that was
     needed last: what a look costs does not grow with the number of queues.
     _left: files of dropped segments that could not be removed: they go before the next ones, so that no gap is left.
@@ -77,7 +77,7 @@ class Retention(SpaceMaker):
         look = self._look
         oldest = self._log.files.segments[0]
         is_known = look is not None and look.following is following and look.segment is oldest
-        # What exports say is looked up anew each time that it may matter.
+        # What exports say is looked up again each time that it may matter.
         if not is_known or (self.rules.holding and self._looked_ms != self._context.clock.monotonic_ms()):
             self._is_in_flight = True
             self._looked_ms = self._context.clock.monotonic_ms()

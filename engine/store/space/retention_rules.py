@@ -52,7 +52,7 @@ class NoPolicies(RetentionPolicies):
 class RetentionRules:
     """exported: by number of a destination, up to which log offset some export holds its messages.
 
-    holding: destinations that retention waits for, with where their export stands: what the operator is told.
+    holding: destinations that retention waits for, with where their export is: what the operator is told.
     lease_max_ms: how long a reader may keep what is past its retention.
     missed_count: how often the messages of a destination in a segment went though no export had them.
     """

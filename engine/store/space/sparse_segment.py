@@ -1,4 +1,4 @@
-"""Full segments made anew, as one sparse segment, with what is still needed of them: a worker's part of compaction.
+"""Full segments made again, as one sparse segment, with what is still needed of them: a worker's part of compaction.
 
 What goes are messages that nobody needs, settlements and failed attempts that name only such, and the commits of
 transactions of which nothing is left.  Everything else stays at its log offset: the first snapshot, for the log from

@@ -324,7 +324,7 @@ class StoreState:
 
 
 def compact_json(described: dict[str, Any]) -> str:
-    """Return JSON as it stands in the log."""
+    """Return JSON as it is in the log."""
     return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -78,7 +78,7 @@ class SnapshotDraft:
             self.tell(2 * untold * filled // (rest + filled) + 1)
 
     def begin_pass(self) -> None:
-        """Tell anew, from now on, of all that has changed until now; what changes meanwhile is for the next pass."""
+        """Tell again, from now on, of all that has changed until now; what changes meanwhile is for the next pass."""
         self._left = len(self._state.touched)
 
     def untold_count(self) -> int:

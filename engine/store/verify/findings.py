@@ -54,7 +54,7 @@ class TooMany(Exception):
 
 
 class Broken(Exception):
-    """Internal: what stands at ``offset`` is no record that may stand there."""
+    """Internal: what is at ``offset`` is no record that may be there."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)

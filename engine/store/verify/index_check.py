@@ -1,6 +1,6 @@
 """Whether the key index says what the log says: each entry against the message that it names, and the other way round.
 
-Its files cover ranges of the log one after the other and their entries stand in the order of the messages, so one walk
+Its files cover ranges of the log one after the other and their entries are in the order of the messages, so one walk
 through the log goes through the index, too.  A file that was growing when its gateway died is not looked at: nobody
 trusts it, and the next start makes it again.
 """

@@ -122,7 +122,7 @@ class StateCheck:
         if self.has_gaps:
             self._believe(told)
             return
-        self.state.consumers = told.consumers  # which of them are still connected stands in no record
+        self.state.consumers = told.consumers  # which of them are still connected is in no record
         if _comparable(told) != _comparable(self.state):
             raise ValueError("it is not the state that the records before it give")
 
@@ -140,7 +140,7 @@ class StateCheck:
         self.has_gaps = self.is_sparse
 
     def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
-        """Go on at entry ``tail``: what stands before it was taken out."""
+        """Go on at entry ``tail``: what is before it was taken out."""
         key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
         first, sizes = self._sizes.setdefault(key, (lane.tail, array("I")))
         sizes.extend([GONE] * (tail - first - len(sizes)))

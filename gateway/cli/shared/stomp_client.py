@@ -185,7 +185,7 @@ class StompClient:
         try:
             self._connection.disconnect("disconnect")
         except (StompException, OSError):
-            return  # it is gone already; whoever needed more has been told
+            return  # it is gone already, and callers that needed more know
 
     def raise_failure(self, event: Event) -> None:
         """Raise ClientError if ``event`` is the end of the connection."""

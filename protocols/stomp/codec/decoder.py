@@ -27,7 +27,7 @@ _CONTENT_LENGTH: Final = b"\ncontent-length:"
 _RECEIPT: Final = b"\nreceipt:"
 _RECEIPT_SIZE: Final = len(_RECEIPT)
 
-# A value that every version reads as it stands: no blanks to trim, no escape, no CR, nothing to decode.
+# A value that every version reads as it is: no blanks to trim, no escape, no CR, nothing to decode.
 _PLAIN: Final = re.compile(rb"[!-\[\]-~]+")
 
 _ORD_CR: Final = 13
@@ -160,7 +160,7 @@ class Decoder(Reassembly):
         return self.next_frame_slow()
 
     def _next_with_id(self, command: int, at: int) -> Frame | None:
-        """Return the ACK or NACK whose id begins at ``at``, if nothing else but a receipt stands in it."""
+        """Return the ACK or NACK whose id begins at ``at``, if nothing else but a receipt is in it."""
         buffer = self._buffer
         stop = buffer.find(b"\n", at, at + self._value_max + 1)
         if stop < 0:
@@ -186,7 +186,7 @@ class Decoder(Reassembly):
         """Return the SEND at ``start`` by way of ``_heads``; parse its head and keep it there if it is new.
 
         The key is the head without its first receipt line, and without its first content-length line but for the LF
-        before it: the empty line that this leaves cannot stand in any other key.
+        before it: the empty line that this leaves cannot be in any other key.
         """
         buffer = self._buffer
         self._position = start

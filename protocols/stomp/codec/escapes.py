@@ -1,4 +1,4 @@
-"""Headers as they stand on the wire: what each version escapes, and blocks of header lines.
+"""Headers as they are on the wire: what each version escapes, and blocks of header lines.
 
 CONNECT, STOMP and CONNECTED are always read and written as in 1.0:
 
@@ -7,7 +7,7 @@ CONNECT, STOMP and CONNECTED are always read and written as in 1.0:
     1.1       \\n \\c \\\\, any other escape is an error    \\n, \\c, \\\\, kept
     1.2       \\n \\c \\\\ \\r, any other is an error       \\n, \\c, \\\\, \\r
 
-A NUL cannot stand in a header of any version: read, it is an error; written, it becomes a blank.
+A NUL cannot be in a header of any version: read, it is an error; written, it becomes a blank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from protocols.stomp.errors import FrameError
 
 
 def escape(text: str, version: int) -> bytes:
-    """Return a header's value as it stands on the wire; see the table at the top of this file."""
+    """Return a header's value as it is on the wire; see the table at the top of this file."""
     if version == VERSION_1_0:
         text = text.replace("\n", " ")
     else:

@@ -88,7 +88,7 @@ class Head:
 class Frame:
     """One frame.
 
-    receipt: octets of the receipt header as they stood on the wire, so that they can be echoed unchanged (the escapes
+    receipt: octets of the receipt header as they were on the wire, so that they can be echoed unchanged (the escapes
     of one connection are the same both ways); without the blanks around them in 1.0.  None: no receipt wanted.
     id: the ``id`` header of an ACK or NACK, unescaped, if no other header but receipt and content-length is there;
     ``head.headers`` is then empty.  None: look into ``head.headers``.

@@ -22,7 +22,7 @@ from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError, FrameTooLarge
 
 # Where the decoder is.
-BETWEEN: Final = 0  # the buffer begins with a frame, or with what may stand between frames
+BETWEEN: Final = 0  # the buffer begins with a frame, or with what may be between frames
 _HEAD: Final = 1  # ``_partial_head`` holds the beginning of a head
 _SIZED_BODY: Final = 2  # ``_partial_body`` holds the beginning of a body with a content-length
 _OPEN_BODY: Final = 3  # the same, ending at the first NUL

@@ -1,6 +1,6 @@
 """Settings of a CONNECT for its connection's subscriptions: ``activemq.`` headers, options of ActiveMQ's URIs.
 
-``activemq.prefetchPolicy.queuePrefetch:1`` is ``?jms.prefetchPolicy.queuePrefetch=1`` of a JMS client.  It stands above
+``activemq.prefetchPolicy.queuePrefetch:1`` is ``?jms.prefetchPolicy.queuePrefetch=1`` of a JMS client.  It is above
 the listener's URI and below destination options and headers of SUBSCRIBE.
 """
 

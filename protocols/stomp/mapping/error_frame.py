@@ -19,6 +19,6 @@ def error_frame(error: PenstockError, frame: Frame | None, version: int) -> byte
     headers.append(("content-length", str(len(body))))
     octets = encode(frames.ERROR, headers, body, version)
     if frame is not None and frame.receipt is not None:
-        # The receipt as it stood on the wire is escaped already.
+        # The receipt as it was on the wire is escaped already.
         octets = octets.replace(b"\n", b"\nreceipt-id:" + frame.receipt + b"\n", 1)
     return octets

@@ -29,6 +29,6 @@ def refusal_in(headers: dict[str, str], unsaid: Refusal = AS_THE_ADDRESS_SAYS) -
         raise InvalidOption("NACK has requeue:false, which gives the message up, and a delay; allowed is one of them")
     text = "" if reason is None else reason[:REASON_MOST]
     if is_requeued is None:
-        # Who names a delay wants the message again; a reason alone goes with whatever becomes of it.
+        # A NACK with a delay wants the message again; a reason alone goes with whatever becomes of it.
         return Refusal(unsaid.mode if delay_ms is None else "redeliver" if unsaid.mode else None, delay_ms, text=text)
     return Refusal("requeue" if is_requeued else "dead-letter", delay_ms, text=text)

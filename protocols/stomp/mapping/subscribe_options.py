@@ -224,7 +224,7 @@ def _foreign(headers: dict[str, str], header: str, option: str) -> Mapping[str, 
 def _switch(
     headers: dict[str, str], given: dict[str, str], option: str, header: str, own: bool, of_destination: bool
 ) -> bool:
-    """Return a switch that can be written in three places; off in a higher one stands above on in a lower one."""
+    """Return a switch that can be written in three places; off in a higher one is above on in a lower one."""
     if option in given:
         return own
     if header in headers:

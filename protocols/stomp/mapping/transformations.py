@@ -30,7 +30,7 @@ _OF_OTHERS: Final = (b"amqp-body:", b"content-type:application/json", b"transfor
 
 
 def transformation_error(headers: dict[str, str], has_length: bool, body: bytes) -> str:
-    """Return why a SEND's transformation is not done, "" if all is well; ActiveMQ sends the text on all the same.
+    """Return why a SEND's transformation is not done, "" if all is well; ActiveMQ sends the text on anyway.
 
     has_length: with a content-length the body is bytes, whatever is to be made of it.
     """

@@ -22,7 +22,7 @@ class BlockedFrame(BlockedSend):
 
 
 def frame_bytes(frame: Frame) -> int:
-    """Return what a frame that waits takes.  Equal heads may be shared, and then count once each all the same."""
+    """Return what a frame that waits takes.  Equal heads may be shared, and then count once each anyway."""
     head = frame.head
     size = FRAME_OVERHEAD_BYTES + len(frame.body) + len(head.block) + len(frame.receipt or b"")
     for name, value in head.headers.items():

@@ -29,7 +29,7 @@ class HeldConsumer(Held):
 class Receipts(OwedConfirmations):
     """A receipt also stands for the earlier frames of its connection, so none overtakes another.
 
-    receipts: of this turn, as they stood on the wire; the hot path appends to it, and all are written at once.
+    receipts: of this turn, as they were on the wire; the hot path appends to it, and all are written at once.
     earlier: octets that come before them.  turn_held: consumers that wait for one of them.
     last_offset: what the latest logged operation of this connection waits for.
     has_unlogged: an ACK that asked for no receipt may have been put off; the next receipt stands for it too.
@@ -112,5 +112,5 @@ class Receipts(OwedConfirmations):
 
 
 def receipt_frames(receipts: list[bytes]) -> bytes:
-    """Return one RECEIPT for each: their values stand on the wire as they came, escaped already."""
+    """Return one RECEIPT for each: their values are on the wire as they came, escaped already."""
     return _RECEIPT + _NEXT_RECEIPT.join(receipts) + _RECEIPT_END

@@ -113,7 +113,7 @@ class StompSession(FrameInput):
         return heart_beat.interval_ms(is_open(state), now_ms)
 
     def is_blocked(self) -> bool:
-        # Who said DISCONNECT has left in order, and need not stay until the gate opens.
+        # A client that sent DISCONNECT has left in order, and need not stay until the gate opens.
         return bool(self.blocked.waiting) and self.state != DISCONNECTING
 
     def input_ended(self) -> None:

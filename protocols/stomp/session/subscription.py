@@ -1,4 +1,4 @@
-"""One STOMP subscription: what stands before each of its messages, and the names of what it has not settled."""
+"""One STOMP subscription: what is before each of its messages, and the names of what it has not settled."""
 
 from __future__ import annotations
 

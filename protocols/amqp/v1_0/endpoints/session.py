@@ -48,7 +48,7 @@ class AmqpSession(SessionEndpoint):
     """links: attached, by the peer's handles; discarding: ended for us, until the peer detaches them.
 
     handles: ours in use.  outgoing: what the links' deliveries leave by; dispositions: what settles them.
-    next_incoming_id, incoming_window: frames that we take; the window is told anew at ``window_low``.
+    next_incoming_id, incoming_window: frames that we take; the window is told again at ``window_low``.
     states_now, states_logged: dispositions to be sent at the end of this turn, or once durable.
     draining: links whose peer waits to hear that nothing more comes.
     """

@@ -16,7 +16,7 @@ GROUP_HEADER: Final = "JMS_AMQP_REPLY_TO_GROUP_ID"
 MESSAGE_ID_HEADER: Final = "amqp-message-id"
 OCTETS: Final = "application/octet-stream"
 JSON: Final = "application/json"
-RAW: Final = "application/vnd.amqp-1.0"  # a body that JSON cannot hold, as its sections stand on the wire
+RAW: Final = "application/vnd.amqp-1.0"  # a body that JSON cannot hold, as its sections are on the wire
 
 # x-opt-jms-reply-to -> how STOMP clients write such a destination (of another connection, where it is temporary).
 PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}

@@ -91,7 +91,7 @@ def subscription(
         pending_limit=uri.maximum_pending_message_limit,
         is_credited=True,
     )
-    # What stands behind the ``?`` is above what the connection says, and both are read alike.
+    # What is behind the ``?`` is above what the connection says, and both are read alike.
     own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
     return with_defaults(own, defaults, is_topic), replace(source, filter=applied or None)
 
@@ -121,5 +121,5 @@ def _stream_start(value: Value) -> ReplayStart:
 
 
 def subscription_name(link_name: str) -> str:
-    """Return the subscription that a link's name means: what stands before the number of the consumer."""
+    """Return the subscription that a link's name means: what is before the number of the consumer."""
     return link_name.partition(NUMBER_SEPARATOR)[0]

@@ -1,6 +1,6 @@
 """Composites to octets and back: the clear way, which knows every field and every rule.
 
-The fast ways of the decoder make Transfer, Disposition and Flow without what stands here; the result is the same.
+The fast ways of the decoder make Transfer, Disposition and Flow without what is here; the result is the same.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def read_list(octets: bytes, at: int) -> list[Value]:
 
 
 def split_header(headers: bytes) -> tuple[list[Value], bytes]:
-    """Return the fields of the header section that may stand in front of ``headers``, and what follows it."""
+    """Return the fields of the header section that may be in front of ``headers``, and what follows it."""
     if headers[:3] != b"\x00\x53\x70":
         return [], headers
     fields, end = decode(headers, 3)
@@ -108,7 +108,7 @@ def split_header(headers: bytes) -> tuple[list[Value], bytes]:
 
 
 def split_annotations(rest: bytes) -> tuple[dict[Value, Value], bytes]:
-    """Return the message-annotations that may stand in front of ``rest``, and what follows them.
+    """Return the message-annotations that may be in front of ``rest``, and what follows them.
 
     Those that nobody can read (only their size was looked at when they came) are none.
     """

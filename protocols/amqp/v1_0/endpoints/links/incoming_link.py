@@ -2,7 +2,7 @@
 
 Credit: an address that may hold anything grants ``link-credit`` messages, topped up at half.  One that BLOCKs when it
 is full grants as much as it has room for, and takes credit back once it is full; what the peer sent meanwhile, because
-it had been granted, is accepted all the same, up to max-size-bytes-reject-threshold.
+it had been granted, is accepted anyway, up to max-size-bytes-reject-threshold.
 """
 
 from __future__ import annotations

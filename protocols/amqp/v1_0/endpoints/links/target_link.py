@@ -56,7 +56,7 @@ class TargetLink(Link):
         """Accept a delivery of a message that has been taken, once this turn is durable if it waits for that.
 
         A persistent one does, however it was taken: a composite destination and a virtual topic log copies of it.  One
-        that is not persistent does where it was logged all the same, as what is scheduled is.
+        that is not persistent does where it was logged anyway, as what is scheduled is.
         """
         session = self.session
         is_logged = message.flags & PERSISTENT != 0 or message.log_offset >= 0

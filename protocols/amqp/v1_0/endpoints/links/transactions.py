@@ -4,7 +4,7 @@
     transfer, disposition   transactional-state(txn-id, ...): held back until discharge
     discharge               accepted once the commit is durable, or rejected; with fail: rolled back
 
-What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered anew:
+What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered again:
 the client has settled and forgotten it.  It waits as a failed delivery does where its address or URI sets a delay.
 """
 
