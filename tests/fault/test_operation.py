@@ -7,7 +7,9 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from gateway.cli.shared.blocking_client import BlockingClient
@@ -134,21 +136,42 @@ sys.exit(main())
 """
 
 
-def started(code: str, data: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a gateway with a planted defect; return it with its port."""
-    arguments = ["run", "--json", "--data", str(data), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+@contextmanager
+def running(*command: str, open_files: tuple[int, int] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that writes to pipes; it ends with the test, whatever becomes of that.
+
+    One that is left behind is found by whichever later test the garbage collector runs in.
+    """
+    limit = None if open_files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, open_files)
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit
     )
-    assert process.stdout is not None
-    line = process.stdout.readline().decode()
-    return process, int(line.split("tcp://127.0.0.1:")[1].split('"')[0])
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def arguments(data: Path) -> list[str]:
+    return ["run", "--json", "--data", str(data), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+
+
+@contextmanager
+def started(code: str, data: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start a gateway with a planted defect; give it with its port."""
+    with running("-c", code, *arguments(data)) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        yield process, int(line.split("tcp://127.0.0.1:")[1].split('"')[0])
 
 
 def test_a_fault_of_ours_in_the_engine_stops_the_process_and_the_next_start_recovers(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    process, port = started(BROKEN_ENGINE, data)
-    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
+    with (
+        started(BROKEN_ENGINE, data) as (process, port),
+        socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer,
+    ):
         peer.sendall(CONNECT + b"SEND\ndestination:/queue/a\npersistent:true\n\nBREAK\0")
         _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.FAILED
@@ -160,39 +183,32 @@ def test_a_fault_of_ours_in_the_engine_stops_the_process_and_the_next_start_reco
 
 
 def test_a_fault_of_ours_in_a_session_ends_its_connection_and_nothing_else(tmp_path: Path) -> None:
-    process, port = started(BROKEN_SESSION, tmp_path / "data")
-    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as other:
-        other.sendall(CONNECT)
-        assert other.recv(1_000).startswith(b"CONNECTED")
-        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
-            peer.sendall(b"BREAK")
-            answer = b""
-            while octets := peer.recv(1_000):
-                answer += octets
-            assert answer.startswith(b"ERROR")
-        other.sendall(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
-        assert other.recv(1_000).lstrip().startswith(b"RECEIPT")
-    process.terminate()
-    _, said = process.communicate(timeout=LIMIT_S)
+    with started(BROKEN_SESSION, tmp_path / "data") as (process, port):
+        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as other:
+            other.sendall(CONNECT)
+            assert other.recv(1_000).startswith(b"CONNECTED")
+            with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
+                peer.sendall(b"BREAK")
+                answer = b""
+                while octets := peer.recv(1_000):
+                    answer += octets
+                assert answer.startswith(b"ERROR")
+            other.sendall(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
+            assert other.recv(1_000).lstrip().startswith(b"RECEIPT")
+        process.terminate()
+        _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.OK
     assert b"a defect of the gateway while receiving" in said and b"AssertionError: planted" in said
 
 
 def test_descriptors(tmp_path: Path) -> None:
     hard = 1_000
-    command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(tmp_path / "data")]
-    process = subprocess.Popen(
-        [*command, "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard)),
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
-    process.terminate()
-    _, said = process.communicate(timeout=LIMIT_S)
+    with running("-m", "gateway", *arguments(tmp_path / "data"), open_files=(400, hard)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+        process.terminate()
+        _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.OK
     assert b"at most 616 connections instead of 10000" in said
 
