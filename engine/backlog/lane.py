@@ -28,6 +28,7 @@ PAGE_BYTES: Final = 4 * 1024 * 1024
 KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # the same with their content; beyond, that is read again when they are due
 DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
 AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
+AHEAD_SETTLED: Final = 1_024  # messages found ahead that are looked at at a time, whether they are gone
 STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
 NEVER: Final = 1 << 62
@@ -49,6 +50,7 @@ class Lane(LaneBase):
     somebody wants one.
     settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
     ahead: queue offset -> delivery from ``next_load`` on that a selection has found.  ahead_bytes: of those READY.
+    ahead_left: offsets that ``settle_ahead`` comes to, the last first.
     stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
     place there.
     attempts: the failed attempts of entries by queue offset, found when the store was opened.
@@ -77,6 +79,7 @@ class Lane(LaneBase):
         "attempts",
         "ahead",
         "ahead_bytes",
+        "ahead_left",
         "stale",
         "memory_bytes",
         "memory_messages",
@@ -110,6 +113,7 @@ class Lane(LaneBase):
         self.attempts: dict[int, Attempts] = {}
         self.ahead: dict[int, Delivery] = {}
         self.ahead_bytes = 0
+        self.ahead_left: list[int] = []
         self.stale: set[int] = set()
         self.memory_bytes, self.memory_messages = _memory_limits(queue.settings.full)
         self.idle_bytes = IDLE_LANE_BYTES
@@ -418,14 +422,28 @@ class Lane(LaneBase):
 
     def settle_ahead(self) -> None:
         """Keep of what was found ahead and is gone only that it is, and pass what is settled before anything else."""
-        gone = [offset for offset, delivery in self.ahead.items() if delivery.state == GONE]
-        for offset in gone:
-            del self.ahead[offset]
-            self.settled.add(offset)
-        if gone and not self.is_loading and self.next_load in self.settled:
+        if self.ahead and self._forget_gone() and not self.is_loading and self.next_load in self.settled:
             self.next_load = min(self.settled.first_missing(self.next_load), self.tail)
             self.settled.drop_below(self.next_load)
             self.catch_up()
+
+    def _forget_gone(self) -> bool:
+        """Forget those of the next AHEAD_SETTLED found ahead that are gone; say whether there were any.
+
+        Those that were in no page, because the log has dropped them meanwhile, go so, too.
+        """
+        ahead = self.ahead
+        if not self.ahead_left:
+            self.ahead_left = list(ahead)
+            self.ahead_left.reverse()
+        part = self.ahead_left[-AHEAD_SETTLED:]
+        del self.ahead_left[-AHEAD_SETTLED:]
+        gone = [offset for offset in reversed(part) if offset in ahead and ahead[offset].state == GONE]
+        for offset in gone:
+            del ahead[offset]
+            if offset >= self.next_load:
+                self.settled.add(offset)
+        return bool(gone)
 
     def forget_ahead(self, delivery: Delivery) -> None:
         """Let a delivery that was found ahead and never handed over be found again, or be loaded in its turn."""
@@ -513,14 +531,8 @@ class Lane(LaneBase):
         if settled.pages:
             settled.drop_below(next_offset)
         if self.ahead:
-            self._forget_gone(next_offset)
+            self._forget_gone()
         return deliveries
-
-    def _forget_gone(self, next_offset: int) -> None:
-        """Forget what was found ahead and is gone, and was in no page because the log has dropped it meanwhile."""
-        ahead = self.ahead
-        for offset in [one for one in ahead if one < next_offset and ahead[one].state == GONE]:
-            del ahead[offset]
 
     def _delivery(self, message: Message) -> Delivery:
         """Return the delivery of a message that was read, with what is known of its failures."""

@@ -87,6 +87,8 @@ class Dispatcher:
             else:
                 delivery = selection.next_in_turn(consumer)
             if delivery is None:
+                if selection is not None and selection.index.budget <= 0:
+                    break
                 continue
             message = delivery.message
             if message.expires_ms and message.expires_ms <= self.context.wall_ms:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
 RELEASE_STEPS: Final = 4  # of a group that is taken from its owner
+REST_STEPS: Final = 3  # of a consumer that looks and finds nothing
 GROUPS_NAMED: Final = 5  # in words about groups
 ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 
@@ -47,6 +48,7 @@ class Selection(SelectionBase):
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
     orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
     offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
+    delayed_before: what waited for its redelivery before there was a Selection and was not looked at since.
     choosy_count: consumers that ask for more than the next message.
     release_from: groups that are to be taken from their owners; release_before_ms: if not used since, NEVER_MS for all.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
@@ -63,6 +65,7 @@ class Selection(SelectionBase):
         "orphan_count",
         "originals",
         "offered",
+        "delayed_before",
         "choosy_count",
         "release_from",
         "release_before_ms",
@@ -79,6 +82,7 @@ class Selection(SelectionBase):
         self.orphan_count = 0
         self.originals: dict[int, Message] = {}
         self.offered: deque[Delivery] = deque()
+        self.delayed_before: deque[Delivery] = deque()
         self.choosy_count = 0
         self.release_from: deque[Group] = deque()
         self.release_before_ms = 0
@@ -91,12 +95,7 @@ class Selection(SelectionBase):
         view.consumer_count += 1
         seat = consumer.seat = Seat(consumer, view)
         if self.index.exclusions is not None:
-            for delivery in self.index.exclusions.waiting():
-                if self.index.matches(view, delivery):
-                    seat.owned.push(delivery)
-        if consumer.is_listed:  # it took its turns before there was a Selection
-            self.queue.rotation.remove(consumer)
-            self.turns.list_consumer(consumer)
+            self.index.exclusions.newcomers.append(seat)
         if consumer.is_choosy():
             self.choosy_count += 1
         if self.queue.settings.queue.group_rebalance:
@@ -199,6 +198,7 @@ class Selection(SelectionBase):
         if self.queue.rotation[0] is not consumer:
             return None
         if delivery is None:
+            self.index.budget -= REST_STEPS
             self.turns.let_rest(consumer)
         return delivery
 
@@ -393,6 +393,18 @@ class Selection(SelectionBase):
 
     def look_at_offered(self) -> bool:
         """Find out for whom what was offered is; return False if that is too much for this turn."""
+        while self.delayed_before:
+            if self.index.budget <= 0:
+                return False
+            self.index.budget -= 1
+            delayed = self.delayed_before.popleft()
+            if delayed.state == DELAYED:
+                self.delay(delayed)
+        exclusions = self.index.exclusions
+        while exclusions is not None and exclusions.has_unseen():
+            if self.index.budget <= 0:
+                return False
+            self._show_excluded(exclusions, exclusions.unseen.pop()[0])
         while self.offered:
             if self.index.budget <= 0:
                 return False
@@ -417,10 +429,24 @@ class Selection(SelectionBase):
     def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
         for consumer in self.queue.consumers.values():
             seat = seat_of(consumer)
-            if seat is None or exclusions.excludes(delivery, consumer) or not self.index.matches(seat.view, delivery):
-                continue
+            self.index.budget -= 1
+            if seat is not None:
+                self._let_have(seat, exclusions, delivery)
+
+    def _show_excluded(self, exclusions: Exclusions, delivery: Delivery) -> None:
+        """Let those who have come since have a message that another will not have."""
+        self.index.budget -= 1
+        if delivery.state != READY:
+            return
+        for seat in exclusions.looking:
+            self.index.budget -= 1
+            if seat.consumer.seat is seat:
+                self._let_have(seat, exclusions, delivery)
+
+    def _let_have(self, seat: Seat, exclusions: Exclusions, delivery: Delivery) -> None:
+        if not exclusions.excludes(delivery, seat.consumer) and self.index.matches(seat.view, delivery):
             seat.owned.push(delivery)
-            self.turns.wake(consumer)
+            self.turns.wake(seat.consumer)
 
     # -- why
 

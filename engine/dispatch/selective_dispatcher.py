@@ -110,11 +110,14 @@ class SelectiveDispatcher(TimerTarget):
     def _begin(self, queue: Queue) -> Selection:
         selection = Selection(queue, self.context.readers, self.context.clock.monotonic_ms(), self.steps)
         queue.selection = selection
+        listed = list(queue.rotation)
+        queue.rotation.clear()
         for consumer in queue.consumers.values():
             selection.add(consumer)
-        if queue.fates.delayed_count:
-            for delivery in self.delays.delayed_of(queue):
-                selection.delay(delivery)
+        for consumer in listed:
+            selection.turns.list_consumer(consumer)
+        if queue.fates.delayed_count and queue.extras.has_groups:
+            selection.delayed_before.extend(self.delays.delayed_of(queue))
         self._await_consumers(queue, selection)
         if queue.settings.queue.group_idle_timeout_ms > 0:
             self._call_at(selection, queue.settings.queue.group_idle_timeout_ms, False)

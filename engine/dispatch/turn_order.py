@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from typing import TYPE_CHECKING
 
 from engine.dispatch.ranked_consumers import RankedConsumers
@@ -114,10 +114,7 @@ class Turns:
         if not self.has_priorities or not rotation or rotation[-1].priority >= consumer.priority:
             rotation.append(consumer)
             return
-        index = len(rotation) - 1
-        while index > 0 and rotation[index - 1].priority < consumer.priority:
-            index -= 1
-        rotation.insert(index, consumer)
+        rotation.insert(bisect_right(rotation, -consumer.priority, key=_descending), consumer)
 
     def unlist_consumer(self, consumer: Consumer) -> None:
         seat = seat_of(consumer)
@@ -172,3 +169,7 @@ class Turns:
 
 def _rank(consumer: Consumer) -> tuple[int, int]:
     return -consumer.priority, consumer.consumer_id
+
+
+def _descending(consumer: Consumer) -> int:
+    return -consumer.priority

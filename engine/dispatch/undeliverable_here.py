@@ -13,6 +13,7 @@ from engine.values.delivery import GONE, READY, Delivery
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
+    from engine.dispatch.seat import Seat
 
 SWEEP_COUNT: Final = 256  # exclusions, or twice those that were left; then deliveries that are gone are forgotten
 
@@ -21,14 +22,19 @@ class Exclusions:
     """by_order: place in the queue -> (delivery, numbers of the consumers that will not have it).
 
     by_consumer: number of a consumer -> the places in ``by_order`` that name it.
+    newcomers: consumers that have come since.  looking: those of them that look through all now; unseen: what they have
+    not seen yet, the last first.
     """
 
-    __slots__ = ("by_order", "by_consumer", "sweep_at")
+    __slots__ = ("by_order", "by_consumer", "sweep_at", "newcomers", "looking", "unseen")
 
     def __init__(self) -> None:
         self.by_order: dict[int, tuple[Delivery, set[int]]] = {}
         self.by_consumer: dict[int, dict[int, None]] = {}
         self.sweep_at = SWEEP_COUNT
+        self.newcomers: list[Seat] = []
+        self.looking: list[Seat] = []
+        self.unseen: list[tuple[Delivery, set[int]]] = []
 
     def add(self, delivery: Delivery, consumer: Consumer) -> None:
         order = order_of(delivery)
@@ -53,9 +59,15 @@ class Exclusions:
         one = self.by_order.get(order_of(delivery))
         return one is not None and consumer.consumer_id in one[1]
 
-    def waiting(self) -> list[Delivery]:
-        """Return those that wait for somebody who will have them."""
-        return [delivery for delivery, _ in self.by_order.values() if delivery.state == READY]
+    def has_unseen(self) -> bool:
+        """Say whether somebody has come that has not seen all of them."""
+        if not self.unseen:
+            self.looking = self.newcomers
+            if self.looking:
+                self.newcomers = []
+                self.unseen = list(self.by_order.values())
+                self.unseen.reverse()
+        return bool(self.unseen)
 
     def forget(self, consumer: Consumer) -> list[Delivery]:
         """Forget what a consumer that has closed would not have; return what everybody may have again and waits."""
