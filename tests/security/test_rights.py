@@ -9,8 +9,10 @@ import pytest
 
 from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.amqp.v1_0.wire.delivery_states import Rejected
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol, UInt
@@ -41,6 +43,30 @@ def test_what_stands_in_the_packet_of_connect_has_no_more_rights(hostile: Hostil
         said = peer.read_all()
         assert b"access-denied" in said, said
         assert b"honest:" not in said, said
+
+
+def test_what_stands_in_the_packet_of_open_has_no_more_rights(attacked: GatewayProcess, hostile: Hostiles) -> None:
+    honest = hostile.enter_context(closing(honest_stomp(attacked)))
+    honest.call(SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
+    before = metrics(attacked)["penstock_schedule_pending"]
+    packet = protocol_header(SASL_LAYER) + encode_sasl_frame(SaslInit("PLAIN", "\0".join(("", *HOSTILE)).encode()))
+    packet += protocol_header(AMQP_LAYER)
+    for one in (
+        *(Open("hostile"), Begin(None, 0, 100, 100)),
+        Attach("r", 0, True, source=Source("honest.kept"), target=Target()),
+        Attach("s", 1, False, source=Source(), target=Target(MANAGEMENT), initial_delivery_count=0),
+    ):
+        packet += encode_frame(0, one)
+    asked = b"\x00\x53\x74" + encode({"AMQ_SCHEDULER_ACTION": "REMOVEALL"}) + b"\x00\x53\x77" + encode("")
+    packet += encode_frame(0, Transfer(1, 0, b"0", 0), asked) + encode_frame(0, Close())
+    peer = hostile.raw()
+    peer.write(packet)
+    said = peer.read_all()
+    assert b"amqp:unauthorized-access" in said and b"honest:" not in said, said
+    assert b"\x00\x53\x24" in said, "the question is accepted"
+    assert metrics(attacked)["penstock_schedule_pending"] == before
+    honest.call(SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
+    wait_until(lambda: metrics(attacked)["penstock_schedule_pending"] < before, "the honest one removes its own")
 
 
 # Ways to name, or to come near, what only the honest may touch: ``honest.told.secret``, a queue and a topic.

@@ -53,7 +53,13 @@ def test_headers_of_a_send_are_dropped_by_the_same_table() -> None:
     assert received["colour"] == "red"
 
 
-@pytest.mark.parametrize("name", ["x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-ingress-time", "x-opt-dlqCause"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-ingress-time", "x-opt-dlqCause"),
+        "x-opt-JMSXUserID",
+    ],
+)
 def test_a_send_does_not_write_annotations_that_jms_clients_cast(name: str) -> None:
     plain = to_amqp(b"x")[at.MESSAGE_ANNOTATIONS]
     assert plain[Symbol("x-opt-jms-msg-type")] == Byte(5) or plain[Symbol("x-opt-jms-msg-type")] == Byte(3)
@@ -177,6 +183,14 @@ def test_one_s_own_user_id_and_none_pass(user_id: bytes | None) -> None:
     peer.transfer(of_user(user_id))
     assert isinstance(peer.one(Disposition).state, Accepted)
     assert from_queue(peer.gateway, "q")[at.PROPERTIES][at.USER_ID :][:1] in ([user_id], [])
+
+
+@pytest.mark.parametrize("name", ["JMSXUserID", "JMS_AMQP_MA_x-opt-JMSXUserID"])
+def test_a_header_of_a_send_becomes_no_user_id(name: str) -> None:
+    found = to_amqp(b"x", **{name: "admin", "colour": "red"})
+    assert found[at.PROPERTIES][at.USER_ID] is None
+    assert found[at.APPLICATION_PROPERTIES] == {"colour": "red"}
+    assert "admin" not in str(found)
 
 
 def test_a_user_id_on_wide_descriptors_is_looked_at_too() -> None:
