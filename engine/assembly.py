@@ -167,6 +167,7 @@ class ClientParts:
             dispatch.replays,
             dispatch.selective,
             fates.redelivery,
+            dispatch.settlements,
             ground.observers,
         )
         self.client_ids = ClientIds()

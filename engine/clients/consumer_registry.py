@@ -12,6 +12,7 @@ from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
+from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Chore, Steps
 from engine.consumers.unsettled_share import UnsettledShares
 from engine.consumers.wakes import Wakes
@@ -60,6 +61,7 @@ class Subscribing(Observer):
         "replays",
         "selective",
         "redelivery",
+        "settlements",
         "pending_limits",
         "observers",
         "departures",
@@ -83,6 +85,7 @@ class Subscribing(Observer):
         replays: Replays,
         selective: SelectiveDispatcher,
         redelivery: Redelivery,
+        settlements: SettlementLog,
         observers: Observers,
     ) -> None:
         self.context = context
@@ -96,6 +99,7 @@ class Subscribing(Observer):
         self.replays = replays
         self.selective = selective
         self.redelivery = redelivery
+        self.settlements = settlements
         self.pending_limits = PendingLimits(context.memory, context.readers, observers)
         self.observers = observers
         self._owner = _Owner(self)
@@ -367,8 +371,7 @@ class Subscribing(Observer):
         if queue.extras.keeper is not None:
             queue.extras.keeper.wait()
         self.observers.consumer_removed(consumer)
-        if consumer.batch.record_id:
-            self.context.store.close_consumer(consumer.batch.record_id)
+        self.settlements.closed(consumer)
         if queue.settings.queue.max_consumers >= 0:
             self._fill_place(queue.destination_id)
 

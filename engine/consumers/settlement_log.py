@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
-from engine.ports.store import Store
+from engine.ports.store import Store, StoreRecords
 
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
 
@@ -44,10 +44,39 @@ class SettlementLog:
         return store.append_offset()
 
     def record_of(self, consumer: Consumer) -> int:
-        """Return the number of the consumer's metadata record, appended at its first settlement."""
-        if consumer.batch.record_id == 0:
-            number = self._store.open_consumer(consumer.queue.destination_id, consumer.description())
-            consumer.batch.record_id = number
-            if consumer.is_closed:  # what it settled last is only now appended
-                self._store.close_consumer(consumer.batch.record_id)
-        return consumer.batch.record_id
+        """Return the number of the consumer's metadata record, appended at its first settlement.
+
+        Who asks names it in a record of this turn.  The store forgets records that nothing will name any more, so that
+        of a consumer that has gone stays open until then.
+        """
+        batch = consumer.batch
+        if batch.record_id == 0:
+            batch.record_id = self._store.open_consumer(consumer.queue.destination_id, consumer.description())
+            if consumer.is_closed:
+                self.waiting.append((_Closing(consumer), None))
+        return batch.record_id
+
+    def closed(self, consumer: Consumer) -> None:
+        """A consumer has gone; if what it settled is logged later, that may still name it."""
+        if consumer.batch.record_id:
+            closing = _Closing(consumer)
+            if consumer.batch.following < 0:
+                closing.flush(self._store)
+            else:
+                self.waiting.append((closing, None))
+
+
+class _Closing(SettlementBatch):
+    """Closes the record of a consumer behind what names it; whatever names the consumer later opens another one."""
+
+    __slots__ = ("_consumer",)
+
+    def __init__(self, consumer: Consumer) -> None:
+        super().__init__(0, 0, 0)
+        self._consumer = consumer
+
+    def flush(self, store: StoreRecords) -> None:
+        batch = self._consumer.batch
+        if batch.record_id:
+            store.close_consumer(batch.record_id)
+            batch.record_id = 0

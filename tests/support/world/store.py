@@ -339,6 +339,7 @@ class RecordingStore(StoreWrapper):
         runs = single_ranges(ranges)
         entries = tuple((one.priority, entry) for one in runs for entry in range(one.first, one.first + one.count))
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
+        self._check_known(consumer_id)
         for priority, entry in entries:
             uid = self._uids[self._source(destination_id), priority, entry]
             if (destination_id, priority, entry) in self._settled:
@@ -356,10 +357,16 @@ class RecordingStore(StoreWrapper):
             for entry in range(one.first, one.first + one.count)
         )
         self.inner.fail_attempts(destination_id, consumer_id, cause, due_ms, ranges)
+        self._check_known(consumer_id)
         for priority, entry, count in entries:
             uid = self._uids[self._source(destination_id), priority, entry]
             self.failed_in[destination_id, uid, count] = len(self.units)
         self._note(Failed(destination_id, due_ms, entries))
+
+    def _check_known(self, consumer_id: int) -> None:
+        """Raises: Violation for a record of a consumer that the store has forgotten: a restart could not name it."""
+        if consumer_id and not self.inner.consumer_description(consumer_id):
+            raise Violation(f"a record names consumer {consumer_id}, which is forgotten")
 
     def begin(self) -> None:
         self.inner.begin()
