@@ -88,14 +88,14 @@ class Refusing(Chore):
 
 
 class Refusals:
-    """Has them done at once where the turn has steps left for all of them.  under_way: of others, by client."""
+    """Has them done at once where the turn has steps left for all of them.  _under_way: of others, by client."""
 
-    __slots__ = ("redelivery", "_steps", "under_way")
+    __slots__ = ("redelivery", "_steps", "_under_way")
 
     def __init__(self, redelivery: Redelivery, steps: Steps) -> None:
         self.redelivery = redelivery
         self._steps = steps
-        self.under_way: dict[int, Refusing] = {}
+        self._under_way: dict[int, Refusing] = {}
 
     def take(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Take the same negative answer of one client to several deliveries."""
@@ -104,11 +104,11 @@ class Refusals:
         client = consumer_of(deliveries[0]).client
         steps = self._steps
         if client.is_refusing:
-            self.under_way[client.client_number].add(deliveries, refusal)
+            self._under_way[client.client_number].add(deliveries, refusal)
         elif self._has_steps_for(deliveries, refusal):
             self.redelivery.refuse_all(deliveries, refusal)
         else:
-            refusing = Refusing(client, self.under_way, self.redelivery)
+            refusing = Refusing(client, self._under_way, self.redelivery)
             refusing.add(deliveries, refusal)
             steps.begin(refusing)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.world.bodies import Violation
@@ -17,22 +19,26 @@ from tests.support.world.bugs import (
     NobodyAdmitted,
     OrderForgotten,
     ReceiptBeforeSync,
+    RefusalsConfirmedEarly,
     ReplayBeginsLate,
     SelectorIgnored,
     SettlementLost,
     ShareForgotten,
     WindowOffByOne,
 )
+from tests.support.world.profile import profile_for
 from tests.support.world.seeds import SEEDS
 from tests.support.world.world import Bug, World
 
 
-def first_found(make_bug: type[Bug], kind: str, compares_store: bool) -> str:
-    """Return what the first seed that fails says, "" if none does."""
+def first_found(make_bug: type[Bug], kind: str, compares_store: bool, has_short_turns: bool = False) -> str:
+    """Return what the first seed that fails says, "" if none does.  has_short_turns: in all of them."""
     for seed in range(1, SEEDS[kind] + 1):
-        world = World(
-            seed, bug=make_bug(), is_stomp=kind != "broker", compares_store=compares_store, has_amqp=kind == "amqp"
-        )
+        is_stomp, has_amqp = kind != "broker", kind == "amqp"
+        profile = profile_for(seed, is_stomp, has_amqp)
+        if has_short_turns:
+            profile = replace(profile, has_short_turns=True)
+        world = World(seed, profile, make_bug(), is_stomp, compares_store, has_amqp)
         try:
             world.run()
         except Violation as violation:
@@ -78,6 +84,11 @@ def test_planted_bug_is_found_among_amqp_clients(make_bug: type[Bug], says: str)
     told = first_found(make_bug, "amqp", compares_store=True)
     assert told
     assert any(one in told for one in says.split("|"))
+
+
+def test_a_confirmation_of_half_a_refusal_is_found() -> None:
+    told = first_found(RefusalsConfirmedEarly, "broker", compares_store=True, has_short_turns=True)
+    assert "confirmed, but the store was never told" in told
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,9 @@ def test_runs_see_what_they_are_made_to_see() -> None:
     assert sum(world.oracle.delivered_count for world in worlds) > 10_000
     for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
         assert what in told
-    told = "\n".join(line for seed in range(1, 21) for line in run_seed(seed, has_amqp=True).history)
+    spoken = [run_seed(seed, has_amqp=True) for seed in range(1, 21)]
+    assert sum(world.refusing_count for world in spoken) > 3
+    told = "\n".join(line for world in spoken for line in world.history)
     for what in ("sees declare", "sees commit", "sees abort", "sees settle", "sees close", " nacks ", "aborts"):
         assert what in told, f"no AMQP client {what}"
     ways = {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}

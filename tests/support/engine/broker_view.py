@@ -11,6 +11,7 @@ from engine.consumers.consumer import consumer_of
 from engine.consumers.departures import Departure
 from engine.consumers.turn_steps import Chore
 from engine.consumers.unsettled_share import UNIT_BYTES
+from engine.fate.refusals import Refusing
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
 from engine.sources.named_subscription import NamedSubscription
@@ -18,7 +19,7 @@ from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.store_listener import StoreEvents
-from engine.values.delivery import Delivery
+from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
 from engine.values.message import Message
 from engine.values.wildcard import Wildcard
 from tests.support.engine.feature_view import FeatureView
@@ -288,6 +289,19 @@ class BrokerView(FeatureView):
 
     def is_anybody_leaving(self) -> bool:
         return any(isinstance(chore, Departure) for chore in self.chores())
+
+    def returning(self) -> dict[Queue, int]:
+        """Return how much of each queue is still with clients that have refused it, or with consumers that leave."""
+        refusing = [chore for chore in self.chores() if isinstance(chore, Refusing)]
+        left = [one for refused in refusing for job, _ in refused.jobs for one in job if one.state == REFUSED]
+        leaving = [consumer for queue in self.all_queues() for consumer in queue.consumers.values()]
+        ledgers = {id(consumer.ledger): consumer.ledger for consumer in leaving if consumer.departure is not None}
+        left += [one for ledger in ledgers.values() for one in ledger.values() if one.state == IN_FLIGHT]
+        found: dict[Queue, int] = {}
+        for delivery in left:
+            queue = consumer_of(delivery).queue
+            found[queue] = found.get(queue, 0) + 1
+        return found
 
     def memory_limit(self) -> int:
         return self._memory.limit_bytes

@@ -37,6 +37,8 @@ class Accounts:
             raise Violation(f"memory budget is at {self.world.memory_used()} octets")
         pairs = [(queue, self.world.oracle.queues.get(queue.name)) for queue in self.world.queues()]
         pairs += [(queue, self.world.oracle.durables[name]) for name, queue in self.world.durable_queues()]
+        under_way = self.world.returning()
+        moving = sum(under_way.values())
         for queue, view in pairs:
             self.world.paged_count += queue.has_backlog()
             if view is None or view.is_loose:
@@ -45,11 +47,17 @@ class Accounts:
             depth = len(view.places)
             messages = self.world.oracle.messages
             expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
-            if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
+            # What its client has refused or leaves behind is given back or moved in a turn to come.
+            returning = under_way.get(queue, 0)
+            most = depth + returning + (10_000 if name == "Expired" else 0)
+            if not depth - expiring - (moving - returning) <= queue.depth <= most:
                 raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
             in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
-            if queue.in_flight_count != in_flight:
-                raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
+            if queue.in_flight_count != in_flight + returning:
+                raise Violation(
+                    f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}, "
+                    f"and {returning} that are given back in turns to come"
+                )
 
     def _check_holdings(self) -> None:
         """What each client says that it holds is what was counted, though only who may hold something else is asked."""

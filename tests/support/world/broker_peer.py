@@ -295,10 +295,11 @@ class BrokerPeer(Peer):
         self.handed_over.clear()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        if self.has_logged:
+        is_refusing = self.client.is_refusing  # then nothing more is confirmed, and its records are still to come
+        if self.has_logged and not is_refusing:
             self.has_logged = False
             self.last_offset = offset
-        if self.turn:
+        if self.turn and not is_refusing:
             receipts, self.turn = self.turn, []
             if self.owed or self.last_offset > confirmed_offset:
                 self.owed.append((self.last_offset, receipts))

@@ -83,6 +83,25 @@ class CountForgotten(Bug):
         return self.Wrapper(store)
 
 
+class RefusalsConfirmedEarly(Bug):
+    """Confirmations leave while a part of what the client has refused still waits for the next turns."""
+
+    class HastyBroker(Broker):
+        def begin_turn(self) -> None:
+            for client in self.clients.values():
+                client.is_refusing = client.client_number in self.refusals._under_way
+            super().begin_turn()
+
+        def end_turn(self) -> int:
+            offset = super().end_turn()
+            for client in self.clients.values():
+                client.is_refusing = False
+            return offset
+
+    def broker_class(self) -> type[Broker]:
+        return self.HastyBroker
+
+
 class WindowOffByOne(Bug):
     """A consumer gets one message more than it asked for."""
 

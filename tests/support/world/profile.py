@@ -81,6 +81,7 @@ class Profile:
     has_durable: bool = False
     all_messages: int = -1
     has_replays: bool = False
+    has_short_turns: bool = False
 
     def addresses(self) -> tuple[AddressEntry, ...]:
         """Return the policies; with limits, each address blocks its producers beyond them."""
@@ -120,4 +121,5 @@ def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
         has_durable=chance.random() < 0.6 and (has_amqp or not is_stomp),
         all_messages=chance.choice((-1, -1, -1, -1, 40)),
         has_replays=chance.random() < 0.4,
+        has_short_turns=chance.random() < 0.3,
     )

@@ -55,6 +55,7 @@ from tests.support.world.time import VirtualWorkers
 from tests.support.world.views import Fact
 
 DATA: Final = "data"
+LITTLE_STEPS: Final = (0, 1, 12)  # left in a turn that others have used up
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
     ("fsync", errno.EIO),
@@ -106,6 +107,7 @@ class World(BrokerView):
         self.bug = bug or Bug()
         self.compares_store = compares_store
         self.chance = Random(seed)
+        self._little = Random(seed * 31 + 7)
         self.history: list[str] = []
         self.clock = VirtualClock(now_ms=0)
         self.timers = VirtualTimers(self.clock)
@@ -126,6 +128,7 @@ class World(BrokerView):
         self.peers: list[Peer] = []
         self.stop_count = 0
         self.blocked_count = 0  # turns at whose end a producer waited at a gate
+        self.refusing_count = 0  # clients at the begin of a turn whose negative answers go on in it
         self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
         self._next_peer = 1
         self._is_open = False
@@ -192,6 +195,8 @@ class World(BrokerView):
         if len(acting) < self.profile.peer_count:
             acting.append(self.add_peer())
         self.open_turn()
+        if self.profile.has_short_turns and self._little.random() < 0.3:
+            self.leave_steps(self._little.choice(LITTLE_STEPS))  # so that refusals go on beside whatever follows
         for _ in range(chance.randint(1, 4)):
             peer = chance.choice(acting)
             if not peer.is_closed and not peer.is_leaving:
@@ -254,6 +259,7 @@ class World(BrokerView):
             self.broker.begin_turn()
             self.oracle.wall_ms = self.clock.wall_ms()
             self._turn_units = len(self.recorder().units)
+            self.refusing_count += sum(client.is_refusing for client in self.connections())
 
     def end_turn(self) -> None:
         """Dispatch, write, let everything leave that may."""
