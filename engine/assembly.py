@@ -55,6 +55,7 @@ from engine.sources.browser import Browsing
 from engine.sources.feeds import Feeds
 from engine.sources.log_replay import Replays
 from engine.sources.observer import Observers
+from engine.sources.publication import Publication
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
@@ -112,6 +113,7 @@ class DispatchParts:
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting)
         self.ends = QueueEnds(ground.steps, ground.spiller, observers, ground.starved)
+        self.publication = Publication(context, self.feeds, ground.steps)
         self.subscriptions = Subscriptions(
             context,
             destinations,
@@ -121,6 +123,7 @@ class DispatchParts:
             self.ends,
             self.settlements,
             observers,
+            self.publication.joins,
         )
         self.replays = Replays(context, destinations, self.feeds, ground.starved)
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
@@ -139,10 +142,10 @@ class FateParts:
     def __init__(self, ground: GroundParts, dispatch: DispatchParts, seed: int, expire_messages_period_ms: int) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         dispatcher, settlements = dispatch.dispatcher, dispatch.settlements
-        relocation = Relocation(context, settlements, dispatch.subscriptions)
+        relocation = Relocation(context, settlements, dispatch.publication)
         self.dead_letters = DeadLetters(context, destinations, dispatcher, relocation, observers)
         self.redelivery = Redelivery(context, settlements, dispatch.selective, dispatch.delays, self.dead_letters, seed)
-        self.acceptance = Acceptance(context, ground.flow, dispatch.subscriptions, self.dead_letters)
+        self.acceptance = Acceptance(context, ground.flow, dispatch.publication, self.dead_letters)
         self.sweep = Sweep(context, dispatcher, dispatch.feeds)
         spill_sweep = None if ground.spiller is None else SpillSweep(dispatcher, ground.spiller, ground.steps)
         self.expiry = Expiry(

@@ -44,7 +44,7 @@ class PageRetries(TimerTarget):
         if queue is None:
             return
         for lane in queue.used_lanes:
-            lane.awaits_retry = False
+            lane.pages.awaits_retry = False
         if not queue.consumers:
             self.events.forget_faults(queue)  # nobody waits for it; who comes asks anew
         queue.mark_dirty()
@@ -121,13 +121,13 @@ class StoreEvents(StoreListener):
         """Return which page could not be read and why, "" if none is missing."""
         for lane in self.faulty_lanes:
             if not lane.queue.is_closed:
-                return f"{lane.queue.uri()}: {lane.fault}"
+                return f"{lane.queue.uri()}: {lane.pages.fault}"
         return self.scheduler.fault()
 
     def forget_faults(self, queue: Queue) -> None:
         """Tell no more of pages of a queue that could not be read."""
         for lane in queue.used_lanes:
-            lane.fault = ""
+            lane.pages.fault = ""
             self.faulty_lanes.pop(lane, None)
 
     def durable(self, offset: int) -> None:
@@ -156,7 +156,7 @@ class StoreEvents(StoreListener):
             return  # who asked has gone meanwhile
         lane = queue.lane(priority)
         if self.faulty_lanes:
-            lane.fault = ""
+            lane.pages.fault = ""
             self.faulty_lanes.pop(lane, None)
         if reader == RELOAD_READER:
             self.delays.page_loaded(destination_id, priority, first, messages)
@@ -171,10 +171,10 @@ class StoreEvents(StoreListener):
         if reader == SCAN_READER:
             self.selective.page_read(lane, first, next_offset, messages)
             if wanted <= 0:
-                lane.awaits_retry = True
+                lane.pages.awaits_retry = True
                 self._ask_again_later(queue)
             return
-        lane.is_loading = False
+        lane.pages.is_loading = False
         if not queue.feed.is_own and queue.is_logged and len(messages) < wanted:
             self._settle_gone(queue, priority, first, next_offset, messages)
         deliveries = lane.load(next_offset, messages)
@@ -206,7 +206,7 @@ class StoreEvents(StoreListener):
         if wanted > 0:
             queue.mark_dirty()
         else:
-            lane.awaits_retry = True
+            lane.pages.awaits_retry = True
             self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
@@ -223,17 +223,17 @@ class StoreEvents(StoreListener):
         if queue is None:
             return
         lane = queue.lane(priority)
-        lane.fault = reason
+        lane.pages.fault = reason
         self.faulty_lanes[lane] = None
         if reader == RELOAD_READER:
             self.delays.page_failed(destination_id, priority, first)
             return
         if not queue.feed.page_failed(priority):
             if reader == SCAN_READER:
-                lane.is_scanning = False
+                lane.pages.is_scanning = False
             else:
-                lane.is_loading = False
-            lane.awaits_retry = True
+                lane.pages.is_loading = False
+            lane.pages.awaits_retry = True
         self._ask_again_later(queue)
 
     def record_skipped(
@@ -290,7 +290,7 @@ class StoreEvents(StoreListener):
         self.flow.block()  # open_gates opens what can be opened
         for queue in self.destinations.all_queues():
             for lane in queue.used_lanes:
-                lane.awaits_retry = False
+                lane.pages.awaits_retry = False
             if queue.rotation:
                 queue.mark_dirty()  # its next message may have waited to be written
 

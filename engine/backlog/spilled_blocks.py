@@ -161,12 +161,8 @@ class SpillRoom(SpillListener):
     __slots__ = ()
 
     @abstractmethod
-    def wants(self, lane: Lane) -> bool:
-        """Say whether what comes to a lane goes to the disk from now on."""
-
-    @abstractmethod
-    def take(self, lane: Lane, message: Message, position: int) -> None:
-        """Take a message that comes behind all that a lane has."""
+    def takes(self, lane: Lane, message: Message, position: int) -> bool:
+        """Say whether a message that comes behind all that a lane has goes to a temporary file; then it is taken."""
 
     @abstractmethod
     def fill(self, lane: Lane) -> int:

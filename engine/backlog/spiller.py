@@ -13,8 +13,10 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
-from engine.backlog.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
-from engine.backlog.lane_owner import LaneOwner
+from engine.backlog.delivery_row import LaneOwner, position_of
+from engine.backlog.found_ahead import AHEAD_BYTES
+from engine.backlog.lane import SERIAL_BITS, Lane
+from engine.backlog.lane_pages import PAGE_MESSAGES
 from engine.backlog.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
 from engine.backlog.spilled_blocks import (
     BLOCK_OVERHEAD_BYTES,
@@ -93,7 +95,7 @@ class Spiller(SpillRoom):
 
     # To the disk.
 
-    def wants(self, lane: Lane) -> bool:
+    def _wants(self, lane: Lane) -> bool:
         """Say whether what comes to a lane goes to the disk from now on."""
         queue = lane.queue
         full = queue.settings.full
@@ -124,10 +126,12 @@ class Spiller(SpillRoom):
     def _is_refused(self) -> bool:
         return self._clock.monotonic_ms() - self._refused_ms < RETRY_MS
 
-    def take(self, lane: Lane, message: Message, position: int) -> None:
-        """Take a message that comes behind all that a lane has."""
+    def takes(self, lane: Lane, message: Message, position: int) -> bool:
         spill = lane.spill
         if spill is None:
+            if not self._wants(lane):
+                return False
+            lane.spill_above = 0
             spill = lane.spill = Spill(lane, self._block(lane))
             lane.memory_messages = 0
         block = spill.gathered
@@ -144,6 +148,7 @@ class Spiller(SpillRoom):
             if not self._is_refused():
                 block.is_writing = True
                 self._space.write(block)
+        return True
 
     def _block(self, lane: Lane) -> LaneBlock:
         return LaneBlock(lane, self._memory.accounts is not None)
@@ -179,7 +184,7 @@ class Spiller(SpillRoom):
             if before > 0:
                 return (
                     0
-                    if lane.is_loading or lane.awaits_retry
+                    if lane.pages.is_loading or lane.pages.awaits_retry
                     else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
                 )
             if not spill.blocks:

@@ -25,13 +25,14 @@ from engine.limits.permissions import Access
 from engine.selector.evaluate import compile_selector
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
-from engine.sources.log_replay import Replays, check_replay
+from engine.sources.log_replay import Replays
 from engine.sources.named_subscription import NamedSubscription
 from engine.sources.observer import Observer, Observers
 from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.replay_start import check_replay
 from engine.sources.subscription_feed import MemorySubscription
 from engine.sources.topic import Topic
 from engine.sources.topic_subscriptions import Subscriptions

@@ -17,7 +17,7 @@ from engine.ports.timers import Timers, TimerTarget
 from engine.values.turn_agenda import TurnAgenda
 
 if TYPE_CHECKING:
-    from engine.backlog.lane_owner import LaneOwner
+    from engine.backlog.delivery_row import LaneOwner
 
 TURN_STEPS: Final = 3_600  # of one turn: some 25 lines of Python each
 CHORE_STEPS: Final = 1_800  # of these, that one thing under way may take, so that others go on beside it

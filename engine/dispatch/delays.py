@@ -9,7 +9,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import KEPT_DELAYED_BYTES, lane_of
+from engine.backlog.lane import lane_of
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue, queue_of
@@ -20,6 +21,7 @@ from engine.values.message import Message
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
 
+KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # of one lane with content; beyond, it is read again when they are due
 LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
 RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for
 RELOAD_READER: Final = -2  # the store's answers to requests for it come to this reader
@@ -81,7 +83,7 @@ class Delays(TimerTarget):
         lane = lane_of(delivery)
         queue = queue_of(lane)
         queue.fates.delayed_count += 1
-        lane.add_delayed(delivery.message)
+        lane.weigh_delayed(_weight(delivery.message))
         message = delivery.message
         if (
             (lane.delayed_bytes > KEPT_DELAYED_BYTES or self.context.memory.is_short())
@@ -90,11 +92,11 @@ class Delays(TimerTarget):
             and queue.is_logged
             and queue.feed.is_own
         ):
-            lane.remove_delayed(message)
+            lane.weigh_delayed(-_weight(message))
             self.context.memory.unload(message)
             delivery.message = message.twin(message.flags, b"", b"", b"")
             self.context.memory.load(delivery.message)
-            lane.add_delayed(delivery.message)
+            lane.weigh_delayed(_weight(delivery.message))
         self._push(delivery, delay_ms)
 
     def timer_fired(self, key: int) -> None:
@@ -121,7 +123,7 @@ class Delays(TimerTarget):
             self._push(delivery, RELOAD_RETRY_MS)
         for lane, deliveries in due.items():
             for delivery in deliveries:
-                lane.remove_delayed(delivery.message)
+                lane.weigh_delayed(-_weight(delivery.message))
             lane.give_back(deliveries)
             queue = queue_of(lane)
             queue.fates.delayed_count -= len(deliveries)
@@ -139,7 +141,7 @@ class Delays(TimerTarget):
             self._push(delivery, RELOAD_RETRY_MS)
             return
         lane = lane_of(delivery)
-        lane.remove_delayed(delivery.message)
+        lane.weigh_delayed(-_weight(delivery.message))
         self.context.memory.unload(delivery.message)
         self.context.memory.load(messages[0])
         delivery.message = messages[0]
@@ -161,7 +163,7 @@ class Delays(TimerTarget):
         if delivery is None:
             return False
         delivery.state = advance(delivery.state, DROP)
-        lane_of(delivery).remove_delayed(delivery.message)
+        lane_of(delivery).weigh_delayed(-_weight(delivery.message))
         self.context.memory.unload(delivery.message)
         queue_of(delivery.lane).fates.delayed_count -= 1
         return True
@@ -215,6 +217,10 @@ class Delays(TimerTarget):
         if not 0 < self.armed_ms <= due_ms:
             self.armed_ms = due_ms
             self.context.timers.call_at(due_ms, self, due_ms)
+
+
+def _weight(message: Message) -> int:
+    return message.content_bytes() + MESSAGE_OVERHEAD_BYTES
 
 
 class _QueueEnds(Observer):

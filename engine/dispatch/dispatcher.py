@@ -181,17 +181,17 @@ class Dispatcher:
                 assert queue.spiller is not None, "who has spilled has a spiller"
                 count = queue.spiller.fill(lane)
             elif lane.next_load < lane.tail and lane.wants_page():
-                count = min(lane.page_messages, lane.tail - lane.next_load)
+                count = min(lane.pages.count, lane.tail - lane.next_load)
             else:
                 continue
-            size_bytes = lane.page_bytes
+            size_bytes = lane.pages.size_bytes
             if self.memory.is_short():
                 if lane.ready or self.memory.is_choked():
                     continue  # that first
                 count = min(count, LEAST_MESSAGES)
                 size_bytes = min(size_bytes, LEAST_BYTES)
             if count > 0:
-                lane.is_loading = True
+                lane.pages.is_loading = True
                 self.store.write()  # only what has been written can be read
                 reader = queue.feed.number
                 self.store.request(queue.source_id(), lane.priority, lane.next_load, count, size_bytes, reader)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.lane import AHEAD_BYTES, lane_of
+from engine.backlog.found_ahead import AHEAD_BYTES
+from engine.backlog.lane import lane_of
 from engine.backlog.waiting_deliveries import order_of
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
@@ -138,14 +139,14 @@ class Selection(SelectionBase):
         for lane in self.queue.used_lanes:
             lane.drop_taken()
             lane.settle_ahead()
-            for delivery in list(lane.ahead.values()):
-                lane.forget_ahead(delivery)
+            for delivery in list(lane.ahead.by_offset.values()):
+                _forget_ahead(lane, delivery)
 
     def _drop(self, view: View) -> None:
         """Forget a view without consumers, and what was read ahead for nobody else."""
         self.index.drop(view)
-        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if lane_of(one).ahead)
-        ahead_count = sum(len(lane.ahead) for lane in self.queue.used_lanes)
+        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if lane_of(one).ahead.by_offset)
+        ahead_count = sum(len(lane.ahead.by_offset) for lane in self.queue.used_lanes)
         # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
         if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
             self.forget_orphans()
@@ -165,9 +166,9 @@ class Selection(SelectionBase):
         for group in self.groups.by_key.values():
             wanted.update(group.parked.by_order)
         for lane in self.queue.used_lanes:
-            for delivery in list(lane.ahead.values()):
+            for delivery in list(lane.ahead.by_offset.values()):
                 if order_of(delivery) not in wanted:
-                    lane.forget_ahead(delivery)
+                    _forget_ahead(lane, delivery)
 
     # -- turns
 
@@ -536,6 +537,15 @@ class Selection(SelectionBase):
     def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
         exclusions = self.index.exclusions
         return exclusions is not None and exclusions.excludes(delivery, consumer)
+
+
+def _forget_ahead(lane: Lane, delivery: Delivery) -> None:
+    """Let a delivery that was found ahead and never handed over be found again, or be loaded in its turn."""
+    if delivery.state == READY and not delivery.is_redelivered and lane.ahead.holds(delivery):
+        lane.ahead.remove(delivery)
+        lane.memory.unload(delivery.message)
+        if delivery.message.expires_ms:
+            lane.note_expiry(delivery.message)
 
 
 def selection_of(queue: Queue) -> Selection | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import PAGE_MESSAGES, Lane
+from engine.backlog.lane import Lane
+from engine.backlog.lane_pages import PAGE_MESSAGES
 from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
@@ -171,7 +172,7 @@ class SelectiveDispatcher(TimerTarget):
 
     def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
-        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or lane.awaits_retry:
+        if lane.next_load >= lane.tail or lane.pages.is_loading or lane.pages.is_scanning or lane.pages.awaits_retry:
             return
         if not queue.feed.is_own:
             return  # a subscription reads in order: its consumers have one selector between them
@@ -184,7 +185,7 @@ class SelectiveDispatcher(TimerTarget):
         first = selection.index.scan_start(lane)
         if first < 0:
             return
-        lane.is_scanning = True
+        lane.pages.is_scanning = True
         count = min(PAGE_MESSAGES, selection.index.page_messages())
         store = self.context.store
         store.write()  # only what has been written can be read
@@ -216,7 +217,7 @@ class SelectiveDispatcher(TimerTarget):
 
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
         """Take a page that was read ahead."""
-        lane.is_scanning = False
+        lane.pages.is_scanning = False
         queue = queue_of(lane)
         selection = selection_of(queue)
         if selection is None:

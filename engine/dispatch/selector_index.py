@@ -390,7 +390,7 @@ class SelectorIndex:
     ) -> None:
         """Offer an entry of a page to all views that are reading."""
         offset = message.queue_offset
-        delivery = lane.ahead.get(offset)
+        delivery = lane.ahead.by_offset.get(offset)
         if delivery is not None:
             if delivery.state == READY:
                 self._show_all(delivery, reading)
@@ -408,7 +408,7 @@ class SelectorIndex:
                     failed.append((delivery, known))
                     if known.due_ms > wall_ms:
                         delivery.state = DELAYED
-                        lane.ahead_bytes -= message.size
+                        lane.ahead.ready_bytes -= message.size
             if delivery.state == READY:
                 self._find(view, delivery)
         self._leave(self._unasked(), lane.priority, offset << SERIAL_BITS)

@@ -6,9 +6,9 @@ from engine.backlog.context import Context
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.producer_gate import Flow
 from engine.sources.composite import Target
+from engine.sources.publication import Publication
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.sources.topic_subscriptions import Subscriptions
 from engine.values import gates
 from engine.values.message import PERSISTENT, Message
 
@@ -19,15 +19,15 @@ class Acceptance:
     joins: of wildcards that have not come to all topics yet.
     """
 
-    __slots__ = ("context", "store", "memory", "flow", "subscriptions", "joins", "dead_letters", "_next_serial")
+    __slots__ = ("context", "store", "memory", "flow", "publication", "joins", "dead_letters", "_next_serial")
 
-    def __init__(self, context: Context, flow: Flow, subscriptions: Subscriptions, dead_letters: DeadLetters) -> None:
+    def __init__(self, context: Context, flow: Flow, publication: Publication, dead_letters: DeadLetters) -> None:
         self.context = context
         self.store = context.store
         self.memory = context.memory
         self.flow = flow
-        self.subscriptions = subscriptions
-        self.joins = subscriptions.joins
+        self.publication = publication
+        self.joins = publication.joins
         self.dead_letters = dead_letters
         self._next_serial = 1
 
@@ -56,7 +56,7 @@ class Acceptance:
         if destination.intake is not None:
             destination.intake.stamp(message, self.context.wall_ms)
         if self.joins and isinstance(destination, Topic):
-            self.subscriptions.join_now(destination)
+            self.publication.join_now(destination)
         if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
             self.store.append(message)
             if isinstance(destination, Queue):
@@ -78,13 +78,13 @@ class Acceptance:
                 return
         destination.publish(message, self.memory)
         if destination.is_choosy:
-            self.subscriptions.offer(destination, message, self.context.sender)
+            self.publication.offer(destination, message, self.context.sender)
         if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
             self.flow.block()
 
     def send_on(self) -> None:
         """Dead-letter what has been accepted and nobody takes, where that is wanted."""
-        if self.subscriptions.unrouted:
+        if self.publication.unrouted:
             self.dead_letters.send_on()
 
     def publish_own(self, target: Target, message: Message) -> None:

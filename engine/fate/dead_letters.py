@@ -105,7 +105,7 @@ class DeadLetters(Observer):
 
     def send_on(self) -> None:
         """Dead-letter what has been published and nobody takes, in the batch of what was sent."""
-        for topic, message in self.relocation.subscriptions.take_unrouted():
+        for topic, message in self.relocation.publication.take_unrouted():
             self._send_on(topic, message)
 
     # -- the steps

@@ -10,7 +10,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.lane import Lane, position_of
+from engine.backlog.delivery_row import position_of
+from engine.backlog.lane import Lane
 from engine.consumers.turn_steps import Chore, Steps
 from engine.sources.queue import queue_of
 from engine.values.delivery import READY, Delivery
@@ -119,8 +120,8 @@ class ExpiryScan(Chore):
         """Look at what a selection has found ahead: its places stay until their pages are read."""
         if self.after == BEFORE_ALL:
             self.after = 0
-            self.found = list(lane.ahead)
-        part = [lane.ahead.get(offset) for offset in self.found[self.after : self.after + count]]
+            self.found = list(lane.ahead.by_offset)
+        part = [lane.ahead.by_offset.get(offset) for offset in self.found[self.after : self.after + count]]
         if not part:
             self.found = []
             return False
@@ -130,7 +131,7 @@ class ExpiryScan(Chore):
             one for one in part if one is not None and one.state == READY and 0 < one.message.expires_ms <= wall_ms
         ]
         steps.left -= 1 + len(part) // LOOKED_A_STEP
-        lane.ahead_bytes -= sum([one.message.size for one in expired])
+        lane.ahead.ready_bytes -= sum([one.message.size for one in expired])
         self._expire(lane, expired)
         return True
 

@@ -214,4 +214,4 @@ def _source_of(lane: Lane) -> int:
 
 def _is_on_disk(lane: Lane, offset: int) -> bool:
     """Say whether an entry is neither settled nor in memory."""
-    return offset >= lane.next_load and offset not in lane.settled and offset not in lane.ahead
+    return offset >= lane.next_load and offset not in lane.settled and offset not in lane.ahead.by_offset

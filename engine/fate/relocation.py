@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.backlog.context import Context
 from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
+from engine.sources.publication import Publication
 from engine.sources.queue import Queue, queue_of
 from engine.sources.topic import Topic
-from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
@@ -16,12 +16,12 @@ from engine.values.stored import DELIVERY_COUNT_MAX, Range
 class Relocation:
     """The engine's own moves wait for no gate (docs/reference/semantics.md, "Full addresses")."""
 
-    __slots__ = ("context", "settlements", "subscriptions")
+    __slots__ = ("context", "settlements", "publication")
 
-    def __init__(self, context: Context, settlements: SettlementLog, subscriptions: Subscriptions) -> None:
+    def __init__(self, context: Context, settlements: SettlementLog, publication: Publication) -> None:
         self.context = context
         self.settlements = settlements
-        self.subscriptions = subscriptions
+        self.publication = publication
 
     def move(
         self, delivery: Delivery, target: Queue | Topic | None, moved: Message | None, outcome: int, cause: int
@@ -60,8 +60,8 @@ class Relocation:
     def _append(self, target: Queue | Topic, moved: Message) -> None:
         if target.intake is not None:
             target.intake.mark(moved)
-        if self.subscriptions.joins and isinstance(target, Topic):
-            self.subscriptions.join_now(target)
+        if self.publication.joins and isinstance(target, Topic):
+            self.publication.join_now(target)
         self.context.store.append(moved)
 
     def _hand_on(self, target: Queue | Topic, moved: Message) -> None:
@@ -69,4 +69,4 @@ class Relocation:
             target.enqueue(moved)
             target.mark_dirty()
         else:
-            self.subscriptions.publish(target, moved, 0)
+            self.publication.publish(target, moved, 0)

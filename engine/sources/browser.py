@@ -9,7 +9,8 @@ from __future__ import annotations
 from heapq import merge
 
 from engine.backlog.context import Context
-from engine.backlog.lane import Lane, position_of
+from engine.backlog.delivery_row import position_of
+from engine.backlog.lane import Lane
 from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector
 from engine.sources.feed import Feed
@@ -126,7 +127,7 @@ class Browsing:
     def _copy(self, lane: Lane, seen: Lane) -> None:
         seen.restore(lane.tail, lane.next_load, [], dict(lane.attempts))
         seen.settled.pages = dict(lane.settled.pages)
-        for offset, found in lane.ahead.items():
+        for offset, found in lane.ahead.by_offset.items():
             if found.state != READY:
                 seen.settled.add(offset)
         for delivery in merge(lane.returned, lane.ready, key=position_of):

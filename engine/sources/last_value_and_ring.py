@@ -164,7 +164,7 @@ class Keeper(KeepRule):
     def _drop_kept(self, kept: Kept, dropped: list[Range]) -> None:
         delivery = kept.delivery
         if delivery is None:
-            delivery = kept.lane.ahead.get(kept.offset)
+            delivery = kept.lane.ahead.by_offset.get(kept.offset)
         if delivery is not None:
             if delivery.state == READY:
                 self._drop(delivery, dropped)

@@ -11,29 +11,22 @@ instead.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.client import Client
 from engine.selector.evaluate import Selector
-from engine.sources.composite import CompositeSource, Source
 from engine.sources.feed import Feed
 from engine.sources.feeds import Feeds, selector_of
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
+from engine.sources.replay_pages import ReplayPages
+from engine.sources.replay_start import gone, log_offset_of, seek, start_words
 from engine.sources.topic import Topic
 from engine.values.errors import EngineError, InvalidDestination, InvalidOption, ReplayGone
 from engine.values.message import DEFAULT_PRIORITY, SHOWN, Message
-from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
-from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
-from engine.values.wildcard import Wildcard
-
-PAGE_MESSAGES: Final = 1_024  # of one priority asked for at a time, and kept ready to be handed over
-PAGE_BYTES: Final = 1024 * 1024
-SHARED_PART: Final = 8  # of the memory budget, one part of so many: what all replays hold beside what is in flight
+from engine.values.options import LAST, NEXT, ReplayStart, SubscribeOptions
+from engine.values.stored import LanePlace
 
 
 class Reading:
@@ -116,7 +109,7 @@ class Replay(Feed):
         return not self.is_sought or any(reading.has_more() for reading in self.readings.values())
 
     def is_held(self) -> bool:
-        return self.context.memory.is_short() and self.view.in_flight_count >= self.replays.page_messages()
+        return self.context.memory.is_short() and self.view.in_flight_count >= self.replays.pages.messages()
 
     def is_starved(self, is_short: bool) -> bool:
         return is_short and self.is_held()
@@ -128,7 +121,7 @@ class Replay(Feed):
             f"entry {reading.next_load - len(reading.loaded):,} of {reading.tail:,} (priority {reading.priority})"
             for reading in self.readings.values()
         ]
-        return f"from {_start_words(self.start)}; at {', '.join(parts) or 'the end of nothing'}"
+        return f"from {start_words(self.start)}; at {', '.join(parts) or 'the end of nothing'}"
 
     # -- what comes
 
@@ -173,9 +166,9 @@ class Replay(Feed):
         self.fault = ""
         if self.is_over:
             return
-        gone = "" if self.start.is_lenient else self._gone(log_start, places)
-        if gone:
-            self.replays.refuse(self, ReplayGone(gone))
+        reason = "" if self.start.is_lenient else gone(self.context, self.source.uri(), self.start, log_start, places)
+        if reason:
+            self.replays.refuse(self, ReplayGone(reason))
             return
         self.is_sought = True
         for place in places:
@@ -246,37 +239,7 @@ class Replay(Feed):
         if self.is_seeking:
             return
         self.is_seeking = True
-        start = self.start
-        number = self.source.destination_id
-        store = self.context.store
-        if start.entry is not None:
-            store.seek(number, SEEK_ENTRY, start.entry, self.number)
-        elif start.message_id:
-            store.seek(number, SEEK_LOG, log_offset_of(self.context, start.message_id), self.number)
-        else:
-            store.seek(number, SEEK_TIME, start.time_ms or 0, self.number)
-
-    def _gone(self, log_start: int, places: list[LanePlace]) -> str:
-        """Return what is asked for and not kept any more, "" for nothing."""
-        start = self.start
-        if start.message_id and log_offset_of(self.context, start.message_id) < log_start:
-            return (
-                f"the messages of {self.source.uri()} from {start.message_id} on are gone as far as log offset "
-                f"{log_start}; from-offset first begins with the oldest that is kept"
-            )
-        if start.entry is None:
-            return ""
-        lacking = [
-            f"{max(place.first, 0)} to {place.kept - 1} of priority {place.priority}"
-            for place in places
-            if place.first < place.kept
-        ]
-        if not lacking:
-            return ""
-        return (
-            f"the messages of {self.source.uri()} with the queue offsets {', '.join(lacking)} are gone; "
-            "from-offset first begins with the oldest that is kept"
-        )
+        seek(self.context, self.source.destination_id, self.start, self.number)
 
     def _ask(self, reading: Reading) -> None:
         if reading.is_loading:
@@ -284,7 +247,7 @@ class Replay(Feed):
         reading.is_loading = True
         store = self.context.store
         store.write()  # only what has been written can be read
-        size_bytes, most = self.replays.page()
+        size_bytes, most = self.replays.pages.limits()
         count = min(most, reading.tail - reading.next_load)
         store.request(self.source.destination_id, reading.priority, reading.next_load, count, size_bytes, self.number)
 
@@ -302,7 +265,7 @@ class Replay(Feed):
 
     def _has_room(self) -> bool:
         lane = self.view.lane(DEFAULT_PRIORITY)
-        size_bytes, count = self.replays.page()
+        size_bytes, count = self.replays.pages.limits()
         return lane.ready_bytes < size_bytes and len(lane.ready) < count and not self.is_held()
 
     def _show(self, message: Message) -> None:
@@ -319,11 +282,11 @@ class Replay(Feed):
 class Replays(Observer):
     """All replays.  followers: those of queues that go on with what is sent there.
 
-    page_bytes: that one of them may ask for, and keep ready.
+    pages: how much one of them may ask for, and keep ready.
     starved: queues whose consumers wait because memory is too short to read on for them.
     """
 
-    __slots__ = ("context", "destinations", "feeds", "starved", "replays", "followers", "page_bytes")
+    __slots__ = ("context", "destinations", "feeds", "starved", "replays", "followers", "pages")
 
     def __init__(
         self,
@@ -338,7 +301,7 @@ class Replays(Observer):
         self.starved = starved
         self.replays: list[Replay] = []
         self.followers: list[Replay] = []
-        self.page_bytes = PAGE_BYTES
+        self.pages = ReplayPages(context.memory)
 
     def open(self, client: Client, source: Queue | Topic, options: SubscribeOptions, start: ReplayStart) -> Queue:
         """Return a queue that shows ``source`` from ``start`` on.  Raises: InvalidOption, InvalidSelector."""
@@ -353,7 +316,7 @@ class Replays(Observer):
         view = replay.view
         self.destinations.add_feed(view)
         self.replays.append(replay)
-        self._share()
+        self.pages.share(len(self.replays))
         if options.is_browser:
             return view
         if isinstance(source, Topic):
@@ -366,28 +329,13 @@ class Replays(Observer):
     def close(self, replay: Replay) -> None:
         """Let go of a replay whose consumer has gone."""
         self.replays.remove(replay)
-        self._share()
+        self.pages.share(len(self.replays))
         if replay in self.followers:
             self.followers.remove(replay)
         if isinstance(replay.source, Topic):
             replay.source.remove(replay.number)
         self.starved.pop(replay.view, None)
         replay.let_go()
-
-    def page(self) -> tuple[int, int]:
-        """Return how many octets and messages a replay may ask for now, and keep ready."""
-        if self.context.memory.is_short():
-            return LEAST_BYTES, LEAST_MESSAGES
-        return self.page_bytes, self.page_messages()
-
-    def page_messages(self) -> int:
-        """Return how many messages a replay may ask for while memory is not short."""
-        return max(LEAST_MESSAGES, min(PAGE_MESSAGES, self.page_bytes // MESSAGE_OVERHEAD_BYTES))
-
-    def _share(self) -> None:
-        """Let all replays together hold a part of the budget: a page of one priority and one that is ready, each."""
-        part = self.context.memory.limit_bytes // SHARED_PART // (2 * max(1, len(self.replays)))
-        self.page_bytes = max(LEAST_BYTES, min(PAGE_BYTES, part))
 
     def follow(self) -> None:
         """Look for what this turn has brought to the queues that are followed."""
@@ -407,32 +355,6 @@ class Replays(Observer):
                 self.refuse(replay, InvalidDestination(f"{destination.uri()} was deleted"))
 
 
-def check_replay(source: Source, options: SubscribeOptions) -> None:
-    """Raises: InvalidOption for what a replay cannot be."""
-    if isinstance(source, CompositeSource | Wildcard):
-        raise InvalidOption(f"{source.uri()} is several destinations; a replay is of one queue or topic")
-    if options.is_durable or options.is_shared or options.subscription:
-        raise InvalidOption(
-            f"a replay of {source.uri()} settles nothing, so there is no durable or shared one; "
-            "leave out the subscription's name, or the start of the replay"
-        )
-
-
-def log_offset_of(context: Context, message_id: str) -> int:
-    """Return where in the log the message with an id is.  Raises: InvalidOption."""
-    prefix = context.readers.id_prefix
-    digits = message_id.removeprefix(prefix)
-    if digits == message_id or not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise InvalidOption(
-            f"the replay is to begin with {message_id[:200]!r}; allowed is the id of a persistent message of this "
-            f"store: {prefix} and a number"
-        )
-    end = context.store.append_offset()
-    if int(digits) >= end:
-        raise InvalidOption(f"{message_id!r} is not in the log yet, which ends at {end}; a replay begins before that")
-    return int(digits)
-
-
 def _shown(message: Message) -> Message:
     """Return a copy that counts for nobody's address: others may hold the message itself."""
     shown = message.twin(message.flags, message.annotations, message.headers, message.body)
@@ -446,13 +368,3 @@ def _tails(context: Context, source: Queue | Topic) -> list[tuple[int, int]]:
     if isinstance(source, Queue):
         return [(lane.priority, lane.tail) for lane in source.used_lanes]
     return [(lane.priority, lane.tail) for lane in context.store.state_of(source.destination_id).lanes]
-
-
-def _start_words(start: ReplayStart) -> str:
-    if start.entry is not None:
-        return f"queue offset {start.entry:,}"
-    if start.message_id:
-        return start.message_id
-    return {FIRST: "the oldest that is kept", LAST: "the newest", NEXT: "what comes"}.get(
-        start.place, f"store time {start.time_ms} ms"
-    )

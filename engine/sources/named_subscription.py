@@ -7,8 +7,10 @@ from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector, compile_selector
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
+from engine.sources.topic import Topic
 from engine.values.destination import TOPIC, uri
-from engine.values.errors import AccessDenied
+from engine.values.errors import AccessDenied, InvalidOption, SubscriptionInUse
+from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard, is_wildcard
 
 
@@ -86,6 +88,27 @@ class NamedSubscription(SubscriptionBase):
                 + ("change or delete it" if self.is_shared else "use or delete it")
             )
 
+    def require_joinable(self, asked: NamedSubscription, user: str) -> None:
+        """Raises: AccessDenied, SubscriptionInUse where the user may neither join nor replace it."""
+        is_like = self.is_like(asked)
+        if not (self.is_shared and asked.is_shared and is_like):
+            self.require_owner(user)
+        if self.is_shared != asked.is_shared:
+            raise SubscriptionInUse(
+                f"subscription {self.full_name()[:200]!r} is {'' if self.is_shared else 'not '}shared; "
+                "another name, or deleting it first, makes room for one that is otherwise"
+            )
+        if self.consumers and not self.is_shared:
+            raise SubscriptionInUse(
+                f"subscription {self.full_name()[:200]!r} has an active consumer, which is all that one may have "
+                "that is not shared"
+            )
+        if self.consumers and not is_like:
+            raise SubscriptionInUse(
+                f"subscription {self.full_name()[:200]!r} has consumers and takes from {self.uri()} with the "
+                f"selector {self.selector_text!r}; it can be changed once they have closed"
+            )
+
     def is_like(self, other: NamedSubscription) -> bool:
         """Say whether both ask for the same; else JMS has the new one replace the old one."""
         return (
@@ -94,6 +117,10 @@ class NamedSubscription(SubscriptionBase):
             and self.selector_text.strip() == other.selector_text.strip()
             and self.is_no_local == other.is_no_local
         )
+
+    def all_queues(self) -> list[Queue]:
+        queues = list(self.queues.values())
+        return queues if self.carrier is None else [*queues, self.carrier]
 
     def uri(self) -> str:
         return uri(self.kind, self.source)
@@ -123,6 +150,31 @@ class NamedSubscription(SubscriptionBase):
         if self.owner:
             description["owner"] = self.owner
         return description
+
+
+def asked_for(client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> NamedSubscription:
+    """Return the subscription that a client asks for.  Raises: InvalidOption, InvalidSelector."""
+    client_id = "" if options.is_global else client.describe().get("client_id", "")
+    if not options.subscription:
+        raise InvalidOption("a durable or shared subscription needs a name")
+    if options.is_durable and not options.is_shared and not client_id:
+        raise InvalidOption(f"durable subscription {options.subscription[:200]!r} needs a client id: it belongs to it")
+    is_lasting = source.kind == TOPIC and not (isinstance(source, Topic) and not source.is_logged)
+    if options.is_durable and not is_lasting:
+        raise InvalidOption(f"{source.uri()} is in memory only; a durable subscription needs a lasting topic")
+    if options.is_shared and options.is_no_local:
+        raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
+    return NamedSubscription(
+        client_id,
+        options.subscription,
+        options.is_durable,
+        options.is_shared,
+        source.kind,
+        source.name,
+        options.selector,
+        options.is_no_local,
+        client.user if options.is_durable else "",
+    )
 
 
 def from_description(description: dict[str, str]) -> NamedSubscription:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressSettings
 from engine.backlog.address_account import Account
+from engine.backlog.delivery_row import LaneOwner
 from engine.backlog.intake import intake_for
 from engine.backlog.lane import Lane
-from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import Consumer
 from engine.sources.fates import QueueFates
@@ -199,8 +199,8 @@ class Queue(LaneOwner):
     def fault(self) -> str:
         """Return why the disk refused the last page of a lane, "" if none was."""
         for lane in self.used_lanes:
-            if lane.fault:
-                return lane.fault
+            if lane.pages.fault:
+                return lane.pages.fault
         return ""
 
     def group_owners(self) -> dict[str, int]:

@@ -114,5 +114,5 @@ class CursorOpening(TopicJoins):
         if subscriptions.named.get(subscription.key()) is not subscription or topic.is_closed or not topic.is_logged:
             return
         if topic.destination_id not in subscription.queues and subscriptions.may_keep(subscription, topic):
-            queue = subscriptions.open_cursor(subscription, topic, self.options)
+            queue = subscriptions.cursors.open(subscription, topic, self.options)
             subscriptions.observers.cursor_added(subscription, queue)

@@ -86,7 +86,9 @@ class Accounts:
         """Return what messages of the log take in memory for one queue, wherever they are."""
         if not queue.is_logged:
             return 0
-        found = [one for lane in queue.used_lanes for one in (*lane.ready, *lane.returned, *lane.ahead.values())]
+        found = [
+            one for lane in queue.used_lanes for one in (*lane.ready, *lane.returned, *lane.ahead.by_offset.values())
+        ]
         found += [delivery for consumer in queue.consumers.values() for delivery in consumer.ledger.values()]
         found += self.world.delayed(queue)
         distinct = {

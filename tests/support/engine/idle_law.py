@@ -75,7 +75,7 @@ def _is_able(consumer: Consumer) -> bool:
 def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
     """Return what is in memory and in its turn."""
     for lane in queue.used_lanes:
-        ahead = lane.ahead.values() if queue.selection is not None else ()  # else a page comes before it
+        ahead = lane.ahead.by_offset.values() if queue.selection is not None else ()  # else a page comes before it
         for delivery in (*lane.returned, *lane.ready, *ahead):
             message = delivery.message
             if delivery.state == READY and not 0 < message.expires_ms <= broker.wall_ms:
@@ -85,9 +85,9 @@ def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
 def _is_read(lane: Lane) -> bool:
     """Say whether some of a lane is on its way to memory, or waits until the disk may be asked again."""
     return (
-        lane.is_loading
-        or lane.is_scanning
-        or lane.awaits_retry
+        lane.pages.is_loading
+        or lane.pages.is_scanning
+        or lane.pages.awaits_retry
         or (lane.spill is not None and lane.spill.reading is not None)
     )
 

@@ -118,7 +118,7 @@ class Accounts:
                 wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
             for lane in queue.used_lanes:
                 held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
-                ahead = (len(lane.ahead), lane.ahead_bytes, len(lane.stale), len(lane.settled))
+                ahead = (len(lane.ahead.by_offset), lane.ahead.ready_bytes, len(lane.stale), len(lane.settled))
                 if any(held + ahead) or lane.next_load != lane.tail:
                     wrong.append(
                         f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from engine.backlog.lane import (
-    DELAYED_BYTES,
-    IDLE_LANE_BYTES,
-    KEPT_DELAYED_BYTES,
-    LANE_MESSAGES,
-    PAGE_BYTES,
-    PAGE_MESSAGES,
-)
+from engine.backlog.lane import DELAYED_BYTES
+from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_MESSAGES
+from engine.backlog.lane_pages import PAGE_BYTES, PAGE_MESSAGES
 from engine.consumers.consumer import INDIVIDUAL
-from engine.dispatch.delays import LONG_DELAY_MS, RELOAD_READER
+from engine.dispatch.delays import KEPT_DELAYED_BYTES, LONG_DELAY_MS, RELOAD_READER
 from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
@@ -173,7 +168,7 @@ def test_what_was_found_ahead_is_forgotten_when_it_is_gone_and_its_record_too() 
     gone.state, held.state = GONE, IN_FLIGHT
     loaded = lane.load(4, [stored_message(1, offset, b"read") for offset in (0, 3)])
     assert [one.message.queue_offset for one in loaded] == [0, 3]
-    assert lane.ahead == {2: held}
+    assert lane.ahead.by_offset == {2: held}
 
 
 def test_nothing_is_read_from_disk_before_somebody_wants_it() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.backlog.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
+from engine.backlog.lane import Lane
+from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES
 from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, TOLD_AT_ONCE
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import INDIVIDUAL
@@ -49,7 +50,7 @@ def test_an_address_may_keep_less() -> None:
     for name in ["small", *(f"q{number}" for number in range(100))]:
         world.send(b"x", to=name)
     (lane,) = world.queue("small").used_lanes
-    assert (lane.memory_bytes, lane.memory_messages, lane.page_bytes) == (100, 2, 100)
+    assert (lane.memory_bytes, lane.memory_messages, lane.pages.size_bytes) == (100, 2, 100)
 
 
 def test_what_a_new_queue_costs_does_not_grow_with_their_number() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
+from engine.backlog.found_ahead import AHEAD_BYTES
+from engine.backlog.lane_limits import LANE_MESSAGES
+from engine.backlog.lane_pages import PAGE_MESSAGES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
@@ -223,11 +225,11 @@ def test_expired_messages_found_ahead_are_settled_by_the_scan() -> None:
     world.consumer(client, selector="colour = 'red'", prefetch=1)
     world.turn()
     queue = world.queue("q")
-    for delivery in queue.lane(4).ahead.values():
+    for delivery in queue.lane(4).ahead.by_offset.values():
         delivery.message.expires_ms = world.clock.wall_ms() + 10
     queue.has_expiring = True
     world.advance(30_000)
-    assert (world.stats().expired, queue.lane(4).ahead_bytes) == (2, 0)
+    assert (world.stats().expired, queue.lane(4).ahead.ready_bytes) == (2, 0)
 
 
 @pytest.mark.parametrize("steps", range(1, 16))
@@ -240,7 +242,7 @@ def test_a_scan_with_few_steps_goes_on_behind_what_was_found_ahead(steps: int) -
     world.turn()
     queue = world.queue("q")
     lane = queue.lane(4)
-    wanted = [one for one in lane.ahead.values() if one.state == READY]
+    wanted = [one for one in lane.ahead.by_offset.values() if one.state == READY]
     for delivery in (*wanted, lane.ready[0], lane.ready[-1]):
         delivery.message.expires_ms = world.clock.wall_ms() + 10
     queue.has_expiring = True
@@ -251,7 +253,7 @@ def test_a_scan_with_few_steps_goes_on_behind_what_was_found_ahead(steps: int) -
     world.broker.end_turn()
     assert world.stats().expired <= 2 * steps  # those of its end are as many
     world.advance(0)
-    assert (world.stats().expired, lane.ahead_bytes) == (len(wanted) + 2, 0)
+    assert (world.stats().expired, lane.ahead.ready_bytes) == (len(wanted) + 2, 0)
 
 
 def test_a_transaction_holds_what_a_selector_matched() -> None:
@@ -308,7 +310,7 @@ def test_the_prefix_is_loaded_in_order_when_somebody_wants_it() -> None:
     rest = consume_all(world, every)
     assert rest == [b"%d" % number for number, colour in enumerate(colours) if colour == "blue"]
     lane = world.queue("q").lane(4)
-    assert (lane.ahead, lane.ready_bytes, lane.ahead_bytes, len(lane.settled)) == ({}, 0, 0, 0)
+    assert (lane.ahead.by_offset, lane.ready_bytes, lane.ahead.ready_bytes, len(lane.settled)) == ({}, 0, 0, 0)
 
 
 def test_what_was_found_ahead_and_returned_is_handed_over_once() -> None:
@@ -403,7 +405,7 @@ def test_no_more_is_read_ahead_than_may_be_kept() -> None:
     world, _ = coloured_world(["blue"] * (LANE_MESSAGES + 2 * PAGE_MESSAGES))
     client = world.client()
     consumer = world.consumer(client, selector="colour = 'red'")
-    world.queue("q").lane(4).ahead_bytes = AHEAD_BYTES + 1
+    world.queue("q").lane(4).ahead.ready_bytes = AHEAD_BYTES + 1
     world.turn()
     assert consumer.gate() == gates.LOOK_AHEAD
     assert consumer.describe_gate().startswith(
@@ -465,16 +467,16 @@ def test_what_was_read_ahead_for_nobody_is_forgotten_without_a_look_at_all_for_e
     for _ in range(30):
         world.advance(0)
     lane = world.queue("q").lane(4)
-    before = sum(1 for one in lane.ahead.values() if one.state == READY)
+    before = sum(1 for one in lane.ahead.by_offset.values() if one.state == READY)
     assert before > selector_count
     for client in clients[: selector_count // 2]:
         world.leave(client)
-    left = sum(1 for one in lane.ahead.values() if one.state == READY)
+    left = sum(1 for one in lane.ahead.by_offset.values() if one.state == READY)
     assert left < before
     assert left >= before // 2 - selector_count
     for client in clients[selector_count // 2 :]:
         world.leave(client)
-    assert not [one for one in lane.ahead.values() if one.state == READY and not one.is_redelivered]
+    assert not [one for one in lane.ahead.by_offset.values() if one.state == READY and not one.is_redelivered]
 
 
 def test_new_consumers_with_selectors_of_their_own_have_each_message_read_a_few_times_and_not_once_for_each() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.backlog.lane_limits import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits

@@ -1,0 +1,136 @@
+"""What is published to topics, for the subscriptions that look at it first."""
+
+from __future__ import annotations
+
+from engine.backlog.context import Context
+from engine.backlog.lane import Lane
+from engine.backlog.memory import MemoryBudget
+from engine.consumers.turn_steps import Steps
+from engine.selector.table import ASKED_AT_ONCE
+from engine.sources.feeds import Feeds
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.sources.topic_joins import TopicJoins
+from engine.sources.topic_offers import OfferTaker, TopicOffers
+from engine.values.message import DEAD_LETTER, Message
+
+
+class _OfferTaker(OfferTaker):
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory: MemoryBudget) -> None:
+        self._memory = memory
+
+    def give(self, queue: Queue, message: Message) -> None:
+        self._memory.hold(message)
+        queue.enqueue(message)
+        if queue.rotation:
+            queue.mark_dirty()
+
+
+class Publication:
+    """joins: of wildcards that have not come to all topics yet.
+
+    unrouted: what has just been published and nobody takes, of topics that send it on.
+    """
+
+    __slots__ = ("store", "memory", "readers", "feeds", "steps", "joins", "unrouted", "_taker")
+
+    def __init__(self, context: Context, feeds: Feeds, steps: Steps) -> None:
+        self.store = context.store
+        self.memory = context.memory
+        self.readers = context.readers
+        self.feeds = feeds
+        self.steps = steps
+        self.joins: list[TopicJoins] = []
+        self.unrouted: list[tuple[Topic, Message]] = []
+        self._taker = _OfferTaker(context.memory)
+
+    def publish(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
+        topic.publish(message, self.memory)
+        if topic.is_choosy:
+            self.offer(topic, message, sender)
+
+    def offer(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to those subscriptions that look at it first; note it if nobody takes it and that matters."""
+        if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
+            self.unrouted.append((topic, message))
+        if not topic.choosy and not topic.selected:
+            return
+        if topic.selected:
+            self._offers_of(topic).offer(message, self.steps)
+        if topic.choosy:
+            self._offer_to_choosy(topic, message, sender)
+        if topic.account is not None and message.queue_offset >= 0:
+            topic.account.see_durable(self.store)
+
+    def _offers_of(self, topic: Topic) -> TopicOffers:
+        if topic.offers is None:
+            topic.offers = TopicOffers(topic, self._taker, self.readers, self.memory)
+        return topic.offers
+
+    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
+        properties = self.readers.properties(message, 1, False)
+        for queue in topic.choosy.values():
+            feed = queue.feed
+            is_shunned = sender > 0 and feed.shunned == sender
+            if feed.is_browser:
+                feed.message_came(message, is_shunned)
+                continue
+            if queue.is_logged and message.queue_offset >= 0:
+                lane = queue.lane(message.priority)
+                is_next = lane.next_load == message.queue_offset
+                # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
+                if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
+                    lane.pass_by(message)
+                    self.feeds.pass_by(queue, message)
+                else:
+                    self._give_logged(queue, lane, message)
+            elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
+                self._taker.give(queue, message)
+            if feed.selector is not None:
+                self.steps.left -= feed.selector.last_cost()
+
+    def join_now(self, topic: Topic) -> None:
+        """Something is about to be published to ``topic``, which wildcards that are under way may not have come to."""
+        for joins in self.joins:
+            if joins.wildcard.matches(topic.name):
+                joins.join_one(topic)
+
+    def take_unrouted(self) -> list[tuple[Topic, Message]]:
+        """Return what has been published and nobody takes, for somebody to send it on."""
+        unrouted, self.unrouted = self.unrouted, []
+        return unrouted
+
+    def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
+        """Say whether a subscription or a queue has a message that is being published."""
+        if topic.plain or topic.copies:
+            return True
+        properties = self.readers.properties(message, 1, False)
+        selectors = topic.selectors
+        found = selectors.matching(properties)
+        while selectors.unasked and not found:
+            found = selectors.ask(selectors.unasked, properties, ASKED_AT_ONCE)
+        self.steps.left -= selectors.take_asked()
+        if found:
+            return True
+        for queue in topic.choosy.values():
+            feed = queue.feed
+            if (
+                not feed.is_browser
+                and not (sender > 0 and feed.shunned == sender)
+                and (feed.selector is None or feed.selector.matches(properties))
+            ):
+                return True
+        return False
+
+    def _give_logged(self, queue: Queue, lane: Lane, message: Message) -> None:
+        if queue.consumers:
+            queue.enqueue(message)
+            if queue.rotation:
+                queue.mark_dirty()
+        else:
+            lane.add_behind(message)
+            queue.depth += 1
+            queue.enqueued_count += 1
