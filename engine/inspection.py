@@ -144,9 +144,9 @@ class Inspection:
             inspector.context.memory.limit_bytes,
             {
                 number: "; ".join([inspector.flow.describe(wait) for wait in waits.values()])
-                for number, waits in inspector.flow.parked.items()
+                for number, waits in inspector.flow.waits.parked.items()
             },
-            {number: inspector.flow.waited_ms(number) for number in inspector.flow.parked},
+            {number: inspector.flow.waits.waited_ms(number) for number in inspector.flow.waits.parked},
             self._addresses,
             SlowStats(
                 inspector.slow_consumers.found_count,

@@ -50,7 +50,7 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            self.flow.park(self.connection, gate, held_part(destination))
+            self.flow.waits.park(self.connection, gate, held_part(destination))
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True

@@ -13,7 +13,6 @@ from typing import Final
 from config.policies import UNLIMITED, AddressFullPolicy
 from engine.backlog.memory import MemoryBudget
 from engine.ports.store import StoreCatalog
-from engine.ports.timers import TimerTarget
 from engine.values.message import SHOWN, Message
 
 # What becomes of the next message of a full address.
@@ -54,7 +53,7 @@ class SharedAddress:
         """Return how many messages that durable subscription holds which holds the most."""
 
 
-class Gates(TimerTarget):
+class Gates(ABC):
     """The gates for producers, as accounts know them."""
 
     __slots__ = ()

@@ -49,7 +49,7 @@ class Connections:
         """
         if self.by_number.pop(client.client_number, None) is None:
             return
-        self._flow.forget(client)
+        self._flow.waits.forget(client)
         self.client_ids.leave(client)
         self._quotas.leave(client)
         self._holdings.count(client, 0)

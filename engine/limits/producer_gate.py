@@ -13,8 +13,8 @@ from mypy_extensions import mypyc_attr
 from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts, Gates
 from engine.backlog.context import Context
 from engine.consumers.client import Client
-from engine.consumers.token_bucket import TokenBucket
 from engine.consumers.unsettled_share import UnsettledShares
+from engine.limits.producer_waits import ProducerWaits, Wait
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
@@ -34,18 +34,6 @@ class GlobalLimits:
     max_messages: int = -1
 
 
-class Wait:
-    """One client at one gate, for one destination, since ``since_ms`` (monotonic)."""
-
-    __slots__ = ("client", "gate", "destination", "since_ms")
-
-    def __init__(self, client: Client, gate: int, destination: Queue | Topic, since_ms: int) -> None:
-        self.client = client
-        self.gate = gate
-        self.destination = destination
-        self.since_ms = since_ms
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OwnSender:
     """Work of the broker's own that sends, and waits at gates like a client."""
@@ -63,11 +51,7 @@ class Flow(Gates):
     disk_reason: why nothing more is to be written (engine.limits.disk_watch), "" for no reason.
     disk_warning: what the operator should know of the disk.
     accounts: of the addresses that have a limit.
-    parked: client number -> (gate, URI) of what it waits for -> how it waits.
-    retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
-    all the time.
-    deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
-    buckets: client number -> URI -> what it may still send there in this second.
+    waits: who waits there.
     own_senders: what waits at gates like a client.  is_own_next: before the clients.
     shares: of the memory, by who holds messages unsettled.
     """
@@ -82,12 +66,7 @@ class Flow(Gates):
         "is_memory_shut",
         "disk_reason",
         "disk_warning",
-        "parked",
-        "retrying",
-        "deadlines",
-        "next_deadline",
-        "observers",
-        "buckets",
+        "waits",
         "own_senders",
         "is_own_next",
         "agenda",
@@ -105,12 +84,7 @@ class Flow(Gates):
         self.is_memory_shut = False
         self.disk_reason = ""
         self.disk_warning = ""
-        self.parked: dict[int, dict[tuple[int, str], Wait]] = {}
-        self.retrying: dict[tuple[int, str], Wait] = {}
-        self.deadlines: dict[int, Wait] = {}
-        self.next_deadline = 1
-        self.observers = observers
-        self.buckets: dict[int, dict[str, TokenBucket]] = {}
+        self.waits = ProducerWaits(context, observers)
         self.own_senders: list[OwnSender] = []
         self.agenda = context.agenda
         self.is_own_next = False
@@ -136,10 +110,8 @@ class Flow(Gates):
         if account is not None and (account.is_shut or account.is_over()):
             return self._refuse(account)
         gate = self.machine_gate(destination, message)
-        if gate == gates.OPEN and self.retrying:
-            self.retrying.pop(
-                (gates.ADDRESS_FULL, destination.uri()), None
-            )  # one got through: the next waits for itself
+        if gate == gates.OPEN and self.waits.retrying:  # one gets through: the next waits for itself
+            self.waits.retrying.pop((gates.ADDRESS_FULL, destination.uri()), None)
         return gate
 
     def count_dropped(self, destination: Queue | Topic) -> None:
@@ -175,21 +147,6 @@ class Flow(Gates):
         if account.action == BLOCK:
             account.is_shut = True
         return gates.ADDRESS_FULL
-
-    def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
-        """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
-
-        Source: HornetQ producer-max-rate.  It parks, it never drops; what a transaction sends is not reckoned.
-        """
-        intake = destination.intake
-        if intake is None or intake.rate <= 0:
-            return gates.OPEN
-        buckets = self.buckets.setdefault(client.client_number, {})
-        bucket = buckets.get(destination.uri())
-        if bucket is None:
-            bucket = TokenBucket(intake.rate)
-            buckets[destination.uri()] = bucket
-        return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
 
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
@@ -288,41 +245,14 @@ class Flow(Gates):
         assert account is not None, "only a limit of the address withholds credit"
         if not account.is_shut:
             self._refuse(account)
-        self.park(client, gates.CREDIT, destination)
+        self.waits.park(client, gates.CREDIT, destination)
 
     def must_reject(self, destination: Queue | Topic) -> bool:
         """Say whether even what was granted before is refused: max-size-bytes-reject-threshold is passed."""
         account = destination.account
         return account is not None and 0 <= account.reject_bytes < account.used_bytes
 
-    # -- waiting
-
-    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
-        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
-        key = (gate, destination.uri())
-        waits = self.parked.setdefault(client.client_number, {})
-        wait = waits.get(key) or self.retrying.pop(key, None)
-        if wait is not None:
-            wait.destination = destination  # the one it waited for may have been deleted, and made anew
-            waits[key] = wait
-            return
-        wait = Wait(client, gate, destination, self.clock.monotonic_ms())
-        waits[key] = wait
-        account = destination.account
-        if gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
-            self.observers.fast_producer(client, destination)
-            self.observers.full(destination, account.describe())
-        if gate == gates.RATE:
-            self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
-        elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
-            self._call_at(wait.since_ms + account.timeout_ms, wait)
-
-    def forget(self, client: Client) -> None:
-        """A connection is gone, and so is what it waited for."""
-        self.buckets.pop(client.client_number, None)
-        waits = self.parked.pop(client.client_number, None)
-        if waits and self.deadlines:
-            self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
+    # -- opening
 
     def open_gates(self) -> None:
         """Open the gates whose reason has gone, and let those who waited there go on."""
@@ -341,10 +271,10 @@ class Flow(Gates):
             self.accounts.drain(self.store)
         if self.is_own_next and self._own_go_on():
             self.is_own_next = False
-        for number, waits in list(self.parked.items()):
+        for number, waits in list(self.waits.parked.items()):
             if self._is_any_open(waits):
                 self.is_own_next = True
-                self._admit(number)
+                self.waits.admit(number)
         if not self.is_own_next:
             self._own_go_on()
 
@@ -355,30 +285,6 @@ class Flow(Gates):
             is_any = sender.gates_opened() or is_any
         return is_any
 
-    def timer_fired(self, key: int) -> None:
-        wait = self.deadlines.pop(key, None)
-        if wait is None:
-            return
-        uri = wait.destination.uri()
-        account = wait.destination.account
-        number = wait.client.client_number
-        waits = self.parked.get(number)
-        if waits is None or waits.get((wait.gate, uri)) is not wait:
-            return
-        if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
-            self._admit(number)
-            return
-        del waits[(wait.gate, uri)]  # what waits behind the message has a deadline of its own
-        if not waits:
-            del self.parked[number]  # who is there waits
-        wait.client.waited_too_long(
-            uri,
-            AddressFull(
-                f"{account.describe()}; the message waited {account.timeout_ms} ms for room, which is the limit "
-                "(block-timeout-ms)"
-            ),
-        )
-
     # -- telling
 
     def reasons(self, client_number: int) -> list[str]:
@@ -386,13 +292,8 @@ class Flow(Gates):
         now_ms = self.clock.monotonic_ms()
         return [
             f"{self.describe(wait)}; for {(now_ms - wait.since_ms) / 1000:.1f} s"
-            for wait in self.parked.get(client_number, {}).values()
+            for wait in self.waits.parked.get(client_number, {}).values()
         ]
-
-    def waited_ms(self, client_number: int) -> int:
-        """Return how long what the client has parked has waited at most."""
-        waits = self.parked.get(client_number, {}).values()
-        return self.clock.monotonic_ms() - min(wait.since_ms for wait in waits) if waits else 0
 
     def describe(self, wait: Wait) -> str:
         """Return the gate, what is used of which limit, and who holds the messages."""
@@ -434,20 +335,6 @@ class Flow(Gates):
             if self.is_gate_open(wait.gate, wait.destination):
                 return True
         return False
-
-    def _call_at(self, when_ms: int, wait: Wait) -> None:
-        self.deadlines[self.next_deadline] = wait
-        self.timers.call_at(when_ms, self, self.next_deadline)
-        self.next_deadline += 1
-
-    def _admit(self, client_number: int) -> None:
-        """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
-        waits = self.parked.pop(client_number, None)
-        if not waits:
-            return
-        self.retrying = {key: wait for key, wait in waits.items() if wait.gate != gates.RATE}  # each second is another
-        next(iter(waits.values())).client.admit()
-        self.retrying = {}
 
 
 def _who_holds(destination: Queue | Topic) -> str:

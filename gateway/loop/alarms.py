@@ -159,8 +159,8 @@ class Alarms:
 
     def _who_waits(self) -> str:
         flow = self._flow
-        for waits in flow.parked.values():
+        for waits in flow.waits.parked.values():
             wait = next(iter(waits.values()))
-            others = f", and {len(flow.parked) - 1} more" if len(flow.parked) > 1 else ""
+            others = f", and {len(flow.waits.parked) - 1} more" if len(flow.waits.parked) > 1 else ""
             return f"{wait.client.describe().get('address', '?')} at {flow.describe(wait)}{others}"
         return ""

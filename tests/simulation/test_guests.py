@@ -58,7 +58,7 @@ class _WaitsForEver(Broker):
     """Nobody is told that its time at a full address is over."""
 
     def end_turn(self) -> int:
-        self.flow.deadlines.clear()
+        self.flow.waits.deadlines.clear()
         return super().end_turn()
 
 

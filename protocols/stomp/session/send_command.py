@@ -84,7 +84,7 @@ class SendCommand:
             return
         else:
             paced = target.paced
-            if paced is not None and self.flow.rate_refusal(self.client, paced) != gates.OPEN:
+            if paced is not None and self.flow.waits.rate_refusal(self.client, paced) != gates.OPEN:
                 self._park_send(frame, paced, gates.RATE)
                 return
             gate = self.door.send(destination, message)

@@ -13,7 +13,8 @@ from engine.consumers.turn_steps import Chore
 from engine.consumers.unsettled_share import UNIT_BYTES
 from engine.fate.refusals import Refusing
 from engine.features.purge import Purge
-from engine.limits.producer_gate import Flow, Wait
+from engine.limits.producer_gate import Flow
+from engine.limits.producer_waits import Wait
 from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
@@ -314,22 +315,22 @@ class BrokerView(FeatureView):
 
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
         """Have a client wait until ``gate`` opens at ``destination``."""
-        self._flow.park(client, gate, destination)
+        self._flow.waits.park(client, gate, destination)
 
     def waits(self) -> dict[int, list[Wait]]:
         """Return what each parked client waits for, by its number."""
-        return {number: list(waits.values()) for number, waits in self._flow.parked.items()}
+        return {number: list(waits.values()) for number, waits in self._flow.waits.parked.items()}
 
     def waits_of(self, client: Client) -> list[Wait]:
-        return list(self._flow.parked.get(client.client_number, {}).values())
+        return list(self._flow.waits.parked.get(client.client_number, {}).values())
 
     def forget_waits(self) -> None:
         """Have nobody wait any more."""
-        self._flow.parked.clear()
+        self._flow.waits.parked.clear()
 
     def deadline_count(self) -> int:
         """Return how many producers wait no longer than for a time."""
-        return len(self._flow.deadlines)
+        return len(self._flow.waits.deadlines)
 
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate that holds a message back, gates.OPEN for none."""

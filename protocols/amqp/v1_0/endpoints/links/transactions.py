@@ -181,7 +181,7 @@ class Transactions:
             return
         if gate != gates.OPEN and destination is not None:
             self.waiting.append(waiting)
-            self.flow.park(self.connection, gate, destination)
+            self.flow.waits.park(self.connection, gate, destination)
             return
         door.commit(transaction)
         for session, number in waiting.one.unsettled:

@@ -1,0 +1,132 @@
+"""Clients that wait at the gates before the engine, and what each may send in a second."""
+
+from __future__ import annotations
+
+from engine.backlog.context import Context
+from engine.consumers.client import Client
+from engine.consumers.token_bucket import TokenBucket
+from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observers
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.errors import AddressFull
+
+
+class Wait:
+    """One client at one gate, for one destination, since ``since_ms`` (monotonic)."""
+
+    __slots__ = ("client", "gate", "destination", "since_ms")
+
+    def __init__(self, client: Client, gate: int, destination: Queue | Topic, since_ms: int) -> None:
+        self.client = client
+        self.gate = gate
+        self.destination = destination
+        self.since_ms = since_ms
+
+
+class ProducerWaits(TimerTarget):
+    """parked: client number -> (gate, URI) of what it waits for -> how it waits.
+
+    retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
+    all the time.
+    deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
+    buckets: client number -> URI -> what it may still send there in this second.
+    """
+
+    __slots__ = ("clock", "timers", "observers", "parked", "retrying", "deadlines", "next_deadline", "buckets")
+
+    def __init__(self, context: Context, observers: Observers) -> None:
+        self.clock = context.clock
+        self.timers = context.timers
+        self.observers = observers
+        self.parked: dict[int, dict[tuple[int, str], Wait]] = {}
+        self.retrying: dict[tuple[int, str], Wait] = {}
+        self.deadlines: dict[int, Wait] = {}
+        self.next_deadline = 1
+        self.buckets: dict[int, dict[str, TokenBucket]] = {}
+
+    def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
+        """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
+
+        Source: HornetQ producer-max-rate.  It parks, it never drops; what a transaction sends is not reckoned.
+        """
+        intake = destination.intake
+        if intake is None or intake.rate <= 0:
+            return gates.OPEN
+        buckets = self.buckets.setdefault(client.client_number, {})
+        bucket = buckets.get(destination.uri())
+        if bucket is None:
+            bucket = TokenBucket(intake.rate)
+            buckets[destination.uri()] = bucket
+        return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
+
+    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
+        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
+        key = (gate, destination.uri())
+        waits = self.parked.setdefault(client.client_number, {})
+        wait = waits.get(key) or self.retrying.pop(key, None)
+        if wait is not None:
+            wait.destination = destination  # the one it waited for may have been deleted, and made anew
+            waits[key] = wait
+            return
+        wait = Wait(client, gate, destination, self.clock.monotonic_ms())
+        waits[key] = wait
+        account = destination.account
+        if gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
+            self.observers.fast_producer(client, destination)
+            self.observers.full(destination, account.describe())
+        if gate == gates.RATE:
+            self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
+        elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
+            self._call_at(wait.since_ms + account.timeout_ms, wait)
+
+    def forget(self, client: Client) -> None:
+        """A connection is gone, and so is what it waited for."""
+        self.buckets.pop(client.client_number, None)
+        waits = self.parked.pop(client.client_number, None)
+        if waits and self.deadlines:
+            self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
+
+    def admit(self, client_number: int) -> None:
+        """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
+        waits = self.parked.pop(client_number, None)
+        if not waits:
+            return
+        self.retrying = {key: wait for key, wait in waits.items() if wait.gate != gates.RATE}  # each second is another
+        next(iter(waits.values())).client.admit()
+        self.retrying = {}
+
+    def timer_fired(self, key: int) -> None:
+        wait = self.deadlines.pop(key, None)
+        if wait is None:
+            return
+        uri = wait.destination.uri()
+        account = wait.destination.account
+        number = wait.client.client_number
+        waits = self.parked.get(number)
+        if waits is None or waits.get((wait.gate, uri)) is not wait:
+            return
+        if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
+            self.admit(number)
+            return
+        del waits[(wait.gate, uri)]  # what waits behind the message has a deadline of its own
+        if not waits:
+            del self.parked[number]  # who is there waits
+        wait.client.waited_too_long(
+            uri,
+            AddressFull(
+                f"{account.describe()}; the message waited {account.timeout_ms} ms for room, which is the limit "
+                "(block-timeout-ms)"
+            ),
+        )
+
+    def waited_ms(self, client_number: int) -> int:
+        """Return how long what the client has parked has waited at most."""
+        waits = self.parked.get(client_number, {}).values()
+        return self.clock.monotonic_ms() - min(wait.since_ms for wait in waits) if waits else 0
+
+    def _call_at(self, when_ms: int, wait: Wait) -> None:
+        self.deadlines[self.next_deadline] = wait
+        self.timers.call_at(when_ms, self, self.next_deadline)
+        self.next_deadline += 1
