@@ -25,7 +25,7 @@ ROOMS_BUT = {
     "engine/ports": "",
     "engine/backlog": "",
     "engine/consumers": "joins",
-    "engine/sources": "composite durable_cursors publication registry replay_start topic_subscriptions",
+    "engine/sources": "composite durable_cursors registry replay_start topic_publication topic_subscriptions",
     "engine/dispatch": "selector_index",
     "engine/limits": "disk_watch max_consumers permissions user_quota",
     "engine/fate": "dead_letters relocation",

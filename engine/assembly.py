@@ -55,10 +55,10 @@ from engine.sources.browser import Browsing
 from engine.sources.feeds import Feeds
 from engine.sources.log_replay import Replays
 from engine.sources.observer import Observers
-from engine.sources.publication import Publication
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.topic_publication import TopicPublication
 from engine.sources.topic_subscriptions import Subscriptions
 from engine.store_listener import StoreEvents
 from engine.turn import Turn
@@ -113,7 +113,7 @@ class DispatchParts:
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting)
         self.ends = QueueEnds(ground.steps, ground.spiller, observers, ground.starved)
-        self.publication = Publication(context, self.feeds, ground.steps)
+        self.publication = TopicPublication(context, self.feeds, ground.steps)
         self.subscriptions = Subscriptions(
             context,
             destinations,

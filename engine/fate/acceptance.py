@@ -6,9 +6,9 @@ from engine.backlog.context import Context
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.producer_gate import Flow
 from engine.sources.composite import Target
-from engine.sources.publication import Publication
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
+from engine.sources.topic_publication import TopicPublication
 from engine.values import gates
 from engine.values.message import PERSISTENT, Message
 
@@ -21,7 +21,7 @@ class Acceptance:
 
     __slots__ = ("context", "store", "memory", "flow", "publication", "joins", "dead_letters", "_next_serial")
 
-    def __init__(self, context: Context, flow: Flow, publication: Publication, dead_letters: DeadLetters) -> None:
+    def __init__(self, context: Context, flow: Flow, publication: TopicPublication, dead_letters: DeadLetters) -> None:
         self.context = context
         self.store = context.store
         self.memory = context.memory

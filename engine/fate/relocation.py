@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.backlog.context import Context
 from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
-from engine.sources.publication import Publication
 from engine.sources.queue import Queue, queue_of
 from engine.sources.topic import Topic
+from engine.sources.topic_publication import TopicPublication
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
@@ -18,7 +18,7 @@ class Relocation:
 
     __slots__ = ("context", "settlements", "publication")
 
-    def __init__(self, context: Context, settlements: SettlementLog, publication: Publication) -> None:
+    def __init__(self, context: Context, settlements: SettlementLog, publication: TopicPublication) -> None:
         self.context = context
         self.settlements = settlements
         self.publication = publication

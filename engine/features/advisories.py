@@ -136,7 +136,10 @@ class Advisories(Observer):
 
     def consumer_removed(self, consumer: Consumer) -> None:
         if self.listeners and self.is_enabled and _is_taking(consumer):
-            fields: Fields = {"objectId": _consumer_id(consumer), "lastDeliveredSequenceId": -2}
+            fields: Fields = {
+                "objectId": _client_part(consumer.client, consumer.consumer_id),
+                "lastDeliveredSequenceId": -2,
+            }
             self.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
 
     def producer_added(self, client: Client, destination: Destination) -> int:
@@ -145,7 +148,7 @@ class Advisories(Observer):
         self.next_producer = number + 1
         for part in _parts(destination):
             count = self.producers[part.destination_id] = self.producers.get(part.destination_id, 0) + 1
-            self._producer_changed(part, "ProducerInfo", {"producerId": _producer_id(client, number)}, count)
+            self._producer_changed(part, "ProducerInfo", {"producerId": _client_part(client, number)}, count)
         return number
 
     def producer_removed(self, client: Client, destination: Destination, number: int) -> None:
@@ -155,7 +158,7 @@ class Advisories(Observer):
             if count > 0:
                 self.producers[part.destination_id] = count
             if count >= 0:  # else the destination has gone, and came again under another number
-                self._producer_changed(part, "RemoveInfo", {"objectId": _producer_id(client, number)}, count)
+                self._producer_changed(part, "RemoveInfo", {"objectId": _client_part(client, number)}, count)
 
     def _producer_changed(self, part: Queue | Topic, name: str, fields: Fields, count: int) -> None:
         if self.listeners and self.is_enabled:
@@ -339,7 +342,7 @@ def _parts(destination: Destination) -> list[Queue | Topic]:
     return [part for part in parts if not _is_own(part.name)]
 
 
-def _producer_id(client: Client, number: int) -> Fields:
+def _client_part(client: Client, number: int) -> Fields:
     return {"connectionId": str(client.client_number), "sessionId": 1, "value": number}
 
 
@@ -357,14 +360,10 @@ def _connection(client: Client) -> Fields:
     }
 
 
-def _consumer_id(consumer: Consumer) -> Fields:
-    return {"connectionId": str(consumer.client.client_number), "sessionId": 1, "value": consumer.consumer_id}
-
-
 def _consumer(consumer: Consumer) -> Fields:
     queue = consumer.queue
     return {
-        "consumerId": _consumer_id(consumer),
+        "consumerId": _client_part(consumer.client, consumer.consumer_id),
         "browser": queue.feed.is_browser,
         "destination": _named(queue),
         "prefetchSize": consumer.window.prefetch,

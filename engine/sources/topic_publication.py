@@ -28,7 +28,7 @@ class _OfferTaker(OfferTaker):
             queue.mark_dirty()
 
 
-class Publication:
+class TopicPublication:
     """joins: of wildcards that have not come to all topics yet.
 
     unrouted: what has just been published and nobody takes, of topics that send it on.
