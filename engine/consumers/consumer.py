@@ -215,7 +215,7 @@ class Consumer(RestingConsumer):
         if self.siblings is not None and self.siblings.lead is self:
             return self.siblings.gate()
         if self.queue.selection is not None:
-            return self.queue.selection.gate(self)
+            return self.queue.selection.reasons().gate(self)
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
@@ -236,7 +236,7 @@ class Consumer(RestingConsumer):
         if gate == gates.STORE_DAMAGED:
             return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
         if self.queue.selection is not None:
-            words = self.queue.selection.describe(self, gate)
+            words = self.queue.selection.reasons().describe(self, gate)
             if words:
                 return f"{gates.GATE_NAMES[gate]}: {words}"
         return gates.GATE_NAMES[gate]

@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.found_ahead import AHEAD_BYTES
 from engine.backlog.lane import lane_of
 from engine.backlog.waiting_deliveries import order_of
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
-from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
+from engine.dispatch.group_owners import GroupOwners
+from engine.dispatch.message_groups import Groups
 from engine.dispatch.seat import Seat, seat_of
-from engine.dispatch.selector_cursor import SPILLED
+from engine.dispatch.selection_reasons import SelectionReasons
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import View
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
-from engine.sources.queue_rules import SelectionBase
+from engine.sources.queue_rules import SelectionBase, SelectionReasonsBase
 from engine.values import gates
 from engine.values.annotations import annotation
 from engine.values.delivery import DELAYED, READY, ConsumerBase, Delivery
 from engine.values.message import PLAIN, Message
-from engine.values.stored import NEVER_MS
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
-RELEASE_STEPS: Final = 4  # of a group that is taken from its owner
 REST_STEPS: Final = 3  # of a consumer that looks and finds nothing
-GROUPS_NAMED: Final = 5  # in words about groups
 ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 
 
@@ -51,7 +48,6 @@ class Selection(SelectionBase):
     offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
     delayed_before: what waited for its redelivery before there was a Selection and was not looked at since.
     choosy_count: consumers that ask for more than the next message.
-    release_from: groups that are to be taken from their owners; release_before_ms: if not used since, NEVER_MS for all.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
     """
 
@@ -61,15 +57,13 @@ class Selection(SelectionBase):
         "index",
         "is_open",
         "groups",
-        "now_ms",
         "blocking",
         "orphan_count",
         "originals",
         "offered",
         "delayed_before",
         "choosy_count",
-        "release_from",
-        "release_before_ms",
+        "group_owners",
     )
 
     def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int, steps: Steps) -> None:
@@ -78,15 +72,13 @@ class Selection(SelectionBase):
         self.index = SelectorIndex(queue, readers, self.turns, steps)
         self.is_open = False
         self.groups = Groups(queue.settings.queue.group_buckets)
-        self.now_ms = now_ms
         self.blocking: list[Delivery] = []
         self.orphan_count = 0
         self.originals: dict[int, Message] = {}
         self.offered: deque[Delivery] = deque()
         self.delayed_before: deque[Delivery] = deque()
         self.choosy_count = 0
-        self.release_from: deque[Group] = deque()
-        self.release_before_ms = 0
+        self.group_owners = GroupOwners(queue, self.groups, self.index, self.turns, self.offered, now_ms)
 
     # -- consumers come and go
 
@@ -100,8 +92,7 @@ class Selection(SelectionBase):
         if consumer.is_choosy():
             self.choosy_count += 1
         if self.queue.settings.queue.group_rebalance:
-            self.release_from = deque(self.groups.by_key.values())
-            self.release_before_ms = NEVER_MS
+            self.group_owners.release_all()
         self.turns.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -173,7 +164,7 @@ class Selection(SelectionBase):
     # -- turns
 
     def begin_turn(self, now_ms: int, budget: int) -> None:
-        self.now_ms = now_ms
+        self.group_owners.now_ms = now_ms
         self.index.budget = budget
 
     def held_by(self) -> int:
@@ -212,7 +203,7 @@ class Selection(SelectionBase):
         message = delivery.message
         if not message.group_hash:
             return message
-        group = self._taken(consumer, delivery)
+        group = self.group_owners.taken(consumer, delivery)
         if group is None:
             return message
         first_key = self.queue.settings.queue.group_first_key
@@ -246,88 +237,11 @@ class Selection(SelectionBase):
                 source = view.waiting
             else:
                 return None
-            if self.groups.key(delivery) == 0 or self._may_have(consumer, delivery):
+            if self.groups.key(delivery) == 0 or self.group_owners.may_have(consumer, delivery):
                 return delivery
             source.pop()  # it waits somewhere else
 
     # -- groups
-
-    def _may_have(self, consumer: Consumer, delivery: Delivery) -> bool:
-        """Say whether the group of ``delivery`` lets ``consumer`` have it now; if not, put it where it waits."""
-        group = self.groups.of(delivery)
-        if group is None:
-            return True  # ``_taken`` begins it
-        if group.holds_back(delivery):
-            group.parked.push(delivery)
-            return False
-        owner = group.owner()
-        if owner is None or owner is consumer:
-            return True
-        seat = seat_of(owner)
-        assert seat is not None, "the owner of a group is there"
-        if not self.index.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
-            return True  # its owner does not want it: so it is nobody's
-        seat.owned.push(delivery)
-        group.expect(delivery)
-        self.turns.wake(owner)
-        return False
-
-    def _taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
-        """``consumer`` gets ``delivery``: return its group if that is the consumer's, else None."""
-        key = self.groups.key(delivery)
-        if key == 0:
-            return None
-        group = self.groups.by_key.get(key)
-        properties = self.index.properties(delivery)
-        if group is None:
-            group = self.groups.begin(key, "")
-        if not group.text:
-            value = properties.known(GROUP_ID)
-            group.text = value if isinstance(value, str) else f"#{key:x}"
-        group.is_new = group.owner() is None
-        if group.is_new:
-            group.give_to(consumer)
-        if group.owner() is not consumer:
-            return None
-        self.groups.use(group, self.now_ms)
-        sequence = properties.known(GROUP_SEQUENCE)
-        if isinstance(sequence, (int, float)) and sequence < 0:
-            self.close_group(group)
-        return group
-
-    def close_group(self, group: Group) -> None:
-        """Forget a group whose sequence has ended: the next message with its id begins a new one."""
-        self.groups.forget(group)
-        self.release(group)
-
-    def release(self, group: Group) -> None:
-        """Take a group from its owner; whoever is next once the owner has settled what it holds gets it."""
-        owner = group.owner()
-        waiting = group.parked.take_all()
-        seat = None if owner is None else seat_of(owner)
-        if seat is not None:
-            waiting += [one for one in group.expecting if one.state == READY and seat.owned.remove(one)]
-        group.expecting.clear()
-        group.give_to(None)
-        self.offer(waiting)
-
-    def release_idle(self, before_ms: int) -> None:
-        """Take from their owners all groups whose last message went out before ``before_ms`` and is settled."""
-        if not self.release_from:
-            self.release_from = deque(self.groups.unused_since(before_ms))
-            self.release_before_ms = before_ms
-
-    def go_on_releasing(self) -> None:
-        """Take groups from their owners while this turn has steps left; the queue runs again for the others."""
-        while self.release_from and self.index.budget > 0:
-            self.index.budget -= RELEASE_STEPS
-            group = self.release_from.popleft()
-            if self.release_before_ms == NEVER_MS:
-                self.release(group)
-            elif group.used_ms <= self.release_before_ms and not group.unsettled:
-                self.release(group)
-                if not group.is_busy():
-                    self.groups.forget(group)
 
     def left(self, delivery: Delivery) -> None:
         """A delivery has left its consumer's hands: settled, refused, or returned."""
@@ -356,11 +270,6 @@ class Selection(SelectionBase):
     def has_groups_known(self) -> bool:
         return bool(self.groups.by_key)
 
-    def owners(self) -> dict[str, int]:
-        """Return the id of each group -> the number of the consumer that owns it."""
-        owned = [(group.text, group.owner()) for group in self.groups.by_key.values()]
-        return {text: owner.consumer_id for text, owner in owned if owner is not None}
-
     def exclude(self, delivery: Delivery) -> None:
         """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
         consumer = consumer_of(delivery)
@@ -370,7 +279,7 @@ class Selection(SelectionBase):
         exclusions.add(delivery, consumer)
         group = self.groups.of(delivery)
         if group is not None and group.owner() is consumer:
-            self.release(group)
+            self.group_owners.release(group)
 
     # -- messages come
 
@@ -454,89 +363,8 @@ class Selection(SelectionBase):
     def has_idle(self) -> bool:
         return self.index.has_idle()
 
-    def gate(self, consumer: ConsumerBase) -> int:
-        """Return what holds a consumer that has room, gates.OPEN for nothing."""
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
-        held_by = self.held_by()
-        if held_by != gates.OPEN:
-            return held_by
-        if self.turns.is_shut_for(consumer):
-            return gates.EXCLUSIVE_OWNER
-        seat = seat_of(consumer)
-        assert seat is not None, "a consumer of this queue has a seat"
-        view = seat.view
-        if seat.owned.first() is not None or view.waiting.first() is not None:
-            return gates.OPEN
-        queue = self.queue
-        for lane in queue.used_lanes:
-            if view.is_behind(lane.priority) and lane.next_load < lane.tail:
-                if queue.fault():
-                    return gates.STORE_DAMAGED
-                return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
-            if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
-                return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
-        if queue.depth <= queue.in_flight_count + queue.fates.delayed_count:
-            return gates.DELAYED if queue.fates.delayed_count else gates.NOTHING_WAITING
-        if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):
-            return gates.EXCLUDED
-        return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
-
-    def describe(self, consumer: ConsumerBase, gate: int) -> str:
-        """Return in words what a gate of this queue is about, "" for any other gate."""
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
-        queue = self.queue
-        active = self.turns.active
-        if gate == gates.EXCLUSIVE_OWNER and active is not None:
-            if active is consumer:
-                return "it hands over to a consumer of a higher priority"
-            return f"consumer {active.consumer_id} has the queue"
-        if gate == gates.CONSUMERS_BEFORE_DISPATCH:
-            return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
-        if gate == gates.DELAYED and self.held_by() == gates.DELAYED:
-            return "the next message waits for a redelivery, so that the order stays"
-        if gate == gates.EXCLUDED:
-            return "it has refused the waiting messages (undeliverable-here); another consumer may take them"
-        if gate == gates.GROUP_OWNER:
-            return f"the waiting messages belong to groups of other consumers{self._owners_words(consumer)}"
-        if gate == gates.LOOK_AHEAD:
-            return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
-        seat = seat_of(consumer)
-        if gate == gates.SELECTOR and seat is not None:
-            view = seat.view
-            looked_count = view.looked_at(self.index.arrived_count)
-            return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
-        return ""
-
-    def describe_group(self, delivery: Delivery) -> str:
-        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
-        group = self.groups.of(delivery)
-        if group is None:
-            return ""
-        owner = group.owner()
-        if owner is not None:
-            return f"its group {group.text!r} belongs to consumer {owner.consumer_id}"
-        if group.unsettled:
-            return f"its group {group.text!r} waits for {len(group.unsettled)} messages with its last owner"
-        return ""
-
-    # -- the steps
-
-    def _owners_words(self, consumer: Consumer) -> str:
-        """Name the groups that others own and that have something waiting."""
-        waiting = {
-            self.groups.key(delivery)
-            for seat in [seat_of(other) for other in self.queue.consumers.values() if other is not consumer]
-            if seat is not None
-            for delivery in seat.owned.by_order.values()
-        }
-        owned = [(group.text, group.owner()) for group in self.groups.by_key.values() if group.key in waiting]
-        named = [f"{text!r} of consumer {owner.consumer_id}" for text, owner in owned if owner is not None]
-        more = f" and {len(named) - GROUPS_NAMED} more" if len(named) > GROUPS_NAMED else ""
-        return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
-
-    def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
-        exclusions = self.index.exclusions
-        return exclusions is not None and exclusions.excludes(delivery, consumer)
+    def reasons(self) -> SelectionReasonsBase:
+        return SelectionReasons(self.queue, self, self.turns, self.index, self.groups)
 
 
 def _forget_ahead(lane: Lane, delivery: Delivery) -> None:

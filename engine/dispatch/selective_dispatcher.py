@@ -147,7 +147,7 @@ class SelectiveDispatcher(TimerTarget):
         steps = self.steps
         budget = self._budget(queue)
         selection.begin_turn(self.context.clock.monotonic_ms(), budget)
-        selection.go_on_releasing()
+        selection.group_owners.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
             selection.index.look()
             self.dispatcher.run(queue)
@@ -247,7 +247,7 @@ class SelectiveDispatcher(TimerTarget):
             selection.is_open = True
         else:
             idle_ms = queue.settings.queue.group_idle_timeout_ms
-            selection.release_idle(self.context.clock.monotonic_ms() - idle_ms)
+            selection.group_owners.release_idle(self.context.clock.monotonic_ms() - idle_ms)
             self._call_at(selection, idle_ms, False)
         queue.mark_dirty()
 

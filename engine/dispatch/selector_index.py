@@ -21,6 +21,7 @@ from engine.values.stored import Attempts
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.backlog.spilled_blocks import LaneBlock
+    from engine.consumers.consumer import Consumer
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
@@ -195,6 +196,9 @@ class SelectorIndex:
         if selector is None:
             return True
         return selector.matches(self.properties(delivery))
+
+    def is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
+        return self.exclusions is not None and self.exclusions.excludes(delivery, consumer)
 
     def put(self, view: View, delivery: Delivery) -> None:
         """Let ``view`` have what it has found, and one of its consumers look."""

@@ -161,7 +161,9 @@ class Why:
         for delivery in [*lane.ready, *lane.returned]:
             if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
                 selection = queue.selection
-                return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
+                return Whereabouts(
+                    "waiting", group="" if selection is None else selection.reasons().describe_group(delivery)
+                )
         return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
 
     def locate_schedule(self, place: int) -> Whereabouts:

@@ -205,7 +205,7 @@ class Queue(LaneOwner):
 
     def group_owners(self) -> dict[str, int]:
         """Return id of each message group -> number of the consumer that its messages go to."""
-        return {} if self.selection is None else self.selection.owners()
+        return {} if self.selection is None else self.selection.reasons().owners()
 
     def is_held_by_delays(self) -> bool:
         """Say whether entries wait on disk because too much waits for its redelivery in memory."""

@@ -48,6 +48,28 @@ class AudienceBase:
         """Return how many there are."""
 
 
+class SelectionReasonsBase:
+    """Says why somebody gets nothing (engine.dispatch.selection_reasons)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def gate(self, consumer: ConsumerBase) -> int:
+        """Return what holds a consumer that has room, gates.OPEN for nothing."""
+
+    @abstractmethod
+    def describe(self, consumer: ConsumerBase, gate: int) -> str:
+        """Return in words what a gate of this queue is about, "" for any other gate."""
+
+    @abstractmethod
+    def describe_group(self, delivery: Delivery) -> str:
+        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+
+    @abstractmethod
+    def owners(self) -> dict[str, int]:
+        """Return the id of each group -> the number of the consumer that owns it."""
+
+
 class SelectionBase:
     """Decides who may have which message (engine.dispatch.selection)."""
 
@@ -104,20 +126,8 @@ class SelectionBase:
         """Say whether messages may wait for the owners of their groups."""
 
     @abstractmethod
-    def owners(self) -> dict[str, int]:
-        """Return the id of each group -> the number of the consumer that owns it."""
-
-    @abstractmethod
-    def gate(self, consumer: ConsumerBase) -> int:
-        """Return what holds a consumer that has room, gates.OPEN for nothing."""
-
-    @abstractmethod
-    def describe(self, consumer: ConsumerBase, gate: int) -> str:
-        """Return in words what a gate of this queue is about, "" for any other gate."""
-
-    @abstractmethod
-    def describe_group(self, delivery: Delivery) -> str:
-        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+    def reasons(self) -> SelectionReasonsBase:
+        """Return what says why somebody gets nothing."""
 
 
 class QueueExtras:

@@ -1,0 +1,117 @@
+"""Why a consumer of a queue with a Selection gets nothing now, and who owns which group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.found_ahead import AHEAD_BYTES
+from engine.consumers.consumer import Consumer
+from engine.dispatch.message_groups import Groups
+from engine.dispatch.seat import seat_of
+from engine.dispatch.selector_cursor import SPILLED
+from engine.dispatch.selector_index import SelectorIndex
+from engine.dispatch.turn_order import Turns
+from engine.sources.queue_rules import SelectionBase, SelectionReasonsBase
+from engine.values import gates
+from engine.values.delivery import ConsumerBase, Delivery
+
+if TYPE_CHECKING:
+    from engine.sources.queue import Queue
+
+GROUPS_NAMED: Final = 5  # in words about groups
+
+
+class SelectionReasons(SelectionReasonsBase):
+    __slots__ = ("queue", "selection", "turns", "index", "groups")
+
+    def __init__(
+        self, queue: Queue, selection: SelectionBase, turns: Turns, index: SelectorIndex, groups: Groups
+    ) -> None:
+        self.queue = queue
+        self.selection = selection
+        self.turns = turns
+        self.index = index
+        self.groups = groups
+
+    def gate(self, consumer: ConsumerBase) -> int:
+        """Return what holds a consumer that has room, gates.OPEN for nothing."""
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        held_by = self.selection.held_by()
+        if held_by != gates.OPEN:
+            return held_by
+        if self.turns.is_shut_for(consumer):
+            return gates.EXCLUSIVE_OWNER
+        seat = seat_of(consumer)
+        assert seat is not None, "a consumer of this queue has a seat"
+        view = seat.view
+        if seat.owned.first() is not None or view.waiting.first() is not None:
+            return gates.OPEN
+        queue = self.queue
+        for lane in queue.used_lanes:
+            if view.is_behind(lane.priority) and lane.next_load < lane.tail:
+                if queue.fault():
+                    return gates.STORE_DAMAGED
+                return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
+            if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
+                return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
+        if queue.depth <= queue.in_flight_count + queue.fates.delayed_count:
+            return gates.DELAYED if queue.fates.delayed_count else gates.NOTHING_WAITING
+        if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):
+            return gates.EXCLUDED
+        return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
+
+    def describe(self, consumer: ConsumerBase, gate: int) -> str:
+        """Return in words what a gate of this queue is about, "" for any other gate."""
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        queue = self.queue
+        active = self.turns.active
+        if gate == gates.EXCLUSIVE_OWNER and active is not None:
+            if active is consumer:
+                return "it hands over to a consumer of a higher priority"
+            return f"consumer {active.consumer_id} has the queue"
+        if gate == gates.CONSUMERS_BEFORE_DISPATCH:
+            return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
+        if gate == gates.DELAYED and self.selection.held_by() == gates.DELAYED:
+            return "the next message waits for a redelivery, so that the order stays"
+        if gate == gates.EXCLUDED:
+            return "it has refused the waiting messages (undeliverable-here); another consumer may take them"
+        if gate == gates.GROUP_OWNER:
+            return f"the waiting messages belong to groups of other consumers{self._owners_words(consumer)}"
+        if gate == gates.LOOK_AHEAD:
+            return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
+        seat = seat_of(consumer)
+        if gate == gates.SELECTOR and seat is not None:
+            view = seat.view
+            looked_count = view.looked_at(self.index.arrived_count)
+            return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
+        return ""
+
+    def describe_group(self, delivery: Delivery) -> str:
+        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+        group = self.groups.of(delivery)
+        if group is None:
+            return ""
+        owner = group.owner()
+        if owner is not None:
+            return f"its group {group.text!r} belongs to consumer {owner.consumer_id}"
+        if group.unsettled:
+            return f"its group {group.text!r} waits for {len(group.unsettled)} messages with its last owner"
+        return ""
+
+    def owners(self) -> dict[str, int]:
+        """Return the id of each group -> the number of the consumer that owns it."""
+        owned = [(group.text, group.owner()) for group in self.groups.by_key.values()]
+        return {text: owner.consumer_id for text, owner in owned if owner is not None}
+
+    def _owners_words(self, consumer: Consumer) -> str:
+        """Name the groups that others own and that have something waiting."""
+        waiting = {
+            self.groups.key(delivery)
+            for seat in [seat_of(other) for other in self.queue.consumers.values() if other is not consumer]
+            if seat is not None
+            for delivery in seat.owned.by_order.values()
+        }
+        owned = [(group.text, group.owner()) for group in self.groups.by_key.values() if group.key in waiting]
+        named = [f"{text!r} of consumer {owner.consumer_id}" for text, owner in owned if owner is not None]
+        more = f" and {len(named) - GROUPS_NAMED} more" if len(named) > GROUPS_NAMED else ""
+        return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
