@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Final
 from engine.backlog.lane import lane_of
 from engine.backlog.waiting_deliveries import order_of
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
+from engine.dispatch.disk_scan import DiskScan
 from engine.dispatch.group_owners import GroupOwners
 from engine.dispatch.message_groups import Groups
 from engine.dispatch.seat import Seat, seat_of
 from engine.dispatch.selection_reasons import SelectionReasons
+from engine.dispatch.selector_cursor import SPILLED
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import View
+from engine.dispatch.spilled_scan import SpilledScan
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
@@ -30,7 +33,6 @@ from engine.values.message import PLAIN, Message
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.backlog.spilled_blocks import LaneBlock
-    from engine.consumers.consumer import Consumer
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
@@ -41,7 +43,7 @@ ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may b
 class Selection(SelectionBase):
     """The seats of one queue's consumers, and the owners of its groups.
 
-    turns: whose turn it is.  index: which messages are for which selector.
+    turns: whose turn it is.  index: which messages are for which selector.  disk, spilled: what is looked at there.
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
     orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
@@ -55,6 +57,8 @@ class Selection(SelectionBase):
         "queue",
         "turns",
         "index",
+        "disk",
+        "spilled",
         "is_open",
         "groups",
         "blocking",
@@ -70,6 +74,8 @@ class Selection(SelectionBase):
         self.queue = queue
         self.turns = Turns(queue)
         self.index = SelectorIndex(queue, readers, self.turns, steps)
+        self.disk = DiskScan(self.index)
+        self.spilled = SpilledScan(self.index)
         self.is_open = False
         self.groups = Groups(queue.settings.queue.group_buckets)
         self.blocking: list[Delivery] = []
@@ -166,6 +172,14 @@ class Selection(SelectionBase):
     def begin_turn(self, now_ms: int, budget: int) -> None:
         self.group_owners.now_ms = now_ms
         self.index.budget = budget
+
+    def look(self) -> None:
+        """Look for something for those who found nothing."""
+        for lane in self.queue.used_lanes:
+            if not self.index.look_at(lane):
+                return
+            if lane.spill is not None or lane.priority + SPILLED in self.index.cursors:
+                self.spilled.pass_on(lane)
 
     def held_by(self) -> int:
         """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
@@ -290,7 +304,7 @@ class Selection(SelectionBase):
         """Take what somebody wants of a block of temporary files."""
         spiller = self.queue.spiller
         assert spiller is not None, "who has spilled has a spiller"
-        for delivery, views in self.index.block_read(lane, block, positions, messages, spiller.is_short()):
+        for delivery, views in self.spilled.read(lane, block, positions, messages, spiller.is_short()):
             spiller.bring_in(lane, block, delivery)
             for view in views:
                 self.index.put(view, delivery)
@@ -357,8 +371,6 @@ class Selection(SelectionBase):
         if not exclusions.excludes(delivery, seat.consumer) and self.index.matches(seat.view, delivery):
             seat.owned.push(delivery)
             self.turns.wake(seat.consumer)
-
-    # -- why
 
     def has_idle(self) -> bool:
         return self.index.has_idle()

@@ -149,7 +149,7 @@ class SelectiveDispatcher(TimerTarget):
         selection.begin_turn(self.context.clock.monotonic_ms(), budget)
         selection.group_owners.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
-            selection.index.look()
+            selection.look()
             self.dispatcher.run(queue)
         for lane in queue.used_lanes:
             lane.tidy()
@@ -182,11 +182,11 @@ class SelectiveDispatcher(TimerTarget):
         if lane.is_ahead_full():
             self._wait_for_memory(queue)
             return
-        first = selection.index.scan_start(lane)
+        first = selection.disk.scan_start(lane)
         if first < 0:
             return
         lane.pages.is_scanning = True
-        count = min(PAGE_MESSAGES, selection.index.page_messages())
+        count = min(PAGE_MESSAGES, selection.disk.page_messages())
         store = self.context.store
         store.write()  # only what has been written can be read
         size_bytes = SHORT_SCAN_BYTES if self.context.memory.is_short() else SCAN_BYTES
@@ -210,7 +210,7 @@ class SelectiveDispatcher(TimerTarget):
             if not spiller.may_look(lane):
                 self._wait_for_memory(queue)
                 return
-            block = index.spilled_block(lane)
+            block = selection.spilled.next_block(lane)
             if block is None or block.is_writing:
                 return  # it comes again when the block has been written
             spiller.look(lane, block)
@@ -229,7 +229,7 @@ class SelectiveDispatcher(TimerTarget):
             if message.group_hash:
                 queue.extras.has_groups = True
         context = self.context
-        for delivery, known in selection.index.page_read(lane, first, next_offset, messages, context.wall_ms):
+        for delivery, known in selection.disk.read(lane, first, next_offset, messages, context.wall_ms):
             delivery.history = restored(known, context.store.consumer_description(known.consumer_id))
             if delivery.state == DELAYED:
                 self.delays.restore_wait(delivery, known.due_ms)

@@ -14,13 +14,11 @@ from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.readers import PropertyReaders
 from engine.selector.table import ASKED_AT_ONCE, SelectorTable
-from engine.values.delivery import DELAYED, READY, Delivery
+from engine.values.delivery import READY, Delivery
 from engine.values.message import Message
-from engine.values.stored import Attempts
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.backlog.spilled_blocks import LaneBlock
     from engine.consumers.consumer import Consumer
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
@@ -40,7 +38,6 @@ class SelectorIndex:
 
     views: selector text -> view.  all_view: of the consumers without a selector.
     cursors: priority -> how far that lane was read; priority + SPILLED -> the same of its temporary files.
-    scan_from: priority -> entry after the last page that was read ahead.
     exclusions: messages that some consumers will not have, None before the first; they are in no view.
     budget: steps that may still be taken in this turn.
     arrived_count: messages that were looked at as they came.
@@ -57,12 +54,10 @@ class SelectorIndex:
         "all_view",
         "next_number",
         "cursors",
-        "scan_from",
         "exclusions",
         "budget",
         "arrived_count",
         "_found",
-        "_page_cost",
     )
 
     def __init__(self, queue: Queue, readers: PropertyReaders, turns: Turns, steps: Steps) -> None:
@@ -76,12 +71,10 @@ class SelectorIndex:
         self.all_view: View | None = None
         self.next_number = 1
         self.cursors: dict[int, LaneCursors] = {}
-        self.scan_from: dict[int, int] = {}
         self.exclusions: Exclusions | None = None
         self.budget = SCAN_STEPS
         self.arrived_count = 0
         self._found: dict[int, View] = {}
-        self._page_cost = 0  # steps that a message of the last page took
 
     # -- selectors come and go
 
@@ -161,7 +154,7 @@ class SelectorIndex:
                     continue
                 delivery = lane.keep_ahead(message)
             self.put(view, delivery)
-        for view in self._unasked():
+        for view in self.unasked():
             if view.cursors[cursors.key] is front:
                 cursors.move(view, lane.last_position)
                 self.queue.mark_dirty()
@@ -202,10 +195,10 @@ class SelectorIndex:
 
     def put(self, view: View, delivery: Delivery) -> None:
         """Let ``view`` have what it has found, and one of its consumers look."""
-        if self._add(view, delivery) and view.idle:
+        if self.add(view, delivery) and view.idle:
             self.turns.wake_one(view)
 
-    def _add(self, view: View, delivery: Delivery) -> bool:
+    def add(self, view: View, delivery: Delivery) -> bool:
         if self.exclusions is not None and self.exclusions.holds(delivery):
             return False  # it waits with each consumer that will have it
         self.budget -= FINDING_STEPS
@@ -215,18 +208,16 @@ class SelectorIndex:
 
     # -- what is in memory
 
-    def look(self) -> None:
-        """Look for something for those who found nothing."""
-        for lane in self.queue.used_lanes:
-            cursors = self.cursors_of(lane.priority)
-            for cursor in cursors.behind():
-                if self.budget <= 0:
-                    cursors.resume_at = cursor.position
-                    return
-                if cursor.idle:
-                    self._scan_memory(cursor, lane)
-            if lane.spill is not None or lane.priority + SPILLED in self.cursors:
-                self._pass_spilled(lane)
+    def look_at(self, lane: Lane) -> bool:
+        """Look in memory for something for those who found nothing; return False if that is too much for this turn."""
+        cursors = self.cursors_of(lane.priority)
+        for cursor in cursors.behind():
+            if self.budget <= 0:
+                cursors.resume_at = cursor.position
+                return False
+            if cursor.idle:
+                self.scan_memory(cursor, lane)
+        return True
 
     def feed(self, view: View) -> None:
         """Look further where the view is behind: at higher priorities than what it has, and on, if it has nothing."""
@@ -239,9 +230,9 @@ class SelectorIndex:
                 first.lane.priority > lane.priority or (first.lane is lane and view.has_passed(first))
             ):
                 return
-            self._scan_memory(cursor, lane)
+            self.scan_memory(cursor, lane)
 
-    def _scan_memory(self, cursor: Cursor, lane: Lane) -> None:
+    def scan_memory(self, cursor: Cursor, lane: Lane) -> None:
         """Look for all views of ``cursor`` at what is in memory of a lane, from there on."""
         if self.budget <= 0:
             return
@@ -258,7 +249,7 @@ class SelectorIndex:
             if delivery.state == READY:
                 self._show_to(cursor, delivery)
         cursors.advance(cursor, end)
-        self._wake_found()
+        self.wake_found()
 
     def _show_to(self, cursor: Cursor, delivery: Delivery) -> None:
         """Offer a delivery to the views of one cursor."""
@@ -269,175 +260,51 @@ class SelectorIndex:
             properties = self.properties(delivery)
             for place, view in enumerate(asking := list(views.values())):
                 if view.selector is None or view.selector.matches(properties):
-                    self._find(view, delivery)
+                    self.find(view, delivery)
                 self.budget -= 1 if view.selector is None else view.selector.last_cost() // EVALUATIONS_A_STEP
                 if self.budget <= 0:
-                    self._leave(asking[place + 1 :], delivery.lane.priority, delivery.position)
+                    self.leave(asking[place + 1 :], delivery.lane.priority, delivery.position)
                     return
             return
-        self._show_all(delivery, [cursor])
+        self.show_all(delivery, [cursor])
 
-    def _show_all(self, delivery: Delivery, reading: list[Cursor]) -> None:
+    def show_all(self, delivery: Delivery, reading: list[Cursor]) -> None:
         """Offer a delivery to all views that are reading and have come to it."""
         self.budget -= READING_STEPS
         for cursor in reading:
             cursor.looked_count += 1
         for view in self.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
-            if _is_reading(view, delivery.lane.priority, delivery.position):
-                self._find(view, delivery)
-        self._leave(self._unasked(), delivery.lane.priority, delivery.position)
+            if is_reading(view, delivery.lane.priority, delivery.position):
+                self.find(view, delivery)
+        self.leave(self.unasked(), delivery.lane.priority, delivery.position)
         self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
 
-    def _unasked(self) -> list[View]:
+    def unasked(self) -> list[View]:
         """Return the views whose selectors were not asked about the last message, because it took too long."""
         by_number = self.by_number
         return [by_number[number] for number in self.table.unasked if number in by_number]
 
-    def _leave(self, views: list[View], priority: int, position: int) -> None:
+    def leave(self, views: list[View], priority: int, position: int) -> None:
         """Let those of ``views`` that are reading go on in a later turn with what they were not asked about."""
         for view in views:
-            if _is_reading(view, priority, position):
+            if is_reading(view, priority, position):
                 self.cursors_of(priority).move(view, position)
 
-    def _find(self, view: View, delivery: Delivery) -> None:
+    def find(self, view: View, delivery: Delivery) -> None:
         """A view that is reading has come upon a delivery that it matches."""
         lane = delivery.lane
         if view.is_full(lane.priority):
             self.cursors_of(lane.priority).move(view, delivery.position)
-        elif self._add(view, delivery):
+        elif self.add(view, delivery):
             self._found[view.number] = view
 
-    def _wake_found(self) -> None:
+    def wake_found(self) -> None:
         """Let as many look as there is something for, once what was found is passed."""
         if self._found:
             found, self._found = self._found, {}
             for view in found.values():
                 for _ in range(min(len(view.idle), len(view.waiting))):
                     self.turns.wake_one(view)
-
-    # -- what is on disk
-
-    def page_read(
-        self, lane: Lane, first: int, next_offset: int, messages: list[Message], wall_ms: int
-    ) -> list[tuple[Delivery, Attempts]]:
-        """Look at a page that was read ahead of what is in memory; return what was found that has failed before.
-
-        What is not due again at ``wall_ms`` is DELAYED already.  While memory is short it is only for those that have
-        nothing else.
-        """
-        priority = lane.priority
-        low = max(first, lane.next_load) << SERIAL_BITS
-        # Not beyond what has come: a message that is not logged may still come behind the last entry, before the next.
-        end = min(next_offset << SERIAL_BITS, lane.last_position + 1)
-        self.scan_from[priority] = next_offset
-        cursors = self.cursors_of(priority)
-        reading = self._readers(lane, cursors, low, end)
-        budget = self.budget
-        looked_count = 0
-        failed: list[tuple[Delivery, Attempts]] = []
-        between = [one for one in lane.in_memory_from(low) if one.position < end] if reading else []
-        between.reverse()
-        for message in messages if reading else ():
-            offset = message.queue_offset
-            position = offset << SERIAL_BITS
-            while between and between[-1].position < position:
-                if between[-1].state == READY:
-                    self._show_all(between[-1], reading)
-                between.pop()
-            if position < low or position >= lane.tail << SERIAL_BITS or offset in lane.settled:
-                continue
-            if self.budget <= 0:
-                end = position
-                self.scan_from[priority] = offset
-                break
-            self._show_entry(lane, message, reading, wall_ms, failed)
-            looked_count += 1
-        for delivery in reversed(between):
-            if delivery.position < end and delivery.state == READY:
-                self._show_all(delivery, reading)
-        if looked_count:
-            self._page_cost = (budget - self.budget) // looked_count
-        for cursor in reading:
-            cursors.attach(cursor, max(cursor.position, end))
-        self._wake_found()
-        return failed
-
-    def _readers(self, lane: Lane, cursors: LaneCursors, low: int, end: int) -> list[Cursor]:
-        """Take out the cursors of those for whom a page is; attach them again where it ends."""
-        for cursor in cursors.behind():
-            if cursor.position < low and cursor.views:
-                self._scan_memory(cursor, lane)
-        is_short = lane.memory.is_short()
-        reading: list[Cursor] = []
-        for cursor in cursors.behind():
-            if not low <= cursor.position < end:
-                continue
-            wanting = [one for one in cursor.idle.values() if one.wants_more()] if is_short else []
-            if is_short and len(wanting) < len(cursor.views):
-                self.budget -= len(cursor.idle) // EVALUATIONS_A_STEP
-                if not wanting:
-                    continue
-                cursor = cursors.split(cursor, wanting)
-            else:
-                cursors.detach(cursor)
-            cursor.is_reading = True
-            reading.append(cursor)
-        return reading
-
-    def _show_entry(
-        self,
-        lane: Lane,
-        message: Message,
-        reading: list[Cursor],
-        wall_ms: int,
-        failed: list[tuple[Delivery, Attempts]],
-    ) -> None:
-        """Offer an entry of a page to all views that are reading."""
-        offset = message.queue_offset
-        delivery = lane.ahead.by_offset.get(offset)
-        if delivery is not None:
-            if delivery.state == READY:
-                self._show_all(delivery, reading)
-            return
-        self.budget -= READING_STEPS
-        for cursor in reading:
-            cursor.looked_count += 1
-        known = lane.attempts.get(offset)
-        for view in self.views_of(message, 1 if known is None else known.count + 1, known is not None):
-            if not _is_reading(view, lane.priority, offset << SERIAL_BITS):
-                continue
-            if delivery is None:
-                delivery = lane.keep_ahead(message)
-                if known is not None:
-                    failed.append((delivery, known))
-                    if known.due_ms > wall_ms:
-                        delivery.state = DELAYED
-                        lane.ahead.ready_bytes -= message.size
-            if delivery.state == READY:
-                self._find(view, delivery)
-        self._leave(self._unasked(), lane.priority, offset << SERIAL_BITS)
-        self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
-
-    def scan_start(self, lane: Lane) -> int:
-        """Return the entry from which a page is wanted for a view whose consumers have nothing to do, -1 for none.
-
-        Reading goes on upwards from the last page and then begins anew, so that nobody waits for ever.
-        """
-        lowest = following = lane.tail
-        scan_from = self.scan_from.get(lane.priority, 0)
-        for cursor in self._wanting(self.cursors_of(lane.priority)):
-            entry = max((cursor.position + _ENTRY_MASK) >> SERIAL_BITS, lane.next_load)
-            lowest = min(lowest, entry)
-            if entry >= scan_from:
-                following = min(following, entry)
-        if following < lane.tail:
-            return following
-        return lowest if lowest < lane.tail else -1
-
-    def page_messages(self) -> int:
-        """Return how many messages a page may have that all views look at in one turn."""
-        a_message = READING_STEPS + self.table.cost() // EVALUATIONS_A_STEP
-        return max(PAGE_LEAST, SCAN_STEPS // max(a_message, self._page_cost))
 
     def has_idle(self) -> bool:
         """Say whether a consumer has found nothing."""
@@ -447,7 +314,7 @@ class SelectorIndex:
                     return True
         return False
 
-    def _wanting(self, cursors: LaneCursors) -> list[Cursor]:
+    def wanting(self, cursors: LaneCursors) -> list[Cursor]:
         """Return the cursors that are behind and of which a consumer has nothing to do."""
         active = self.turns.active
         if active is None:
@@ -458,100 +325,7 @@ class SelectorIndex:
         cursor = seat.view.cursors[cursors.key]
         return [] if cursor.position == END else [cursor]
 
-    # -- what is in temporary files
 
-    def spilled_block(self, lane: Lane) -> LaneBlock | None:
-        """Return the block that somebody is to look at who has nothing else to do, None for none.
-
-        Reading goes on upwards from the last one and then begins anew, so that nobody waits for ever.
-        """
-        spill = lane.spill
-        assert spill is not None, "something is spilled"
-        positions = [one.position for one in self._wanting(self.cursors_of(lane.priority + SPILLED))]
-        if not positions:
-            return None
-        return spill.block_from(min((one for one in positions if one >= spill.look_from), default=min(positions)))
-
-    def block_read(
-        self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message], is_short: bool
-    ) -> list[tuple[Delivery, list[View]]]:
-        """Look at a block for all views that have looked at everything before it; return what they want of it.
-
-        is_short: only for those that have nothing else, for there is no room for more.
-        """
-        priority = lane.priority
-        spill = lane.spill
-        assert spill is not None, "something is spilled"
-        cursors = self.cursors_of(priority + SPILLED)
-        taking: dict[int, View] = {}
-        for cursor in cursors.behind():
-            if spill.block_from(cursor.position) is block:
-                for view in cursor.views.values():
-                    if view.wants_more() or not (is_short or view.is_full(priority)):
-                        taking[view.number] = view
-        self.budget -= len(taking) // EVALUATIONS_A_STEP
-        found: list[tuple[Delivery, list[View]]] = []
-        for position, message in zip(positions, messages, strict=True):
-            if not block.is_left(position):
-                continue
-            self.budget -= READING_STEPS
-            views = [
-                view
-                for view in self.views_of(message, 1, False)
-                if view.number in taking and view.cursors[cursors.key].position <= position
-            ]
-            for view in self._unasked():
-                if taking.pop(view.number, None) is not None:
-                    self._show_taken_out(view, lane, position)
-                    cursors.move(view, max(view.cursors[cursors.key].position, position))
-            self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
-            if views:
-                found.append((Delivery(message, lane, position), views))
-        spill.look_from = block.last_position + 1
-        for view in taking.values():
-            self._show_taken_out(view, lane, spill.look_from)
-            view.looked_count += len(messages)
-            cursors.move(view, spill.look_from)
-        return found
-
-    def _pass_spilled(self, lane: Lane) -> None:
-        """Go on behind what has come back to memory since, and let those look who have come to what they found."""
-        cursors = self.cursors_of(lane.priority + SPILLED)
-        spill = lane.spill
-        for cursor in cursors.behind():
-            if spill is None or spill.block_from(cursor.position) is None:
-                end = END
-            else:
-                end = max(cursor.position, spill.first_position())
-            self.budget -= 1
-            idle = list(cursor.idle.values())
-            if end != cursor.position:
-                for view in list(cursor.views.values()):
-                    self._show_taken_out(view, lane, end)
-                cursors.advance(cursor, end)
-            for view in idle:
-                self.budget -= 1
-                self._wake(view)
-
-    def _show_taken_out(self, view: View, lane: Lane, end: int) -> None:
-        """Let a view find what others had taken out of temporary files before it looked there, up to ``end``."""
-        if not lane.returned:
-            return
-        first = view.cursors[lane.priority + SPILLED].position
-        for delivery in lane.returned_from(first):
-            if delivery.position >= end:
-                break
-            self.budget -= READING_STEPS
-            if delivery.state == READY and self.matches(view, delivery):
-                self._add(view, delivery)
-
-    def _wake(self, view: View) -> None:
-        """Let the consumers look again that found nothing, if what was found may go to them now."""
-        if view.idle and not view.wants_more():
-            for _ in range(min(len(view.idle), len(view.waiting))):
-                self.turns.wake_one(view)
-
-
-def _is_reading(view: View, priority: int, position: int) -> bool:
+def is_reading(view: View, priority: int, position: int) -> bool:
     cursor = view.cursors[priority]
     return cursor.is_reading and cursor.position <= position
