@@ -53,7 +53,7 @@ class SharedAddress:
         """Return how many messages that durable subscription holds which holds the most."""
 
 
-class Gates(ABC):
+class Gates:
     """The gates for producers, as accounts know them."""
 
     __slots__ = ()
