@@ -26,7 +26,7 @@ ROOMS_BUT = {
     "engine/backlog": "",
     "engine/consumers": "joins",
     "engine/sources": "composite durable_cursors registry replay_start topic_publication topic_subscriptions",
-    "engine/dispatch": "disk_scan selection_reasons selector_index spilled_scan",
+    "engine/dispatch": "disk_scan selector_index spilled_scan",
     "engine/limits": "disk_watch max_consumers permissions user_quota",
     "engine/fate": "dead_letters relocation",
     "engine/features": "advisories purge queue_run retry slow_consumers virtual_topics why",

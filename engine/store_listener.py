@@ -189,6 +189,17 @@ class StoreEvents(StoreListener):
                 queue.has_expiring = True
             if message.group_hash and not queue.feed.is_browser:
                 queue.extras.has_groups = queue.is_choosy = True
+        self._append(lane, deliveries)
+        if queue.extras.keeper is not None:
+            queue.extras.keeper.deliveries_came(deliveries)
+        if wanted > 0:
+            queue.mark_dirty()
+        else:
+            lane.pages.awaits_retry = True
+            self._ask_again_later(queue)
+
+    def _append(self, lane: Lane, deliveries: list[Delivery]) -> None:
+        """Put a page behind what is ready, but for what has failed before and is not due again."""
         if lane.attempts or lane.volatile:
             for delivery in deliveries:
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
@@ -201,13 +212,6 @@ class StoreEvents(StoreListener):
             lane.catch_up()
         else:
             lane.append_all(deliveries)
-        if queue.extras.keeper is not None:
-            queue.extras.keeper.deliveries_came(deliveries)
-        if wanted > 0:
-            queue.mark_dirty()
-        else:
-            lane.pages.awaits_retry = True
-            self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         if reader == SCHEDULE_READER:
