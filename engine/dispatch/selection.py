@@ -169,10 +169,6 @@ class Selection(SelectionBase):
 
     # -- turns
 
-    def begin_turn(self, now_ms: int, budget: int) -> None:
-        self.group_owners.now_ms = now_ms
-        self.index.budget = budget
-
     def look(self) -> None:
         """Look for something for those who found nothing."""
         for lane in self.queue.used_lanes:

@@ -146,7 +146,8 @@ class SelectiveDispatcher(TimerTarget):
             selection = self._begin(queue)
         steps = self.steps
         budget = self._budget(queue)
-        selection.begin_turn(self.context.clock.monotonic_ms(), budget)
+        selection.index.budget = budget
+        selection.group_owners.now_ms = self.context.clock.monotonic_ms()
         selection.group_owners.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
             selection.look()
