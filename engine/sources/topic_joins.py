@@ -111,8 +111,5 @@ class CursorOpening(TopicJoins):
     def join_one(self, topic: Topic) -> None:
         subscription = self.subscription
         subscriptions = self.subscriptions
-        if subscriptions.named.get(subscription.key()) is not subscription or topic.is_closed or not topic.is_logged:
-            return
-        if topic.destination_id not in subscription.queues and subscriptions.may_keep(subscription, topic):
-            queue = subscriptions.cursors.open(subscription, topic, self.options)
-            subscriptions.observers.cursor_added(subscription, queue)
+        if subscriptions.named.get(subscription.key()) is subscription and not topic.is_closed:
+            subscriptions.open_cursor(subscription, topic, self.options)

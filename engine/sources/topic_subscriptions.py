@@ -176,12 +176,9 @@ class Subscriptions(Observer):
             if one.wildcard.matches(destination.name) and self._may_all_read(one.queue, destination.name):
                 destination.add(one.queue, False, one.is_plain)
         for subscription in self.named.values():
-            wildcard_of = subscription.wildcard
-            if wildcard_of is None or not subscription.is_durable or not destination.is_logged:
-                continue
-            if wildcard_of.matches(destination.name) and self.may_keep(subscription, destination):
-                queue = self.cursors.open(subscription, destination, None)
-                self.observers.cursor_added(subscription, queue)
+            wildcard = subscription.wildcard
+            if wildcard is not None and subscription.is_durable and wildcard.matches(destination.name):
+                self.open_cursor(subscription, destination, None)
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         if isinstance(destination, Topic):
@@ -263,9 +260,15 @@ class Subscriptions(Observer):
             subscription.carrier = self.cursors.queue(subscription, number, carrier, source.name)
             self._begin(CursorOpening(self, source, subscription, list(self.destinations.topics.values()), options))
 
-    def may_keep(self, subscription: NamedSubscription, topic: Topic) -> bool:
-        """Say whether a wildcard keeps a topic's messages for its owner: what nobody reads would fill the address."""
-        return self.access.may_keep_for(subscription.owner, TOPIC, topic.name)
+    def open_cursor(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> None:
+        """Let a durable wildcard take from a topic, unless it does or its owner may not have that kept.
+
+        What nobody reads would fill the address.
+        """
+        if not topic.is_logged or topic.destination_id in subscription.queues:
+            return
+        if self.access.may_keep_for(subscription.owner, TOPIC, topic.name):
+            self.observers.cursor_added(subscription, self.cursors.open(subscription, topic, options))
 
     def _memory_queue(self, source: Topic | Wildcard, selector_text: str) -> Queue:
         destinations = self.destinations
@@ -370,7 +373,5 @@ class Subscriptions(Observer):
             # A stop may have come between a wildcard's record and those of its topics.
             if subscription.wildcard is not None:
                 for one in destinations.matching(subscription.wildcard):
-                    if not isinstance(one, Topic) or not one.is_logged or one.destination_id in subscription.queues:
-                        continue
-                    if self.may_keep(subscription, one):
-                        self.cursors.open(subscription, one, None)
+                    if isinstance(one, Topic):
+                        self.open_cursor(subscription, one, None)
