@@ -15,14 +15,26 @@ from engine.values.destination import TOPIC
 if TYPE_CHECKING:
     from engine.consumers.client import Client
     from engine.sources.named_subscription import NamedSubscription
+    from engine.sources.queue import Queue
     from engine.sources.topic import Topic
-    from engine.sources.topic_subscriptions import Attached, Subscriptions
+    from engine.sources.topic_subscriptions import Subscriptions
     from engine.values.options import SubscribeOptions
     from engine.values.wildcard import Wildcard
 
 OPEN_STEPS: Final = 15  # of a cursor in the log
 ATTACH_STEPS: Final = 2  # of a topic that feeds a subscription in memory, or does so no longer
 NAMES_A_STEP: Final = 2  # that are only compared with the wildcard
+
+
+class Attached:
+    """A queue that many topics feed: those that all its consumers may read."""
+
+    __slots__ = ("wildcard", "queue", "is_plain")
+
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool) -> None:
+        self.wildcard = wildcard
+        self.queue = queue
+        self.is_plain = is_plain
 
 
 class TopicJoins(Chore):

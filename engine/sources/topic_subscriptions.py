@@ -24,24 +24,13 @@ from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.subscription_feed import MemorySubscription
 from engine.sources.topic import Topic
-from engine.sources.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
+from engine.sources.topic_joins import Attached, CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
 OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advisories
-
-
-class Attached:
-    """A queue that many topics feed: those that all its consumers may read."""
-
-    __slots__ = ("wildcard", "queue", "is_plain")
-
-    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool) -> None:
-        self.wildcard = wildcard
-        self.queue = queue
-        self.is_plain = is_plain
 
 
 class Subscriptions(Observer):
