@@ -118,10 +118,6 @@ class NamedSubscription(SubscriptionBase):
             and self.is_no_local == other.is_no_local
         )
 
-    def all_queues(self) -> list[Queue]:
-        queues = list(self.queues.values())
-        return queues if self.carrier is None else [*queues, self.carrier]
-
     def uri(self) -> str:
         return uri(self.kind, self.source)
 
