@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.delivery_row import DeliveryRow, LaneOwner, position_of
 from engine.backlog.found_ahead import AHEAD_BYTES, FoundAhead
-from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_BYTES, NEVER, memory_limits, spill_above
+from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_BYTES, memory_limits, spill_above
 from engine.backlog.lane_pages import LanePages
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.values.delivery import READY, Delivery
