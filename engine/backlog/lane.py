@@ -260,7 +260,6 @@ class Lane(DeliveryRow):
 
     # -- what waits for its redelivery, and the end
 
-
     def weigh_delayed(self, change_bytes: int) -> None:
         """Count so much more, or less, that waits for its redelivery."""
         was_held = self.is_held_by_delays()
