@@ -123,7 +123,7 @@ async def _serve(
     broker = engine_loop.broker
     admission = _admission(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
-    looking = asyncio.ensure_future(_look_for_ever(engine_loop))
+    looking = asyncio.ensure_future(_look_for_ever(engine_loop, listener.garbage))
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters)
@@ -265,11 +265,12 @@ async def _listen(
     return web
 
 
-async def _look_for_ever(engine_loop: EngineLoop) -> None:
-    """See what no turn shows: retention, and what was held back for quiet."""
+async def _look_for_ever(engine_loop: EngineLoop, garbage: garbage_collection.EndedConnections) -> None:
+    """See what no turn shows: retention, what was held back for quiet, and what connections left."""
     while True:
         await asyncio.sleep(LOOK_INTERVAL_S)
         engine_loop.look()
+        garbage.look()
 
 
 async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: EngineLoop) -> bool:

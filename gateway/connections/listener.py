@@ -18,6 +18,7 @@ from gateway.connections.security import Security
 from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.counters import GatewayCounters
+from gateway.process.garbage_collection import EndedConnections
 from gateway.process.log_lines import PERIOD_MS, LineLimit
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -59,6 +60,7 @@ class Listener(ConnectionHost):
         self._settings = session_settings(config, security.is_required)
         self._connections: dict[SessionSocket, None] = {}
         self._refused: dict[SessionSocket, None] = {}
+        self.garbage = EndedConnections()
         self._admission = admission
         self._lines = LineLimit()
         self._counters = counters
@@ -136,6 +138,7 @@ class Listener(ConnectionHost):
 
     def connection_closed(self, connection: SessionSocket) -> None:
         connection.place.leave()
+        self.garbage.ended()
         self._connections.pop(connection, None)
         self._refused.pop(connection, None)
         check = self._checks.pop(connection, None)
