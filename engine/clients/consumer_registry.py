@@ -286,7 +286,7 @@ class Subscribing(Observer):
             if options.is_browser:
                 self.browsing.consumers.append(consumer)
                 self.context.agenda.is_open = True
-        elif queue.destination_id:
+        elif queue.destination_id or not feed.is_own:  # what anchors several holds nothing, and chooses nothing
             # A subscription's selector is its queue's: it has looked at each message before its consumers do.
             consumer.selector = selector if feed.is_own else None
             consumer.is_exclusive = options.is_exclusive

@@ -17,7 +17,7 @@ from engine.broker import Broker
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
 from engine.sources.composite import Destination
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import HELD, IN_FLIGHT, Delivery
 from engine.values.destination import TOPIC
 from engine.values.message import Message
 from engine.values.refusal import Refusal
@@ -79,8 +79,10 @@ class Taker:
 
     def in_flight(self) -> list[Delivery]:
         self.deliveries += self.client.take()
-        self.deliveries = [one for one in self.deliveries if one.state == IN_FLIGHT and one.consumer is self.consumer]
-        return self.deliveries
+        self.deliveries = [
+            one for one in self.deliveries if one.state in (IN_FLIGHT, HELD) and one.consumer is self.consumer
+        ]
+        return [one for one in self.deliveries if one.state == IN_FLIGHT]
 
     def step(self, what: str, count: int, flag: bool) -> None:
         broker = self.world.broker
@@ -107,10 +109,10 @@ class Taker:
         elif what == "ack":
             self.settled.update(one.message.body for one in some)
             broker.acknowledge_all(some)
-        elif what in ("take in", "put back in"):
+        elif what in ("hold", "hold-refused"):
             if self.transaction is None:
                 self.transaction = Transaction(self.client, "tx", TransactionLimits())
-            if what == "take in":
+            if what == "hold":
                 self.transaction.add_accepted(some)
             else:
                 self.transaction.add_refused(some, BACK)

@@ -25,6 +25,8 @@ def check_nobody_idles(broker: Broker) -> None:
     view = BrokerView(broker)
     if view.is_agenda_forgotten():
         raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
+    for queue in view.all_queues():
+        _check_rotation(queue)
     if view.is_more_to_come():
         return  # what is left of the turn goes on in the next
     if view.store_failure():
@@ -47,6 +49,18 @@ def check_nobody_idles(broker: Broker) -> None:
                     f"{queue.uri()}: message {delivery.message.body[:20]!r} waits beside consumer "
                     f"{taker.consumer_id}, which has room and may have it"
                 )
+
+
+def _check_rotation(queue: Queue) -> None:
+    """Raises: Violation for who takes turns and has gone, takes two, or has no seat where there are seats."""
+    listed = list(queue.rotation)
+    if len({consumer.consumer_id for consumer in listed}) < len(listed):
+        raise Violation(f"{queue.uri()}: a consumer takes its turn twice in a round")
+    for consumer in listed:
+        if consumer.is_closed or not consumer.is_listed:
+            raise Violation(f"{queue.uri()}: consumer {consumer.consumer_id} takes turns, though it has gone")
+        if (seat_of(consumer) is None) != (queue.selection is None):
+            raise Violation(f"{queue.uri()}: consumer {consumer.consumer_id} takes turns without a seat")
 
 
 def _check_places(queue: Queue) -> None:

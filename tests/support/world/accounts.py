@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_share import MOST_PERCENT
 from engine.values import gates
+from protocols.stomp.session.states import LEAVING
+from protocols.stomp.session.stomp_session import StompSession
 from tests.support.world.bodies import Violation
 
 OVERHEAD_BYTES: Final = 10_000  # more than a message has besides its body
@@ -33,6 +36,7 @@ class Accounts:
         self._check_limits()
         self._check_holdings()
         self._check_unsettled()
+        self._check_named()
         if self.world.memory_used() < 0:
             raise Violation(f"memory budget is at {self.world.memory_used()} octets")
         pairs = [(queue, self.world.oracle.queues.get(queue.name)) for queue in self.world.queues()]
@@ -69,6 +73,19 @@ class Accounts:
                 raise Violation(f"client {client.client_number} holds {client.holding()}, not {client.held_bytes}")
         if holdings.used_bytes != sum(client.all_held_bytes() for client in clients):
             raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
+
+    def _check_named(self) -> None:
+        """What an ACK of a STOMP client may name is with a consumer of this client."""
+        for client in self.world.connections():
+            if not isinstance(client, StompSession) or client.state >= LEAVING:
+                continue
+            tables = [client.by_ack, *(one.unsettled for one in client.unsettled.subscriptions.values())]
+            for delivery in [delivery for table in tables for delivery in table.values()]:
+                consumer = delivery.consumer
+                if not isinstance(consumer, Consumer) or consumer.client is not client:
+                    raise Violation(
+                        f"client {client.client_number} may name {delivery.key!r}, which is with {consumer}"
+                    )
 
     def _check_unsettled(self) -> None:
         """What is counted of each user is what its consumers hold, and nobody takes much more than its share."""

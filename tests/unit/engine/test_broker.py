@@ -457,6 +457,7 @@ def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
     world.acknowledge(first)
     world.broker.acknowledge(second)
     world.broker.unsubscribe(consumer, False)
+    world.turn()
     assert world.store.closed_consumers == [1]
     late = world.client()
     consumer = world.consumer(late)

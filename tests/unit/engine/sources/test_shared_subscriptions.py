@@ -7,6 +7,7 @@ import pytest
 from engine.consumers.consumer import AUTO
 from engine.values.destination import TOPIC
 from engine.values.errors import InvalidOption, InvalidSelector, SubscriptionInUse
+from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld
 
@@ -113,3 +114,24 @@ def test_selectors_of_a_topic_and_no_local() -> None:
     world.leave(you)
     world.send(b"late", to=topic)
     assert len(topic.selectors) == 0 and not topic.is_choosy and world.memory_used() == 0
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_who_joins_a_wildcard_in_memory_that_chooses_takes_turns_there(group: str) -> None:
+    """Such a queue has no number of its own, and begins to choose by its messages or by what one of them refuses."""
+    world = EngineWorld()
+    topic = world.topic("t.a")
+    wildcard = Wildcard(TOPIC, "t.>")
+    one, two = world.client("1"), world.client("2")
+    world.consumer(one, wildcard, prefetch=1, subscription="s", is_shared=True)
+    world.send(b"1", to=topic, persistent=False, group=group)
+    (held,) = one.take()
+    if not group:
+        world.broker.refuse_all([held], Refusal("requeue", is_excluding=True))
+        world.turn()
+    late = world.consumer(two, wildcard, prefetch=1, subscription="s", is_shared=True)
+    world.send(b"2", b"3", to=topic, persistent=False, group=group and "h")
+    world.turn()
+    assert two.bodies()
+    world.broker.unsubscribe(late, is_lost=False)
+    world.turn()
