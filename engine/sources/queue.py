@@ -218,8 +218,8 @@ class Queue(LaneOwner):
             self.dirty_queues.append(self)
 
     def start_consumer(self, consumer: Consumer) -> None:
-        """Let a new consumer take its first turn."""
-        if not consumer.is_closed:
+        """Let a new consumer take its first turn; its client may have left while the RECEIPT was under way."""
+        if not consumer.is_closed and consumer.departure is None:
             consumer.is_started = True
             self.list_one(consumer)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.consumers.consumer import CLIENT
+from engine.consumers.consumer import CLIENT, INDIVIDUAL
 from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
 from engine.fate.refusals import REFUSAL_STEPS
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
 from engine.values.destination import QUEUE
+from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
 from tests.support.engine.broker_view import covered_by
 from tests.support.engine.engine_world import EngineWorld, address
@@ -217,3 +218,21 @@ def test_a_window_opens_as_it_would_have(refused: tuple[int, ...], asked: dict[s
         counts.append((in_flight, gate, window.room(), sorted(client.bodies())))
         assert not client.is_refusing
     assert counts[0] == counts[1]
+
+
+def test_whose_first_turn_comes_late_does_not_begin_while_it_leaves() -> None:
+    """A RECEIPT goes before the first turn, and may come when the consumer is leaving already."""
+    world, client, deliveries = held()
+    world.send(b"1", to="other")
+    other = world.queue("other")
+    world.broker.refuse_all(deliveries[:AT_ONCE], BACK)
+    world.broker.refuse_all(deliveries[AT_ONCE:], BACK)
+    late = world.broker.subscribe(client, other, SubscribeOptions(INDIVIDUAL, 5, "late"))
+    world.leave_steps(0)
+    world.broker.unsubscribe(late, is_lost=False)
+    assert client.is_refusing and not late.is_closed
+    late.start()
+    one_turn(world)
+    assert late.ledger == {}
+    turns_until_done(world, client)
+    assert late.is_closed and other.depth == 1
