@@ -35,8 +35,11 @@ class Wakes:
     def _wake(self, room: Resting) -> None:
         count = room.room()
         if count == 0:
-            if room.lead is not None and room.outlet.is_output_full:
-                room.outlet.resting.add(room.lead)  # which opens this room again
+            lead = room.lead
+            if lead is not None and room.outlet.is_output_full:
+                if lead.resting is room:
+                    room.remove(lead)
+                room.outlet.resting.add(lead)  # which opens this room again
             return
         steps = self.steps
         while count > 0 and room.consumers and steps.left > 0:

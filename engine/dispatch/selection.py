@@ -112,7 +112,9 @@ class Selection(SelectionBase):
             self._drop(view)
         if consumer.is_choosy():
             self.choosy_count -= 1
-        self.turns.remove(consumer)
+        is_last_exclusive = self.turns.remove(consumer)
+        if is_last_exclusive:
+            self.turns.owed.update(self.index.by_number)  # what was found for the others was nobody's
         offered = seat.owned.take_all()
         if self.index.exclusions is not None:
             offered += self.index.exclusions.forget(consumer)

@@ -239,6 +239,7 @@ class SelectorIndex:
         entry = max((cursor.position + _ENTRY_MASK) >> SERIAL_BITS, lane.next_load)
         end = END if entry >= lane.tail else entry << SERIAL_BITS
         cursors = self.cursors_of(lane.priority)
+        cursors.detach(cursor)  # a view that is left at its place has a cursor of its own there
         cursor.is_reading = True
         for delivery in lane.in_memory_from(cursor.position):
             if delivery.position >= end:
@@ -248,7 +249,7 @@ class SelectorIndex:
                 break
             if delivery.state == READY:
                 self._show_to(cursor, delivery)
-        cursors.advance(cursor, end)
+        cursors.attach(cursor, end)
         self.wake_found()
 
     def _show_to(self, cursor: Cursor, delivery: Delivery) -> None:

@@ -76,12 +76,14 @@ class Turns:
         if is_exclusive:
             self.choose_active()
 
-    def remove(self, consumer: Consumer) -> None:
-        """A consumer has closed."""
+    def remove(self, consumer: Consumer) -> bool:
+        """A consumer has closed; say whether it was the last one that others had to make way for."""
         self.exclusive.remove(consumer)
         self.candidates.remove(consumer)
-        if consumer is self.active or consumer is self.heir:
-            self.choose_active()
+        if consumer is not self.active and consumer is not self.heir:
+            return False
+        self.choose_active()
+        return self.active is None
 
     def let_rest(self, consumer: Consumer) -> None:
         """The consumer in front has found nothing: it takes no turns until something comes."""

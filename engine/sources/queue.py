@@ -125,7 +125,7 @@ class Queue(LaneOwner):
         if message.expires_ms:
             self.has_expiring = True
             lane.note_expiry(message)
-        if message.group_hash:
+        if message.group_hash and not self.feed.is_browser:
             self.extras.has_groups = self.is_choosy = True
         if self.is_choosy:
             extras = self.extras

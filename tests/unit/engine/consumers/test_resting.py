@@ -197,3 +197,17 @@ def test_one_closing_gives_back_what_each_of_its_queues_had() -> None:
     assert [(world.stats(f"q.{number}").in_flight, world.stats(f"q.{number}").depth) for number in range(3)] == [
         (0, 2)
     ] * 3
+
+
+def test_credit_granted_while_the_socket_takes_nothing_is_used_once_it_does() -> None:
+    world = with_queues(3)
+    client = world.client()
+    consumer = world.consumer(client, world.source(QUEUE, "q.>"), is_credited=True)
+    settle(world)
+    world.send(b"x", to="q.1")
+    client.is_output_full = True
+    consumer.grant(1)  # before that even the lead rests with its siblings
+    world.turn()
+    world.broker.output_drained(client)
+    world.turn()
+    assert client.bodies() == [b"x"]

@@ -99,3 +99,29 @@ def test_the_exclusive_one_alone_is_woken() -> None:
     world.broker.output_drained(first)
     world.turn()
     assert first.bodies() == [b"m"]
+
+
+def test_what_an_exclusive_one_leaves_wakes_the_others() -> None:
+    world = selected()
+    alone, other = world.client("alone"), world.client("other")
+    world.consumer(other, "q", INDIVIDUAL, 5)
+    world.consumer(alone, "q", INDIVIDUAL, 5, is_exclusive=True)
+    world.turn()
+    alone.is_output_full = True
+    world.send(b"1", b"2")
+    world.leave(alone)
+    check_nobody_idles(world.broker)
+    assert other.bodies() == [b"1", b"2"]
+
+
+def test_who_comes_behind_a_dear_selector_is_asked_in_a_turn_to_come() -> None:
+    world = EngineWorld()
+    world.consumer(world.client("dear"), "q", INDIVIDUAL, 5, selector="XPATH '//a'")
+    cheap = world.client("cheap")
+    world.consumer(cheap, "q", INDIVIDUAL, 5, selector="JMSPriority > 1")
+    world.turn()
+    world.leave_steps(0)
+    world.send(b"m")
+    for _ in range(5):
+        world.advance(0)
+    assert cheap.bodies() == [b"m"]

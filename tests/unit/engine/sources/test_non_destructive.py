@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from engine.backlog.lane_limits import IDLE_LANE_BYTES
@@ -199,3 +201,28 @@ def test_the_broker_s_own_work_takes_from_it() -> None:
     purge = world.purge(world.queue("ActiveMQ.DLQ"))
     world.advance(1_000)
     assert (purge.count, world.stats("ActiveMQ.DLQ").depth) == (1, 0)
+
+
+BLOCKING: Final = {"redelivery": {"non_blocking_redelivery": False}}
+
+
+@pytest.mark.parametrize("asked", [{"priority": 3}, {"is_exclusive": True}, BLOCKING], ids=str)
+@pytest.mark.parametrize("persistent", [True, False])
+def test_who_asks_for_more_than_the_next_message_gets_what_comes_later_too(
+    asked: dict[str, Any], persistent: bool
+) -> None:
+    world = kept()
+    client = world.client()
+    world.consumer(client, "k", AUTO, **asked)
+    for body in (b"1", b"2"):
+        world.send(body, to="k", persistent=persistent)
+        assert client.bodies() == [body]
+
+
+def test_groups_hold_nothing_back_from_who_is_shown_them() -> None:
+    world = kept()
+    client = world.client()
+    world.consumer(client, "k", AUTO)
+    for persistent in (False, True, True):
+        world.send(b"1", to="k", group="g", persistent=persistent)
+        assert client.bodies() == [b"1"]
