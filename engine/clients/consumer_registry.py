@@ -237,7 +237,11 @@ class Subscribing(Observer):
     def join_one(self, siblings: Siblings, queue: Queue) -> None:
         """Let a subscription to several destinations take from one more."""
         lead = siblings.lead
-        if siblings.is_closed or queue.is_closed or lead.departure is not None:
+        if queue.is_closed:
+            return
+        if siblings.is_closed or lead.departure is not None:
+            if not queue.feed.is_own and queue.feed.subscription is None:
+                self.subscriptions.end(queue)  # it was made for this one, and nobody else has it
             return
         if not self.access.allows(lead.client, "read", queue.kind, queue.name):
             return

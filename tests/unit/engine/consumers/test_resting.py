@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.joins import JOIN_STEPS
 from engine.consumers.turn_steps import TURN_STEPS
@@ -211,3 +213,19 @@ def test_credit_granted_while_the_socket_takes_nothing_is_used_once_it_does() ->
     world.broker.output_drained(client)
     world.turn()
     assert client.bodies() == [b"x"]
+
+
+@pytest.mark.parametrize("is_disconnected", [False, True])
+def test_what_goes_before_it_has_joined_its_topics_leaves_none_of_them_behind(is_disconnected: bool) -> None:
+    world = EngineWorld()
+    client = world.client()
+    source = CompositeSource([world.topic("a"), world.topic("b"), world.queue("c")])
+    world.leave_steps(0)
+    consumer = world.consumer(client, source, INDIVIDUAL, 10)
+    world.send(b"kept for nobody", to=world.topic("b"), persistent=False)
+    world.leave_steps(0)
+    world.broker.disconnect(client, is_lost=False) if is_disconnected else world.broker.unsubscribe(consumer, False)
+    settle(world)
+    world.send(b"kept for nobody", to=world.topic("a"), persistent=False)
+    assert world.feeds() == []
+    assert world.memory_used() == 0
