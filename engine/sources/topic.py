@@ -122,7 +122,7 @@ class Topic(SharedAddress):
     def add(self, queue: Queue, is_own: bool, is_plain: bool) -> None:
         """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
         feed = queue.feed
-        if is_watched(self.settings):  # a wildcard's queue has the settings of the wildcard
+        if is_watched(self.settings) and not feed.is_browser:  # a wildcard's queue has the settings of the wildcard
             queue.extras.is_watched = queue.extras.has_choosy_settings = queue.is_choosy = True
             is_plain = False
         number = feed.number

@@ -382,3 +382,13 @@ def test_a_destination_that_is_deleted_ends_its_replays() -> None:
         assert expelled is consumer and isinstance(error, InvalidDestination)
         world.lose(client)
     assert world.replay_count() == 0
+
+
+@pytest.mark.parametrize("event", ["dispatched", "consumed"])
+def test_a_topic_whose_messages_are_told_of_goes_on(event: str) -> None:
+    world = EngineWorld(address("t", **{f"advisories__{event}": True}))
+    topic = world.topic("t")
+    world.send(b"0", to=topic)
+    client, _ = _replay(world, ALL, topic)
+    world.send(b"1", b"2", to=topic)
+    assert client.bodies() == [b"0", b"1", b"2"]
