@@ -24,9 +24,10 @@ class GroupOwners:
 
     release_before_ms: if not used since, NEVER_MS for all.
     offered: deliveries that are to be looked at for everybody.  now_ms: of this turn.
+    active: the one consumer that got anything when groups were last looked at, None where all did.
     """
 
-    __slots__ = ("queue", "groups", "index", "turns", "offered", "now_ms", "release_from", "release_before_ms")
+    __slots__ = ("queue", "groups", "index", "turns", "offered", "now_ms", "release_from", "release_before_ms", "active")
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class GroupOwners:
         self.now_ms = now_ms
         self.release_from: deque[Group] = deque()
         self.release_before_ms = 0
+        self.active: Consumer | None = None
 
     def release_all(self) -> None:
-        """Take all groups from their owners, some a turn: there is one consumer more."""
+        """Take all groups from their owners, some a turn: there is one consumer more, or another has the queue."""
         self.release_from = deque(self.groups.by_key.values())
         self.release_before_ms = NEVER_MS
 
@@ -119,6 +121,9 @@ class GroupOwners:
 
     def go_on_releasing(self) -> None:
         """Take groups from their owners while this turn has steps left; the queue runs again for the others."""
+        if self.turns.active is not self.active:
+            self.active = self.turns.active  # who may get nothing now owns nothing
+            self.release_all()
         while self.release_from and self.index.budget > 0:
             self.index.budget -= RELEASE_STEPS
             group = self.release_from.popleft()

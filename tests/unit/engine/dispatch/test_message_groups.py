@@ -180,6 +180,25 @@ def test_a_new_consumer_shares_the_groups_where_the_address_says_so() -> None:
     assert sorted(queue_of(world).group_owners().values()) == [1, 2]
 
 
+def test_the_only_one_that_gets_anything_gets_the_groups_of_all() -> None:
+    """What its owner has still comes first; when the exclusive one goes, the others have the groups again."""
+    world = EngineWorld()
+    owner, only = world.client("owner"), world.client("only")
+    world.consumer(owner, "q", INDIVIDUAL, 1)
+    send(world, "g0", "g1")
+    exclusive = world.consumer(only, "q", INDIVIDUAL, 1, is_exclusive=True)
+    world.turn()
+    assert only.bodies() == []
+    (first,) = owner.take()
+    world.broker.acknowledge(first)
+    world.turn()
+    assert (only.bodies(), owner.bodies()) == ([b"g1"], [])
+    send(world, "g2")
+    world.broker.unsubscribe(exclusive, is_lost=False)
+    world.turn()
+    assert owner.bodies() == [b"g1"]
+
+
 def test_a_group_stays_with_its_owner_where_it_does_not() -> None:
     world = EngineWorld()
     one = world.client("one")
