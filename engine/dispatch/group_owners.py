@@ -27,7 +27,17 @@ class GroupOwners:
     active: the one consumer that got anything when groups were last looked at, None where all did.
     """
 
-    __slots__ = ("queue", "groups", "index", "turns", "offered", "now_ms", "release_from", "release_before_ms", "active")
+    __slots__ = (
+        "queue",
+        "groups",
+        "index",
+        "turns",
+        "offered",
+        "now_ms",
+        "release_from",
+        "release_before_ms",
+        "active",
+    )
 
     def __init__(
         self,
