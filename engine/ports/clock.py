@@ -1,4 +1,4 @@
-"""Time, asked of the world."""
+"""The clock that the engine is given."""
 
 from __future__ import annotations
 

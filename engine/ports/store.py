@@ -1,7 +1,7 @@
-"""The durable memory that the engine asks of the world, and what it hears from it.
+"""The engine's durable memory as a port, and the listener that the store calls back.
 
-Each port adds to the one before, so that a part may ask for as little as it needs.  They are a chain and no mypyc
-traits, for interpreted fakes cannot derive from a trait (docs/decisions/0017).
+Each port extends the one before it, so a part can ask for as little as it needs.  They form a chain of classes instead
+of mypyc traits because interpreted fakes cannot derive from a trait (docs/decisions/0017).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class StoreListener:
 
     @abstractmethod
     def durable(self, offset: int) -> None:
-        """Everything below ``offset``, the store's confirmed offset, may be confirmed: see ``confirmed_offset``."""
+        """Everything below ``offset`` may be confirmed.  ``offset``: the store's ``confirmed_offset``."""
 
     @abstractmethod
     def page_loaded(
@@ -28,27 +28,27 @@ class StoreListener:
     ) -> None:
         """Answer one ``request``: the messages of entries ``first`` to ``next_offset`` (excluded), in order.
 
-        reader: as it was asked.
+        reader: the number that was given to ``request``.
 
-        Entries whose record retention has dropped are left out.  ``next_offset`` may fall short of what was asked
-        for (byte limit, entries not yet written) but is above ``first`` unless nothing was there.
+        Entries whose record retention has dropped are left out.  ``next_offset`` may be lower than requested (byte
+        limit, entries not yet written), but it is above ``first`` unless nothing was there.
         """
 
     @abstractmethod
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
-        """The disk refused to read entry ``first``, or what stands there is damaged: ``reason`` says where.
+        """The disk refused to read entry ``first``, or the entry is damaged; ``reason`` says where.
 
-        Nothing of the page was read: what is sound before a bad entry comes with ``page_loaded``, whose
-        ``next_offset`` is then that entry, and asking for it leads here.  The engine may ask again later.
+        Nothing of the page was read.  Sound entries before a damaged one arrive by ``page_loaded``, with the damaged
+        entry as ``next_offset``; a request for that entry then ends here.  The engine may ask again later.
         """
 
     def record_skipped(
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
-        """The damaged record of an entry is left out of the page that follows, as the operator asked for.
+        """The damaged record of an entry is left out of the page that follows, as the operator has allowed.
 
-        Told once to reader 0, and to another with each page that lacks it.  Until the entry is settled as dropped it
-        stays in its queue.  size_bytes: of the message, as its entry says.
+        Reader 0 is notified once; other readers are notified with each page that lacks the record.  The entry stays in
+        its queue until it is settled as dropped.  size_bytes: size of the message, as its entry says.
         """
         return None
 
@@ -63,22 +63,22 @@ class StoreListener:
     ) -> None:
         """Answer one ``look_for_expired``: which of the entries ``first`` to ``next_offset`` (excluded) have expired.
 
-        next_offset: ``first`` if the disk refused to say.  next_ms: of the others, the time at which the first
-        of them expires, NEVER_MS if none does.
+        next_offset: ``first`` if the disk could not be read.
+        next_ms: the earliest expiry of the other entries, NEVER_MS if none of them expires.
         """
         return None
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
-        """Answer one ``seek``.  log_start: where the log begins now; places: one for each lane that was there."""
+        """Answer one ``seek``.  log_start: where the log begins now.  places: one for each lane that exists."""
         return None
 
     def seek_failed(self, reader: int, reason: str) -> None:
-        """The disk refused to say; the engine may ask again later."""
+        """The disk could not be read; the engine may ask again later."""
         return None
 
     @abstractmethod
     def store_failed(self, reason: str) -> None:
-        """A write or a sync failed: nothing unconfirmed will be confirmed until ``store_healed``."""
+        """A write or a sync failed.  Nothing more is confirmed until ``store_healed``."""
 
     @abstractmethod
     def store_healed(self) -> None:
@@ -109,26 +109,27 @@ class StoreCatalog:
     def open_subscription(
         self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
     ) -> int:
-        """Append the metadata record of a new durable subscription; return its number, from those of destinations.
+        """Append the metadata record of a new durable subscription; return its number.
 
-        It begins behind everything appended so far; ``starts`` says otherwise for some priorities: from which queue
-        offset on (0 for all that is kept).  Its entries are the topic's: ``settle`` and
-        ``fail_attempts`` take its number with the topic's queue offsets, ``request`` the topic's number.  It is
-        durable once the offset after its record is.  With ``starts`` the disk may be read.
+        Destinations and subscriptions share one sequence of numbers.  The subscription begins behind everything
+        appended so far.  ``starts`` names another queue offset for some priorities; 0 means all that is kept.  Its
+        entries are the topic's: ``settle`` and ``fail_attempts`` take the subscription's number with the topic's queue
+        offsets, ``request`` takes the topic's number.  It is durable once the offset after its record is durable.  With
+        ``starts`` the disk may be read.
 
-        Raises: StoreError when the disk refuses to say what is kept.
+        Raises: StoreError when the disk cannot be read.
         """
 
     @abstractmethod
     def close_destination(self, number: int) -> None:
-        """End a durable subscription, queue or topic (with its subscriptions); a later start does not find it.
+        """End a durable subscription, a queue, or a topic with its subscriptions; a later start does not find it.
 
-        Its entries hold no space any more, its number is never used again, its name may be opened anew.
+        Its entries no longer hold space.  Its number is never reused; its name may be opened anew.
         """
 
     @abstractmethod
     def state_of(self, number: int) -> DestinationState:
-        """Return what ``recovered`` would say now of a destination or durable subscription that is open."""
+        """Return what ``recovered`` would now return for an open destination or durable subscription."""
 
     def live_bytes(self, number: int) -> int:
         """Return ``DestinationState.live_bytes`` as it is now."""
@@ -140,11 +141,11 @@ class StoreCatalog:
 
     @abstractmethod
     def close_consumer(self, number: int) -> None:
-        """Say that nothing new will name a consumer; its description is kept while failed attempts name it."""
+        """Close a consumer: no new record names it.  Its description is kept while failed attempts name it."""
 
     @abstractmethod
     def consumer_description(self, number: int) -> dict[str, str]:
-        """Return how a consumer was described that is open or that failed attempts name; {} for any other."""
+        """Return the description of a consumer that is open or that failed attempts name; {} for any other."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -153,7 +154,7 @@ class StoreRecords(StoreCatalog):
 
     @abstractmethod
     def set_time(self, wall_ms: int) -> None:
-        """Set the store time of what follows; a time before the last one is taken as the last one."""
+        """Set the store time of the records that follow; it never goes back: an earlier time is ignored."""
 
     @abstractmethod
     def append(self, message: Message) -> None:
@@ -163,9 +164,9 @@ class StoreRecords(StoreCatalog):
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         """Add one settlement record: the entries in ``ranges`` are gone from the queue or durable subscription.
 
-        None of them has been settled before.  For a queue each range tells its ``size_bytes``, for a subscription
-        its ``sizes``; ``DestinationState.live_bytes`` is only as true as they are.
-        ranges: not empty; of a queue also one ``RangeColumns`` alone.  The caller may use the values again.
+        None of them has been settled before.  For a queue each range carries its ``size_bytes``, for a subscription its
+        ``sizes``; ``DestinationState.live_bytes`` is computed from them.
+        ranges: not empty; for a queue it may be a single ``RangeColumns``.  The caller may reuse the values.
         """
 
     @abstractmethod
@@ -174,7 +175,7 @@ class StoreRecords(StoreCatalog):
     ) -> None:
         """Add one record of failed attempts; each range carries the delivery count so far.
 
-        due_ms: wall clock before which they must not be delivered again, 0 for at once.
+        due_ms: wall clock before which they must not be delivered again, 0 for none.
         """
 
     @abstractmethod
@@ -188,15 +189,15 @@ class StoreRecords(StoreCatalog):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreProgress(StoreRecords):
-    """How far the log has come, and what brings it on.  Offsets are octets from the start of the commit log."""
+    """Progress of the log.  Offsets are octets from the start of the commit log."""
 
     @abstractmethod
     def write(self) -> None:
-        """Hand the batch to the medium in one write; on failure it is kept and ``store_failed`` is told."""
+        """Hand the batch to the medium in one write.  On failure the batch is kept and ``store_failed`` is called."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Write the batch and start a data sync, unless one is under way: then both follow it."""
+        """Write the batch and start a data sync.  If a sync is running, both follow it."""
 
     @abstractmethod
     def append_offset(self) -> int:
@@ -212,7 +213,7 @@ class StoreProgress(StoreRecords):
 
     @abstractmethod
     def confirmed_offset(self) -> int:
-        """Return the offset below which confirmations may leave: durable, or written where flush is async."""
+        """Return the offset below which confirmations may leave: durable, or written if flush is async."""
 
     @abstractmethod
     def is_accepting(self) -> bool:
@@ -221,7 +222,7 @@ class StoreProgress(StoreRecords):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StorePages(StoreProgress):
-    """Reads of the store.  Answers come to the ``StoreListener``, but for ``entries``."""
+    """Reads of the store.  All answers except those of ``entries`` come to the ``StoreListener``."""
 
     @abstractmethod
     def request(
@@ -229,9 +230,9 @@ class StorePages(StoreProgress):
     ) -> None:
         """Ask for entries that are not in memory; exactly one ``page_loaded`` or ``page_failed`` answers.
 
-        limit_bytes: stop once the messages read add up to this; one message always fits.
-        reader: who asks, a number that the engine chooses and finds in the answer; 0 is the queue itself.  Requests
-        of several readers may be under way for the same lane; they are answered in their order.
+        limit_bytes: stop once the messages read add up to this; one message is always read.
+        reader: the number of the reader, chosen by the engine and returned in the answer; 0 is the queue itself.
+        Several readers may have requests under way for the same lane; they are answered in order.
         """
 
     @abstractmethod
@@ -243,39 +244,39 @@ class StorePages(StoreProgress):
 
     @abstractmethod
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
-        """Ask where ``value`` is in each lane of a destination; exactly one ``sought`` or ``seek_failed`` answers.
+        """Find where ``value`` lies in each lane of a destination; exactly one ``sought`` or ``seek_failed`` answers.
 
-        what: SEEK_ENTRY, SEEK_TIME or SEEK_LOG.  Where a lane has nothing of it, its tail is the answer.
+        what: SEEK_ENTRY, SEEK_TIME or SEEK_LOG.  For a lane that holds no such entry the answer is its tail.
         """
 
     @abstractmethod
     def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
-        """Return entries of a queue that recovery found.  For the start only: the disk may be read.
+        """Return entries of a queue that recovery found.  Only used at the start, as it may read the disk.
 
-        Raises: StoreError when the disk refuses.
+        Raises: StoreError when the disk cannot be read.
         """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Store(StorePages):
-    """The engine's durable memory: all of it, for whoever opens and closes it.
+    """The engine's durable memory, whole: for the part that opens and closes it.
 
-    All methods of its parts are called on the engine's thread.  None of them reads the disk or waits for it, except
-    ``open_destination`` (once a destination) and ``open_subscription`` with an earlier start.
+    All methods are called on the engine's thread.  None of them reads the disk or waits for it, except
+    ``open_destination`` (once per destination) and ``open_subscription`` with an earlier start.
     """
 
     @abstractmethod
     def attach(self, listener: StoreListener) -> None:
-        """Tell ``listener`` from now on."""
+        """Report to ``listener`` from now on."""
 
     @abstractmethod
     def close(self) -> None:
-        """Write, sync and let go of everything; may block."""
+        """Write, sync and release everything; may block."""
 
     def retention_reason(self) -> str:
-        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
+        """Return why reclaimable space is not freed; "" if nothing is wrong or nothing is ever freed."""
         return ""
 
     def retention_hold(self) -> str:
-        """Return which export space waits for that could be freed otherwise, "" for none."""
+        """Return the export that keeps otherwise reclaimable space; "" for none."""
         return ""

@@ -1,4 +1,4 @@
-"""The port to temporary files: where messages that are not logged go past their budget."""
+"""The port to temporary files, which take messages outside the log once those exceed their memory budget."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from engine.values.message import Message
 
 
 class SpilledBlock:
-    """Some messages of one lane that only memory held, in their order, each with its position there.
+    """Consecutive messages of one lane that were only in memory, each with its position in the lane.
 
-    messages, positions: what of them is in memory; none once they are on the disk.  count: in the file.
-    first_position, last_position: of what was put in.
-    place, length: in the file, for the space.
-    is_dropped: nobody wants it any more; whoever still has it lets it go.
+    messages, positions: those still in memory; empty once the block is on the disk.
+    count: messages in the file.
+    first_position, last_position: of all messages that were added.
+    place, length: location in the file, used by the space.
+    is_dropped: the block is no longer needed; whichever part still has it releases it.
     """
 
     __slots__ = (
@@ -48,7 +49,7 @@ class SpilledBlock:
         self.length = 0
 
     def add(self, message: Message, position: int) -> None:
-        """Put one more message behind the others."""
+        """Add a message behind the others."""
         if not self.count:
             self.first_position = position
         self.last_position = position
@@ -64,7 +65,7 @@ class SpillListener:
 
     @abstractmethod
     def written(self, block: SpilledBlock, reason: str) -> None:
-        """The block is in a file, or the disk refused and it is as it was."""
+        """The block is in a file, or the disk refused it and the block is unchanged."""
 
     @abstractmethod
     def loaded(self, block: SpilledBlock, positions: list[int], messages: list[Message]) -> None:
@@ -77,11 +78,11 @@ class SpillListener:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SpillSpace:
-    """Temporary files for messages that are not logged; nothing of them is there after a restart."""
+    """Temporary files for messages that are not logged; they do not survive a restart."""
 
     @abstractmethod
     def attach(self, listener: SpillListener) -> None:
-        """Tell ``listener`` from now on."""
+        """Report to ``listener`` from now on."""
 
     @abstractmethod
     def write(self, block: SpilledBlock) -> None:
@@ -89,8 +90,8 @@ class SpillSpace:
 
     @abstractmethod
     def read(self, block: SpilledBlock) -> None:
-        """Have a worker read them; ``loaded`` or ``refused`` answers, and the block stays until ``free``."""
+        """Have a worker read the messages; ``loaded`` or ``refused`` answers, and the block stays until ``free``."""
 
     @abstractmethod
     def free(self, block: SpilledBlock) -> None:
-        """Let go of a block's room."""
+        """Release the block's space in the file."""

@@ -1,4 +1,4 @@
-"""Calls at a later time, asked of the world."""
+"""The timers that the engine is given."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TimerTarget:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Timers:
-    """One-shot timers; they fire on the engine's thread, in order of time, then of their setting."""
+    """One-shot timers that fire on the engine's thread, in order of time; equal times keep the order of setting."""
 
     @abstractmethod
     def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
-        """Call ``target.timer_fired(key)`` once monotonic time has reached ``when_ms``; not to be taken back."""
+        """Call ``target.timer_fired(key)`` once monotonic time has reached ``when_ms``; it cannot be cancelled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-ORIGINAL_DESTINATION: Final = "original-destination"  # where a message that the broker moved was sent to
+ORIGINAL_DESTINATION: Final = "original-destination"  # original destination of a message that the broker moved
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
 _UNESCAPES: Final = {"\\\\": "\\", "\\r": "\r", "\\n": "\n", "\\c": ":"}
@@ -28,5 +28,5 @@ def split_annotations(lines: bytes) -> list[tuple[str, str]]:
 
 
 def unescaped(text: str) -> str:
-    """Return what a name or a value says."""
+    """Return a name or a value without its escapes."""
     return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], text) if "\\" in text else text

@@ -22,7 +22,7 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True)
 class DestinationStats:
-    """One destination.  ``depth``: messages waiting, in flight or delayed.  All others since start."""
+    """One destination.  ``depth``: messages waiting, in flight or delayed.  All other counts are since the start."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class AddressStats:
 
 @dataclass(frozen=True, slots=True)
 class SlowStats:
-    """Since the start: consumers found slow, consumers ended for it, messages let go by pending-message limits."""
+    """Since the start: consumers found slow, consumers ended for it, messages discarded by pending-message limits."""
 
     found: int = 0
     ended: int = 0
@@ -64,11 +64,12 @@ class SlowStats:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStats:
-    """pending: messages that wait for their time.  next_due_ms: wall clock of the first, 0 without any.
+    """pending: messages that wait for their time.  next_due_ms: wall clock of the first, 0 if there is none.
 
-    late: past due and not fired yet.  scheduled, fired, cancelled: since the start.  fault: why one cannot be read.
-    held: past due, and held back by a gate of where they go; held_by: which, in words, "" for none.
-    aside: that cannot be fired, which is a defect; aside_reason: why one of them cannot.
+    late: past due and not fired yet.  scheduled, fired, cancelled: since the start.
+    fault: why a scheduled message cannot be read.
+    held: past due, but held back by a gate of their destination; held_by: that gate, in words, "" for none.
+    aside: put aside because they cannot be fired (a defect); aside_reason: why, for one of them.
     """
 
     pending: int = 0
@@ -86,7 +87,7 @@ class ScheduleStats:
 
 @dataclass(frozen=True, slots=True)
 class HoldingStats:
-    """Memory of connections, messages on queues aside.  largest: connection -> octets, of those who hold the most.
+    """Memory of connections, without messages on queues.  largest: connection -> octets, for those that hold most.
 
     ended: connections ended since the start because all together held too much.
     """
@@ -99,9 +100,9 @@ class HoldingStats:
 
 @dataclass(frozen=True, slots=True)
 class UnsettledStats:
-    """What users hold unsettled, small messages rounded up.
+    """What users hold unsettled; small messages are rounded up.
 
-    limit_bytes: of each, -1 for no limit.  largest: holder -> octets, of those with the most.
+    limit_bytes: per holder, -1 for no limit.  largest: holder -> octets, for those that hold most.
     """
 
     limit_bytes: int = -1
@@ -123,10 +124,10 @@ class StoreStats:
 class BrokerStats:
     """Everything at one moment.  ``memory_bytes``: non-persistent messages and pending topic deliveries.
 
-    blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first of them has waited.
-    addresses: those that have a limit.  spilled_bytes: of messages in temporary files;
-    refusals: limit of one user -> how often it refused one more, since the start.
-    spill_lost_count: messages there whose block could not be read as it was written, since the start.
+    blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first has waited.
+    addresses: those with a limit.  spilled_bytes: of messages in temporary files.
+    refusals: limit per user -> how often it was enforced since the start.
+    spill_lost_count: messages lost since the start because their block could not be read back.
     """
 
     destinations: list[DestinationStats]

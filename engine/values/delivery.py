@@ -13,7 +13,7 @@ IN_FLIGHT: Final = 1
 HELD: Final = 2  # acknowledged or refused inside an open transaction
 DELAYED: Final = 3
 GONE: Final = 4
-REFUSED: Final = 5  # by its client; what becomes of it follows in this turn or a later one
+REFUSED: Final = 5  # by its client; its fate is decided in this turn or a later one
 STATE_COUNT: Final = 6
 
 # Events.
@@ -35,11 +35,11 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (READY, EXPIRE): GONE,
     (READY, DROP): GONE,  # a newer message has taken its place
     (IN_FLIGHT, ACKNOWLEDGE): GONE,
-    (IN_FLIGHT, RELEASE): READY,  # consumer closed, or asked for a plain return: not an attempt by itself
+    (IN_FLIGHT, RELEASE): READY,  # consumer closed, or asked to requeue: not counted as an attempt
     (IN_FLIGHT, FAIL): DELAYED,  # NACK: waits for the policy's delay
     (IN_FLIGHT, EXHAUST): GONE,  # moved to the dead-letter address, or dropped where there is none
-    (IN_FLIGHT, HOLD): HELD,  # ACK or NACK inside a transaction: its place in the window is free
-    (IN_FLIGHT, REFUSE): REFUSED,  # one of so many that they are more than a turn's work
+    (IN_FLIGHT, HOLD): HELD,  # ACK or NACK inside a transaction: frees its place in the window
+    (IN_FLIGHT, REFUSE): REFUSED,  # one of more refusals than one turn may process
     (REFUSED, RELEASE): READY,
     (REFUSED, FAIL): DELAYED,
     (REFUSED, EXHAUST): GONE,
@@ -47,7 +47,7 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (HELD, ACKNOWLEDGE): GONE,  # COMMIT
     (HELD, FAIL): DELAYED,  # COMMIT of a NACK
     (HELD, EXHAUST): GONE,  # COMMIT of a NACK, the last one
-    (HELD, RELEASE): READY,  # COMMIT of a NACK that asks for a plain return; ABORT after its consumer has closed
+    (HELD, RELEASE): READY,  # COMMIT of a NACK that asks to requeue; ABORT after its consumer has closed
     (DELAYED, TIMER): READY,
     (DELAYED, DROP): GONE,  # its record can no longer be read, and the operator asked to go on without it
 }
@@ -77,8 +77,8 @@ class LaneBase:
 class ConsumerBase:
     """A consumer as its deliveries see it; the consumer itself is ``engine.consumers.consumer.Consumer``.
 
-    furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
-    adapter: the protocol session's own object for this subscription, never looked at here.
+    furthest_tag: the furthest acknowledged tag, including those of rolled-back transactions; 0 for no sign of life.
+    adapter: the protocol session's own object for this subscription; the engine never reads it.
     """
 
     __slots__ = ("consumer_id", "ack_mode", "name", "is_closed", "acknowledged_count", "furthest_tag", "adapter")
@@ -94,12 +94,12 @@ class ConsumerBase:
 
 
 class Delivery:
-    """One message handed, or waiting to be handed, to one consumer of a queue.
+    """One message that is, or waits to be, with one consumer of a queue.
 
-    position: its place in the lane; a persistent message's is its queue offset shifted left by 32 bits.
-    failed_attempts: how often it came back counted; JMSXDeliveryCount is one more.
-    is_redelivered: it has been with a consumer before, counted or not.
-    tag: number of the hand-over, ascending over the broker.  key: the adapter's name for it.
+    position: its place in the lane; for a persistent message, its queue offset shifted left by 32 bits.
+    failed_attempts: returns that counted as an attempt; JMSXDeliveryCount is one more.
+    is_redelivered: it was with a consumer before, counted or not.
+    tag: number of the hand-over, ascending across the broker.  key: the adapter's name for it.
     history: of its failures, None before the first.
     """
 

@@ -8,16 +8,16 @@ from engine.values.errors import InvalidDestination
 
 QUEUE: Final = 1
 TOPIC: Final = 2
-SUBSCRIPTION: Final = 3  # a durable subscription of a topic, in the store: it takes its number from the same space
+SUBSCRIPTION: Final = 3  # a durable subscription of a topic, in the store; numbered together with destinations
 TEMP_QUEUE: Final = 4  # of one connection, never in the store
 TEMP_TOPIC: Final = 5
 
 KIND_NAMES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "temp-queue", TEMP_TOPIC: "temp-topic"}
-KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # of those that a log knows
+KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # the kinds that a log holds
 
 NAME_MAX_BYTES: Final = 1024
-ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker tells of itself; never in the store
-SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # a queue of the store, where scheduled messages wait; nobody else's
+ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker reports about itself; never in the store
+SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # internal queue of the store, holds the scheduled messages
 
 _NO_NAME: Final = frozenset("*>#?,")
 
@@ -32,12 +32,12 @@ def is_topic(kind: int) -> bool:
 
 
 def advisory_name(event: str, kind: int, name: str) -> str:
-    """Return the topic that tells of an event at a destination."""
+    """Return the advisory topic of an event at a destination."""
     return f"{ADVISORY_PREFIX}{event}.{'Topic' if is_topic(kind) else 'Queue'}.{name}"
 
 
 def told_of(topic: str) -> tuple[int, str] | None:
-    """Return kind and name of the destination that a topic of advisories tells of, None for any other topic."""
+    """Return kind and name of the destination that an advisory topic is about, None for any other topic."""
     if not topic.startswith(ADVISORY_PREFIX):
         return None
     _, form, name = (*topic.removeprefix(ADVISORY_PREFIX).split(".", 2), "", "")[:3]
@@ -50,10 +50,10 @@ def check_name(name: str) -> None:
     """Raises: InvalidDestination if ``name`` cannot name exactly one destination."""
     check_size(name)
     if name == SCHEDULE_QUEUE:
-        raise InvalidDestination(f"{name} is kept for scheduled messages; allowed is any other name")
+        raise InvalidDestination(f"{name} is reserved for scheduled messages; any other name is allowed")
     if any(character < " " or character in _NO_NAME for character in name):
         raise InvalidDestination(
-            f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "
+            f"destination name {name[:200]!r} has a control character or one of * > # ? , which do not name one "
             "destination"
         )
     if "" in name.split("."):

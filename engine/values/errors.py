@@ -1,6 +1,6 @@
 """Errors of the engine: one hierarchy, each class with a stable ``condition`` word and a ``scope``.
 
-``condition`` is what clients and metrics may rely on; ``scope`` is the least that must die.  Each protocol adapter
+Clients and metrics may rely on ``condition``; ``scope`` is the least that must die.  Each protocol adapter
 has one table from condition to its wire form.
 """
 
@@ -38,7 +38,7 @@ class InvalidSelector(EngineError):
 
 
 class LimitReached(EngineError):
-    """One more of something than the configuration allows; the text names the limit."""
+    """One more than the configuration allows; the text names the limit."""
 
     condition: ClassVar[str] = "limit-reached"
 
@@ -50,38 +50,38 @@ class AccessDenied(EngineError):
 
 
 class AddressFull(EngineError):
-    """The address holds what it may hold; the text names it, what is used and the limit."""
+    """The address is full; the text names the address, its usage and its limit."""
 
     condition: ClassVar[str] = "address-full"
 
 
 class SlowConsumer(EngineError):
-    """A consumer that took too long, and whose address says that it is to end."""
+    """A consumer that took too long, on an address that ends slow consumers."""
 
     condition: ClassVar[str] = "slow-consumer"
 
 
 class DestinationInUse(EngineError):
-    """It has consumers, or a backlog, and so cannot go."""
+    """The destination has consumers or a backlog and cannot be removed."""
 
     condition: ClassVar[str] = "destination-in-use"
 
 
 class ClientIdInUse(EngineError):
-    """Another connection has this client id, and one of the two is to be the only one."""
+    """Another connection has this client id, and only one connection may have it."""
 
     condition: ClassVar[str] = "client-id-in-use"
     scope: ClassVar[str] = "connection"
 
 
 class DestinationLocked(EngineError):
-    """It belongs to another connection, which alone may receive from it."""
+    """The destination belongs to another connection, which alone may receive from it."""
 
     condition: ClassVar[str] = "destination-locked"
 
 
 class SubscriptionInUse(EngineError):
-    """Its name stands for another kind of subscription, or it has as many consumers as it may have."""
+    """The name belongs to another kind of subscription, or the subscription has all the consumers that it may have."""
 
     condition: ClassVar[str] = "subscription-in-use"
 
@@ -91,26 +91,26 @@ class UnknownSubscription(EngineError):
 
 
 class ReplayGone(EngineError):
-    """A replay was to begin with messages that retention has dropped; the text names them and what is kept."""
+    """Retention has dropped messages with which a replay should begin; the text names them and the oldest kept."""
 
     condition: ClassVar[str] = "replay-gone"
 
 
 class TransactionError(EngineError):
-    """Unknown, repeated or over its limits."""
+    """The transaction is unknown, repeated or over its limits."""
 
     condition: ClassVar[str] = "transaction-error"
 
 
 class HoldingsFull(EngineError):
-    """Connections together hold more than their budget, and this one holds the most."""
+    """Connections together hold more than their budget, and this connection holds the most."""
 
     condition: ClassVar[str] = "connection-memory"
     scope: ClassVar[str] = "connection"
 
 
 class StoreError(PenstockError):
-    """The disk refused, or what is on it cannot be trusted."""
+    """The disk failed, or its contents cannot be trusted."""
 
     condition: ClassVar[str] = "store-error"
     scope: ClassVar[str] = "store"
@@ -129,13 +129,13 @@ class StoreCorrupt(StoreError):
 
 
 class RangeGone(StoreError):
-    """A range of the log that retention has dropped; the text names it and what is left."""
+    """Retention has dropped this range of the log; the text names the range and the part that is left."""
 
     condition: ClassVar[str] = "range-gone"
 
 
-# What computing with data that is not as it should be may raise: for the few places where it must not matter what.
-# No fault of the machine (memory, disk) is among them.
+# Exceptions that malformed data may raise in computations, for the few places that must survive any of them.
+# Faults of the machine (memory, disk) are not among them.
 DATA_FAULTS: Final[tuple[type[Exception], ...]] = (
     PenstockError,
     ArithmeticError,

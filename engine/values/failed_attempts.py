@@ -8,9 +8,10 @@ from engine.values.stored import Attempts
 
 
 class FailureHistory:
-    """first_ms, last_ms: wall clock of the first and the last failure.  consumer: who had it last, in words.
+    """first_ms, last_ms: wall clock of the first and the last failure.  consumer: the last consumer, in words.
 
-    annotations: what consumers who gave it back added to the message, in their protocol's encoding; not in the log.
+    annotations: what consumers added to the message when they returned it, in their protocol's encoding; not in the
+    log.
     """
 
     __slots__ = ("first_ms", "last_ms", "cause", "consumer", "annotations")
@@ -24,13 +25,13 @@ class FailureHistory:
 
 
 def restored(attempts: Attempts, consumer: Mapping[str, str]) -> FailureHistory:
-    """Return what the log remembers of failures before the last start.  consumer: as the store describes it."""
+    """Return what the log remembers of failures before the last start.  consumer: its description in the store."""
     who = consumer_words(consumer)
     return FailureHistory(attempts.first_ms, attempts.last_ms, attempts.cause, who)
 
 
 def consumer_words(description: Mapping[str, str]) -> str:
-    """Return who a consumer is: client id or login, address, subscription; "" if nothing is known."""
+    """Return a consumer in words: client id or login, address, subscription; "" if nothing is known."""
     who = description.get("client_id") or description.get("login") or ""
     words = " at ".join(word for word in (who, description.get("address", "")) if word)
     subscription = description.get("subscription", "")

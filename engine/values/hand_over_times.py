@@ -1,4 +1,4 @@
-"""When deliveries were handed over, kept for all of them together: a time now and then instead of one a delivery."""
+"""Times at which deliveries were handed over, sampled at intervals instead of kept per delivery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from typing import Final
 
 INTERVAL_MS: Final = 1_000
-SAMPLES_MAX: Final = 20_000  # more than five hours; what was handed over before is "longer ago"
+SAMPLES_MAX: Final = 20_000  # more than five hours; earlier deliveries count as "longer ago"
 
 
 class HandOvers:
@@ -20,7 +20,7 @@ class HandOvers:
         self.next_ms = 0
 
     def sample(self, next_tag: int, wall_ms: int) -> None:
-        """Remember what time it is before ``next_tag`` is handed over; call it when ``next_ms`` has come."""
+        """Record the time before ``next_tag`` is handed over; call it once ``next_ms`` has passed."""
         self.next_ms = wall_ms + INTERVAL_MS
         if self.samples and self.samples[-1][0] == next_tag:
             self.samples.pop()  # nothing was handed over since

@@ -19,11 +19,11 @@ PERSISTENT: Final = 1  # JMSDeliveryMode
 TEXT: Final = 2  # body is text in UTF-8: TextMessage, else BytesMessage
 PLAIN: Final = 4  # headers and annotations hold no escape: the same octets in every version of STOMP
 DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
-IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
-KEYED: Final = 32  # may have keys (engine.values.message_keys): the key index looks at it
-INGRESS: Final = 64  # receivers are told when it was stored
-SCHEDULED: Final = 128  # waits in the schedule: ``expires_ms`` is when it is due, annotations tell where it goes then
-# Above: one more than JMSPriority, for a message whose ``priority`` is only its lane: its address does not order by it.
+IN_TRANSACTION: Final = 16  # valid only once the transaction's commit record is in the log
+KEYED: Final = 32  # may have keys (engine.values.message_keys), so the key index reads it
+INGRESS: Final = 64  # receivers get the time at which it was stored
+SCHEDULED: Final = 128  # waits in the schedule: ``expires_ms`` is when it is due, annotations name its destination
+# Higher bits: JMSPriority + 1, if ``priority`` is only the lane because the address does not order by priority.
 PRIORITY_SHIFT: Final = 8
 
 DEFAULT_PRIORITY: Final = 4
@@ -32,16 +32,16 @@ SHOWN: Final = -1
 
 
 class Message:
-    """An immutable message, but for the places that the store assigns at append.
+    """A message, immutable except for the places that the store assigns at append.
 
-    priority: the lane it takes; what receivers are told is ``jms_priority``.
+    priority: its lane; receivers see ``jms_priority``.
     expires_ms: wall clock, 0 is never.  store_time_ms: wall clock of the append, never decreasing in a log.
     log_offset: octets from the start of the commit log, NOT_LOGGED for a message that is only in memory.
     queue_offset: index of its entry in the consume queue of (destination, priority).
-    serial: for a message that is not logged, its number since this start; SHOWN for one that is, and that a replay only
-    shows: its address does not count it once more.
-    holders: how many deliveries keep it in memory where nothing on disk could bring it back (engine.backlog.memory).
-    wire: cache of the protocol adapters (an encoded form shared by several deliveries), never looked at here.
+    serial: for a message outside the log, its number since this start; SHOWN for a logged one that a replay only
+    shows, so that its address does not count it again.
+    holders: how many deliveries keep it in memory without a copy on disk (engine.backlog.memory).
+    wire: cache of the protocol adapters (an encoded form shared by several deliveries); the engine never reads it.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Message:
         self.wire: bytes | None = None
 
     def copy_to(self, destination_id: int) -> Message:
-        """Return the same message as it goes to another destination."""
+        """Return a copy of the message for another destination."""
         return Message(
             destination_id,
             self.encoding,
@@ -111,7 +111,7 @@ class Message:
         )
 
     def twin(self, flags: int, annotations: bytes, headers: bytes, body: bytes) -> Message:
-        """Return the same message on the same place with other content; its ``size`` stays what is accounted for."""
+        """Return the message with other content but the same place; ``size`` stays as it was accounted for."""
         twin = Message(
             self.destination_id,
             self.encoding,
@@ -141,7 +141,7 @@ class Message:
         return len(self.annotations) + len(self.headers) + len(self.body)
 
     def is_hollow(self) -> bool:
-        """Say whether only the log has its content."""
+        """Say whether the content is only in the log."""
         return self.size > 0 and self.content_bytes() == 0
 
 

@@ -1,7 +1,7 @@
-"""The keys that a message can be found by: its correlation id, and every word of its header ``keys``.
+"""The keys by which a message can be found: its correlation id and each word of its header ``keys``.
 
-The log keeps messages in their native encodings.  STOMP's is part of the log's own format and read here; who knows
-another one passes a reader of its keys in.
+The log keeps messages in their native encodings.  STOMP's encoding is part of the log format and is read here; readers
+of other encodings are passed in.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mypy_extensions import mypyc_attr
 from engine.values.annotations import unescaped
 from engine.values.message import STOMP
 
-KEYS_MAX: Final = 64  # of one message; those beyond are found by no query
-KEY_BYTES_MAX: Final = 1024  # a longer one is found by no query
+KEYS_MAX: Final = 64  # per message; further keys are not indexed
+KEY_BYTES_MAX: Final = 1024  # longer keys are not indexed
 
 CORRELATION_ID: Final = b"correlation-id:"
 KEYS: Final = b"keys:"
@@ -35,7 +35,7 @@ class KeyReader:
 
 
 class StompKeys(KeyReader):
-    """Of two headers of one name the first counts."""
+    """Reads STOMP headers; the first header of a name counts."""
 
     def keys(self, headers: bytes) -> tuple[str, str]:
         return _value(headers, CORRELATION_ID), _value(headers, KEYS)
@@ -54,7 +54,7 @@ def _value(headers: bytes, name: bytes) -> str:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Keys:
-    """Finds keys in messages of every encoding that there is a reader for; others have none."""
+    """Finds keys in messages of each encoding that has a reader; other messages have no keys."""
 
     __slots__ = ("_readers",)
 
@@ -72,7 +72,7 @@ class Keys:
         return [key for key in found if len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX][:KEYS_MAX]
 
     def may_be_in(self, encoding: int, octets: bytes, start: int, stop: int) -> bool:
-        """Say whether headers that stand at ``start`` to ``stop`` may hold keys; most do not, and this is quick."""
+        """Say whether headers at ``start`` to ``stop`` may hold keys: a quick test, as most do not."""
         if encoding == STOMP:
             return octets.find(CORRELATION_ID, start, stop) >= 0 or octets.find(KEYS, start, stop) >= 0
         return encoding in self._readers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-PAGE_BITS: Final = 12  # one number of 4,096 bits a page
+PAGE_BITS: Final = 12  # a page is one number of 4,096 bits
 _PAGE_COUNT: Final = 1 << PAGE_BITS
 _MASK: Final = _PAGE_COUNT - 1
 
 
 class OffsetSet:
-    """A bit an offset, in pages; a page without bits is not kept.
+    """One bit per offset, in pages; a page without bits is not kept.
 
     pages: offset >> PAGE_BITS -> bits of that page.
     """
@@ -41,7 +41,7 @@ class OffsetSet:
         return sum(bits.bit_count() for bits in self.pages.values())
 
     def first_missing(self, offset: int) -> int:
-        """Return the first offset from ``offset`` on that is not here."""
+        """Return the first offset from ``offset`` on that is not in the set."""
         while True:
             bits = self.pages.get(offset >> PAGE_BITS, 0) >> (offset & _MASK)
             count = (~bits & (bits + 1)).bit_length() - 1  # of the ones at the end
@@ -50,7 +50,7 @@ class OffsetSet:
             offset += count
 
     def drop_below(self, offset: int) -> None:
-        """Forget whole pages below ``offset``: nobody asks for them any more."""
+        """Forget whole pages below ``offset``, which are no longer needed."""
         last = offset >> PAGE_BITS
         for page in [page for page in self.pages if page < last]:
             del self.pages[page]

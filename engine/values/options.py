@@ -1,4 +1,4 @@
-"""Options of a subscription, whatever its protocol calls them."""
+"""Options of a subscription, independent of the protocol."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEXT: Final = "next"
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
-    """Where a replay begins; exactly one of them says it.
+    """Where a replay begins; exactly one of the fields says it.
 
-    place: FIRST, the oldest that is kept; LAST, the newest of each priority; NEXT, what comes.
+    place: FIRST, the oldest that is kept; LAST, the newest of each priority; NEXT, only new messages.
     entry: queue offset, in the queue of each priority.  time_ms: store time, milliseconds since 1970.
-    message_id: JMSMessageID of a message that is in the log; what comes after it in the log follows.
-    is_lenient: what is not kept any more is passed over, as RabbitMQ's streams do, and not an error.
+    message_id: JMSMessageID of a message in the log; the replay begins with what follows it in the log.
+    is_lenient: messages that are no longer kept are skipped, as in RabbitMQ's streams, instead of an error.
     """
 
     place: str = ""
@@ -34,25 +34,25 @@ class ReplayStart:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeOptions:
-    """One subscription.  None, and "" for a text, is what the address says.
+    """One subscription.  None, or "" for a text, means the address setting.
 
     ack_mode: engine.consumers.consumer.AUTO, CLIENT or INDIVIDUAL.
-    prefetch: messages in flight; 0 is pull, one on demand.
-    is_credited: nothing is handed over but what ``Broker.grant`` lets follow; ``prefetch`` counts for nothing then.
+    prefetch: most messages in flight; 0 is pull: one on demand.
+    is_credited: only messages that ``Broker.grant`` allows are handed over; ``prefetch`` has no effect.
     window_bytes: HornetQ consumer-window-size; -1 no limit, 0 nothing ahead of the one in hand.
     rate: messages a second at most (consumer-max-rate); -1 no limit.
-    name: how the client calls it, for ``why`` and consumer records.
+    name: the client's name for it, for ``why`` and consumer records.
     selector: JMS selector.
     subscription: name of a durable or shared subscription to a topic.  A durable one belongs to the client id unless
     it is shared without one.
     is_global: the shared subscription belongs to no client id, whatever id the client has.
     priority: consumers with a higher one are served first while they have room (-128 to 127).
-    is_retroactive: a topic's recent messages come first.
-    replay: None for a consumer; else it only reads, from there on, what a queue or topic was ever sent and still keeps.
+    is_retroactive: the topic's recent messages are delivered first.
+    replay: None for a consumer; else it reads from that place what a queue or topic was sent and still keeps.
     pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
-    is_taking: it takes messages also of a queue that keeps them (``non_destructive``): the broker's own work.
-    remarks: what the adapter found without effect, in words, for ``why``.
-    redelivery: field of RedeliveryPolicy -> value, above what address, listener and connection say.
+    is_taking: it also consumes from a queue that keeps its messages (``non_destructive``): the broker's own work.
+    remarks: options that the adapter found to have no effect, in words, for ``why``.
+    redelivery: field of RedeliveryPolicy -> value; overrides the address, listener and connection.
     """
 
     ack_mode: int

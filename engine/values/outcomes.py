@@ -1,10 +1,10 @@
-"""How a delivery ends, and why: the outcomes and causes that settlements hold, in the log as well."""
+"""How a delivery ends, and why: the outcomes and causes in settlements, also on disk."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Outcomes of a settlement (design: deliveries are accepted, dead-lettered, expired or dropped).
+# Outcomes of a settlement.
 ACKNOWLEDGED: Final = 1
 DEAD_LETTERED: Final = 2
 EXPIRED: Final = 3
@@ -23,17 +23,17 @@ CAUSE_NACK: Final = 1
 CAUSE_CONNECTION_LOST: Final = 2
 CAUSE_EXHAUSTED: Final = 3
 CAUSE_EXPIRED: Final = 4
-CAUSE_DAMAGED: Final = 5  # its record cannot be read, and the operator asked to go on without it
+CAUSE_DAMAGED: Final = 5  # its record cannot be read, and the operator allows to skip it
 CAUSE_REJECTED: Final = 6  # its consumer says that it can never be processed
 CAUSE_NOT_SELECTED: Final = 7  # the selector of the durable subscription does not match it
 CAUSE_REPLACED: Final = 8  # a newer one with the same last-value key has come
-CAUSE_EVICTED: Final = 9  # more than the pending-message limit waited for a slow consumer
-CAUSE_PURGED: Final = 10  # an operator emptied the queue, or no consumer is there and it is to keep nothing then
+CAUSE_EVICTED: Final = 9  # a slow consumer's pending-message limit was exceeded
+CAUSE_PURGED: Final = 10  # an operator emptied the queue, or it keeps nothing without consumers
 CAUSE_ADDRESS_FULL: Final = 11  # the address was full, and its policy is to drop
 CAUSE_RETRIED: Final = 12  # moved from a dead-letter queue back to where it came from
 CAUSE_ADMIN: Final = 13  # an operator removed or moved it
-CAUSE_FIRED: Final = 14  # of a scheduled message: it was due and went where it was sent to
-CAUSE_CANCELLED: Final = 15  # of a scheduled message: somebody wanted it no more
+CAUSE_FIRED: Final = 14  # of a scheduled message: it was due and was sent to its destination
+CAUSE_CANCELLED: Final = 15  # of a scheduled message: a client or an operator cancelled it
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",

@@ -11,15 +11,15 @@ from engine.values.outcomes import CAUSE_NACK
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The fate of the delivery.
+    """What the client wants done with the delivery.
 
-    mode: redeliver (it counts as an attempt and waits), dead-letter (at once), requeue (back to its place, not
-    counted); None is what the address says.
-    delay_ms: how long it waits instead of what the policy says, None for the policy's own delay; a requeued one waits
-    only if this is given.
+    mode: redeliver (counts as an attempt and waits), dead-letter (at once), requeue (back to its place, not counted);
+    None means the address setting.
+    delay_ms: the wait, instead of the policy's; None for the policy's own delay.  A requeued delivery waits only if
+    this is given.
     cause: engine.ports.CAUSE_*; text: the client's own words, kept with a dead letter.
-    is_excluding: this consumer is not to have it again.
-    annotations: all that is added to the message for whoever has it next, b"" for what was added before.
+    is_excluding: this consumer must not get it again.
+    annotations: all annotations for its next receiver; b"" keeps those that were added before.
     """
 
     mode: Nack | None = None

@@ -1,4 +1,4 @@
-"""Destinations and their consume queues as a store knows them, in values that cross its port."""
+"""Destinations and their consume queues as the store knows them: values that cross its port."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DELIVERY_COUNT_MAX: Final = 0xFFFF  # that a record of the log can hold
 class Range:
     """``count`` consecutive entries of one consume queue, from ``first`` on.
 
-    delivery_count: attempts so far, where the range tells of failed attempts; else 0.
-    size_bytes: where it tells of settled entries of a queue: the sum of their messages' sizes.
-    sizes: where it tells of settled entries of a durable subscription: the size of each message in turn.
+    delivery_count: attempts so far if the range is of failed attempts; else 0.
+    size_bytes: for settled entries of a queue: the sum of their messages' sizes.
+    sizes: for settled entries of a durable subscription: the size of each message in turn.
     """
 
     __slots__ = ("priority", "first", "count", "delivery_count", "size_bytes", "sizes")
@@ -52,7 +52,7 @@ class RangeColumns(Range):
 
 
 def single_ranges(ranges: list[Range]) -> list[Range]:
-    """Return a range of its own for each run; the first of ``RangeColumns`` tells the size of all."""
+    """Return a range of its own for each run; the first of ``RangeColumns`` carries the size of all."""
     found: list[Range] = []
     for each in ranges:
         if isinstance(each, RangeColumns):
@@ -70,8 +70,8 @@ class Attempts:
     """The failed attempts of one entry.  Times are store times: wall clock, ms.
 
     due_ms: the entry must not be delivered before, 0 for at once.
-    first_ms, last_ms: when the first and the last attempt known here were told.
-    cause, consumer_id: of the last one; ``Store.consumer_description`` tells of the consumer.
+    first_ms, last_ms: when the first and the last attempt known here were recorded.
+    cause, consumer_id: of the last one; ``Store.consumer_description`` describes the consumer.
     """
 
     count: int
@@ -89,7 +89,7 @@ SEEK_LOG: Final = 3  # a log offset: the first entry that does not lie before it
 
 
 class LanePlace:
-    """Where something begins in one consume queue.  first: that entry; kept: the oldest whose record is kept."""
+    """Where something begins in one consume queue.  first: that entry; kept: the oldest entry with a record."""
 
     __slots__ = ("priority", "first", "kept")
 
@@ -104,7 +104,7 @@ class LaneState:
 
     tail: entries ever appended.  cursor: all entries below are settled.  settled: (first, count) above the cursor,
     ascending, disjoint.  attempts: by queue offset.
-    For a topic, cursor equals tail: entries are there for readers and subscriptions.
+    For a topic, cursor equals tail: its entries serve readers and subscriptions.
     """
 
     __slots__ = ("priority", "tail", "cursor", "settled", "attempts")
@@ -140,7 +140,7 @@ class Entry:
 class EntryColumns:
     """Some consecutive entries of one consume queue, one column a field; the first one is entry ``first``.
 
-    places: log offsets, 0 for a record that is gone.  sizes: of the messages.  tags: tag hashes.
+    places: log offsets, 0 if the record is gone.  sizes: of the messages.  tags: tag hashes.
     """
 
     __slots__ = ("first", "places", "sizes", "tags", "expiries")
@@ -156,12 +156,12 @@ class EntryColumns:
 class DestinationState:
     """A destination as the store knows it; ``kind`` is engine.values.destination.QUEUE, TOPIC or SUBSCRIPTION.
 
-    live_bytes: the sizes of all messages that were appended and are not settled yet, added up.  A topic's message is
-    settled once every durable subscription that was open when it was appended has settled it or is closed; a topic
-    without any has 0.  What was appended before a subscription was opened counts for the others only, even if it
-    starts there.  The sum follows from the log alone, record by record, so it is exact after every kind of stop: that
-    of exactly the records that were recovered.  (What a closed subscription alone had not settled leaves the sum soon
-    after, once a worker has looked the sizes up.)
+    live_bytes: the sizes of all messages that were appended and are not settled.  A topic's message is settled once
+    every durable subscription that was open at its append has settled it or is closed; a topic without durable
+    subscriptions has 0.  Messages appended before a subscription was opened do not count for it, even if it starts
+    there.  The sum follows from the log alone, record by record, so after any kind of stop it is that of the records
+    that were recovered.  (Messages that only a closed subscription had not settled leave the sum soon after, when a
+    worker has looked up their sizes.)
     topic_id, description: of a durable subscription, as it was opened; its ``lanes`` have the topic's tails.
     """
 
@@ -187,9 +187,9 @@ class DestinationState:
 
 
 def expired_entries(columns: EntryColumns, wall_ms: int) -> tuple[list[Entry], int]:
-    """Return which entries have expired at ``wall_ms``, and when the first of the others does, NEVER_MS if none does.
+    """Return the entries that have expired at ``wall_ms``, and the earliest expiry of the others, NEVER_MS for none.
 
-    Those whose record is gone are left out.
+    Entries whose record is gone are left out.
     """
     expired: list[Entry] = []
     next_ms = NEVER_MS

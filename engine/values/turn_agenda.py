@@ -1,12 +1,12 @@
-"""Whether the end of a turn has more to look at than the queues that are dirty."""
+"""Whether the end of a turn has more work than the dirty queues."""
 
 from __future__ import annotations
 
 
 class TurnAgenda:
-    """A part that has something to do at the end of a turn opens it, so that a turn in which no part has does one look.
+    """A part with work for the end of a turn opens the agenda; a turn without such work costs one test.
 
-    is_open: some part may have something to do; ``Turn`` asks each of them, and shuts it once none has.
+    is_open: some part may have work; ``Turn`` asks each of them, and shuts the agenda once none has any.
     """
 
     __slots__ = ("is_open",)

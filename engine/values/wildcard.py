@@ -1,4 +1,4 @@
-"""Names that stand for several destinations."""
+"""Names that match several destinations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WILDCARDS: Final = frozenset("*>#")
 
 
 class Wildcard:
-    """All queues, or all topics, whose names match: those that are there and those to come.
+    """All queues, or all topics, whose names match: those that exist and those to come.
 
     ``*`` is one element, ``>`` (ActiveMQ) or ``#`` (HornetQ, Artemis, RabbitMQ) any number of further ones at the end.
     """
@@ -33,7 +33,7 @@ class Wildcard:
         return uri(self.kind, self.name)
 
     def matches(self, name: str) -> bool:
-        """Say whether ``name`` is one of these.  Advisory topics only match where they are asked for."""
+        """Say whether ``name`` is one of these.  Advisory topics match only wildcards below ``ActiveMQ.``."""
         if name.startswith(ADVISORY_PREFIX) and not self.name.startswith("ActiveMQ."):
             return False
         return self.pattern.matches(tuple(name.split(".")))
