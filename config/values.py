@@ -1,4 +1,4 @@
-"""From text to value: numbers, octets, durations, choices, texts.
+"""From text to value: numbers, octets, durations, choices, texts, moments.
 
 One class per kind of value.  ``allowed`` completes the sentence "allowed is ..."; ``parse`` raises ValueError, with a
 text of its own only where it can say more than ``allowed``; ``show`` gives a text that ``parse`` takes.
@@ -10,6 +10,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import ClassVar, Final
 
@@ -34,6 +35,9 @@ _SHOWN_TIME_UNITS: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms"
 
 # Digits of a number that is read at all; the range is checked afterwards.
 _DIGITS_MAX: Final = 20
+
+_MOMENT_DIGITS_MAX: Final = 15
+MOMENT_ALLOWED: Final = "milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
 
 
 JsonSchema = dict[str, object]
@@ -279,3 +283,17 @@ class OptionalFile(Text):
 
     def parse(self, text: str) -> str:
         return super().parse(text) if text else ""
+
+
+def moment_ms(text: str) -> int:
+    """Return the milliseconds since 1970 of a moment, as people write it in commands, headers and URIs.
+
+    Raises: ValueError; ``MOMENT_ALLOWED`` says what is.
+    """
+    if text.isascii() and text.isdigit():
+        if len(text) > _MOMENT_DIGITS_MAX:
+            raise ValueError(f"{text[:80]!r} is no moment")
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    # A time that does not say its zone is UTC, as every time that we print.
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -53,13 +53,13 @@ from engine.ports.timers import Timers
 from engine.selector.readers import PropertyReaders
 from engine.sources.browser import Browsing
 from engine.sources.feeds import Feeds
-from engine.sources.log_replay import Replays
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
-from engine.sources.topic_publication import TopicPublication
-from engine.sources.topic_subscriptions import Subscriptions
+from engine.sources.replay.log_replay import Replays
+from engine.sources.topics.topic_publication import TopicPublication
+from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.store_listener import StoreEvents
 from engine.turn import Turn
 

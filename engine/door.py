@@ -17,7 +17,7 @@ from engine.consumers.outlet import Outlet
 from engine.fate.refusals import Refusals
 from engine.sources.composite import Destination, Source, Target
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
 from engine.transaction import Transaction
 from engine.values import gates

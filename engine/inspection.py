@@ -16,10 +16,10 @@ from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
 from engine.limits.producer_gate import Flow
 from engine.limits.user_quota import Quotas
-from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.pending_message_limit import PendingLimits
+from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
 from engine.values.broker_stats import (
     AddressStats,

@@ -9,7 +9,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
 from engine.sources.composite import Composite
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.delivery import HOLD, UNHOLD, Delivery, advance
 from engine.values.errors import TransactionError
 from engine.values.message import Message

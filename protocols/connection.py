@@ -167,3 +167,14 @@ class ProtocolConnection(Client):
     @abstractmethod
     def shut_down(self) -> None:
         """The gateway stops: say so, release what can be released, finish."""
+
+
+def holding_words(under_way_bytes: int, transaction_bytes: int, parked_bytes: int, name_bytes: int) -> str:
+    """Return each part that is there with its octets; "" for nothing."""
+    parts = (
+        ("messages under way", under_way_bytes),
+        ("open transactions", transaction_bytes),
+        ("what waits at a gate", parked_bytes),
+        ("links", name_bytes),
+    )
+    return ", ".join(f"{what} {size}" for what, size in parts if size)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from config.moments import ALLOWED, moment_ms
+from config.values import MOMENT_ALLOWED, moment_ms
 from engine.values.errors import InvalidOption
+from engine.values.message import TIME_MOST_MS
 from engine.values.options import FIRST, LAST, NEXT, ReplayStart
-from engine.values.wall_time import TIME_MOST_MS
 
 FROM_OFFSET: Final = "from-offset"
 FROM_TIME: Final = "from-time"
@@ -73,4 +73,4 @@ def _time_ms(name: str, text: str) -> int:
     try:
         return moment_ms(text)
     except (ValueError, OverflowError):
-        raise InvalidOption(f"{name} is {text[:80]!r}; allowed are {ALLOWED}") from None
+        raise InvalidOption(f"{name} is {text[:80]!r}; allowed are {MOMENT_ALLOWED}") from None

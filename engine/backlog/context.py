@@ -8,7 +8,18 @@ from engine.ports.store import Store
 from engine.ports.timers import Timers, TimerTarget
 from engine.selector.readers import PropertyReaders
 from engine.values.message import Message
-from engine.values.turn_agenda import TurnAgenda
+
+
+class TurnAgenda:
+    """A part with work for the end of a turn opens the agenda; a turn without such work costs one test.
+
+    is_open: some part may have work; ``Turn`` asks each of them, and shuts the agenda once none has any.
+    """
+
+    __slots__ = ("is_open",)
+
+    def __init__(self) -> None:
+        self.is_open = False
 
 
 class Context:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.delivery_row import DeliveryRow, LaneOwner, position_of
 from engine.backlog.found_ahead import AHEAD_BYTES, FoundAhead
-from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_BYTES, memory_limits, spill_above
-from engine.backlog.lane_pages import LanePages
+from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_BYTES, LanePages, memory_limits, spill_above
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.offset_set import OffsetSet
 from engine.values.delivery import READY, Delivery
 from engine.values.message import Message
-from engine.values.offset_set import OffsetSet
 from engine.values.stored import NEVER_MS, Attempts
 
 if TYPE_CHECKING:

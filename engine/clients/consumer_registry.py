@@ -6,18 +6,18 @@ from itertools import islice
 
 from config.matching import with_values
 from engine.backlog.context import Context
+from engine.clients.joins import Joins
+from engine.clients.window_options import window_for
 from engine.consumers.client import Client
 from engine.consumers.composite_consumer import Siblings
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
-from engine.consumers.joins import Joins
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Chore, Steps
 from engine.consumers.unsettled_share import UnsettledShares
 from engine.consumers.wakes import Wakes
 from engine.consumers.window import Window
-from engine.consumers.window_options import window_for
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
@@ -25,17 +25,17 @@ from engine.limits.permissions import Access
 from engine.selector.evaluate import compile_selector
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
-from engine.sources.log_replay import Replays
-from engine.sources.named_subscription import NamedSubscription
+from engine.sources.feed import MemorySubscription
 from engine.sources.observer import Observer, Observers
-from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
-from engine.sources.replay_start import check_replay
-from engine.sources.subscription_feed import MemorySubscription
-from engine.sources.topic import Topic
-from engine.sources.topic_subscriptions import Subscriptions
+from engine.sources.replay.log_replay import Replays
+from engine.sources.replay.replay_start import check_replay
+from engine.sources.topics.named_subscription import NamedSubscription
+from engine.sources.topics.pending_message_limit import PendingLimits
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, TOPIC, is_topic
 from engine.values.errors import DestinationLocked, InvalidOption

@@ -9,7 +9,7 @@ from engine.limits.user_quota import Quotas
 from engine.sources.composite import Target
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.wildcard import Wildcard, is_wildcard
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.consumers.consumer import Consumer, SiblingsBase, consumer_of
 from engine.consumers.wakes import Wakes
-from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
+from engine.sources.topics.named_subscription import NamedSubscription
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 

@@ -21,7 +21,7 @@ from engine.values.errors import DestinationInUse
 
 if TYPE_CHECKING:
     from engine.consumers.client import Client
-    from engine.sources.topic import Topic
+    from engine.sources.topics.topic import Topic
 
 CLOSE_STEPS: Final = 12  # of one consumer, or of one temporary destination
 SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from engine.backlog.context import TurnAgenda
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
-from engine.values.turn_agenda import TurnAgenda
 
 if TYPE_CHECKING:
     from engine.backlog.delivery_row import LaneOwner

@@ -7,8 +7,8 @@ from engine.fate.dead_letters import DeadLetters
 from engine.limits.producer_gate import Flow
 from engine.sources.composite import Target
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
-from engine.sources.topic_publication import TopicPublication
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_publication import TopicPublication
 from engine.values import gates
 from engine.values.message import PERSISTENT, Message
 

@@ -16,13 +16,12 @@ from engine.fate.relocation import Relocation
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue, queue_of
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.delivery import EXHAUST, Delivery, advance
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
-from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
+from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message, later_ms
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
-from engine.values.wall_time import later_ms
 
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"

@@ -20,10 +20,10 @@ from engine.fate.failure_history import added, history_with, policy_of
 from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import EXHAUST, FAIL, HELD, IN_FLIGHT, RELEASE, ConsumerBase, Delivery, LaneBase, advance
 from engine.values.failed_attempts import consumer_words
+from engine.values.message import later_ms
 from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
 from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
-from engine.values.wall_time import later_ms
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane

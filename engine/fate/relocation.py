@@ -6,8 +6,8 @@ from engine.backlog.context import Context
 from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.sources.queue import Queue, queue_of
-from engine.sources.topic import Topic
-from engine.sources.topic_publication import TopicPublication
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_publication import TopicPublication
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import DELIVERY_COUNT_MAX, Range

@@ -18,8 +18,8 @@ from engine.sources.composite import Composite, Destination
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
-from engine.sources.topic_subscriptions import Subscriptions
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.values.annotations import annotation
 from engine.values.destination import (
     ADVISORY_PREFIX,

@@ -15,7 +15,7 @@ from engine.limits.producer_gate import Flow
 from engine.sources.question_queue import QuestionQueue, is_management
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.values.errors import AddressFull, EngineError

@@ -9,7 +9,7 @@ from engine.features.virtual_topics import VirtualTopics
 from engine.sources.composite import Composite, Destination, Target
 from engine.sources.question_queue import QuestionQueue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.errors import LimitReached
 from engine.values.message import Message
 

@@ -16,7 +16,7 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, EngineError

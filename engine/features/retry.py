@@ -18,7 +18,7 @@ from engine.fate.redelivery import Redelivery
 from engine.features.queue_run import QueueRun
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
 from engine.values.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
 from engine.values.errors import EngineError

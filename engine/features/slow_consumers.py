@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from config.policies import SlowConsumerPolicy
 from engine.backlog.context import Context
 from engine.ports.timers import TimerTarget
+from engine.sources.feed import MemorySubscription
 from engine.sources.observer import Observer, Observers
-from engine.sources.subscription_feed import MemorySubscription
 from engine.values import gates
 from engine.values.errors import SlowConsumer
 from engine.values.failed_attempts import consumer_words

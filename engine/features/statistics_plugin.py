@@ -18,7 +18,7 @@ from engine.ports.timers import TimerTarget
 from engine.sources.question_queue import QuestionQueue
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.values.errors import LimitReached

@@ -9,7 +9,7 @@ from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_rules import is_told
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import PLAIN, Message

@@ -10,10 +10,10 @@ import heapq
 from collections.abc import Iterable
 from typing import Final
 
+from engine.backlog.context import TurnAgenda
 from engine.consumers.client import Client
 from engine.values.broker_stats import HoldingStats
 from engine.values.errors import HoldingsFull
-from engine.values.turn_agenda import TurnAgenda
 
 CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
 UNREAD_PERCENT: Final = 50  # of the limit; while more is unread than that, nobody gets more before it has read

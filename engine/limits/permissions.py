@@ -13,7 +13,7 @@ from engine.consumers.client import Client
 from engine.consumers.read_access import ReadAccess
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic, told_of, uri
 from engine.values.errors import AccessDenied
 from engine.values.options import SubscribeOptions

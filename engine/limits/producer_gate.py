@@ -17,7 +17,7 @@ from engine.consumers.unsettled_share import UnsettledShares
 from engine.limits.producer_waits import ProducerWaits, Wait
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.destination import is_topic

@@ -8,7 +8,7 @@ from engine.consumers.token_bucket import TokenBucket
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.errors import AddressFull
 

@@ -16,7 +16,7 @@ from engine.consumers.client import Client
 from engine.consumers.quota import DurableQuota, Quota, holder_of
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 
 CONNECTIONS: Final = "limits.connections-per-user"
 DESTINATIONS: Final = "limits.destinations-per-user"

@@ -15,11 +15,11 @@ from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector
 from engine.sources.feed import Feed
 from engine.sources.feeds import Feeds, selector_of
-from engine.sources.log_replay import Replay, Replays
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.replay.log_replay import Replay, Replays
 from engine.values.delivery import READY, Delivery
 
 

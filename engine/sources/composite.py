@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.wildcard import Wildcard
 
 Target = Queue | Topic  # what one message belongs to

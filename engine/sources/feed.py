@@ -1,8 +1,8 @@
 """Kinds of queue: where the messages of a queue come from, and what that decides.  Each kind is a class.
 
-A queue is made with its feed and keeps it.  Kinds: a queue of its own (here), a durable subscription and one in memory
-(engine.sources.subscription_feed), a browser and a reader of a non-destructive queue (engine.sources.browser), a
-replay (engine.sources.log_replay).
+A queue is made with its feed and keeps it.  Kinds: a queue of its own, a durable subscription and one in memory
+(here), a browser and a reader of a non-destructive queue (engine.sources.browser), a replay
+(engine.sources.replay.log_replay).
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from engine.backlog.settlement import SettlementBatch
+from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.selector.evaluate import Selector
 from engine.values.message import Message
+from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.values.stored import LanePlace
 
 
 class SubscriptionBase:
-    """A named subscription, as a feed knows it (engine.sources.named_subscription)."""
+    """A named subscription, as a feed knows it (engine.sources.topics.named_subscription)."""
 
     __slots__ = ()
 
 
 class PendingRule:
-    """Bounds what waits for a topic subscription (engine.sources.pending_message_limit)."""
+    """Bounds what waits for a topic subscription (engine.sources.topics.pending_message_limit)."""
 
     __slots__ = ()
 
@@ -141,3 +142,38 @@ class OwnMessages(Feed):
 
 
 OWN: Final = OwnMessages()  # it knows nothing of its queue, so one is enough
+
+
+class DurableCursor(Feed):
+    """Of a durable subscription in one topic: it settles the topic's entries under a number of its own.
+
+    passed: entries that its selector does not match, to be settled.
+    """
+
+    __slots__ = ("passed",)
+
+    def __init__(
+        self,
+        number: int,
+        topic_id: int,
+        queue_id: int,
+        selector: Selector | None,
+        subscription: SubscriptionBase,
+        subscriber: str,
+    ) -> None:
+        super().__init__(number, topic_id, selector)
+        self.subscription = subscription
+        self.subscriber = subscriber
+        self.passed = SubscriptionBatch(queue_id, DROPPED, CAUSE_NOT_SELECTED)
+
+    def batch(self, queue_id: int, outcome: int, cause: int) -> SettlementBatch:
+        return SubscriptionBatch(queue_id, outcome, cause)
+
+    def pass_by(self, message: Message) -> SettlementBatch | None:
+        return self.passed if self.passed.add(message) else None
+
+
+class MemorySubscription(Feed):
+    """Of a subscription that lives in memory: one consumer's, or a shared one's.  topic_id: 0 for a wildcard's."""
+
+    __slots__ = ()

@@ -9,9 +9,9 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
-    from engine.sources.named_subscription import NamedSubscription
     from engine.sources.queue import Queue
-    from engine.sources.topic import Topic
+    from engine.sources.topics.named_subscription import NamedSubscription
+    from engine.sources.topics.topic import Topic
     from engine.values.message import Message
 
 

@@ -12,8 +12,8 @@ from engine.backlog.delivery_row import LaneOwner
 from engine.backlog.intake import intake_for
 from engine.backlog.lane import Lane
 from engine.backlog.memory import MemoryBudget
+from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
-from engine.sources.fates import QueueFates
 from engine.sources.feed import OWN, Feed
 from engine.sources.queue_rules import QueueExtras, SelectionBase, is_told
 from engine.values.delivery import Delivery, LaneBase
@@ -24,6 +24,33 @@ if TYPE_CHECKING:
     from engine.backlog.spilled_blocks import LaneBlock
 
 PRIORITY_COUNT: Final = 10
+
+
+class FateCounts:
+    """How often messages of a destination had another fate than being acknowledged, since the start."""
+
+    __slots__ = ("redelivered_count", "dead_lettered_count", "expired_count")
+
+    def __init__(self) -> None:
+        self.redelivered_count = 0
+        self.dead_lettered_count = 0
+        self.expired_count = 0
+
+    def add(self, other: FateCounts) -> None:
+        self.redelivered_count += other.redelivered_count
+        self.dead_lettered_count += other.dead_lettered_count
+        self.expired_count += other.expired_count
+
+
+class QueueFates(FateCounts):
+    """delayed_count: messages that wait for their redelivery now.  expired_batch: what has expired, to be settled."""
+
+    __slots__ = ("delayed_count", "expired_batch")
+
+    def __init__(self, expired_batch: SettlementBatch) -> None:
+        super().__init__()
+        self.delayed_count = 0
+        self.expired_batch = expired_batch
 
 
 class Queue(LaneOwner):

@@ -14,7 +14,7 @@ from engine.sources.observer import Observers
 from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
 from engine.sources.queue import Queue
 from engine.sources.queue_rules import is_keeping
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import (
     ADVISORY_PREFIX,
     QUEUE,

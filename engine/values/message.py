@@ -27,6 +27,7 @@ SCHEDULED: Final = 128  # waits in the schedule: ``expires_ms`` is when it is du
 PRIORITY_SHIFT: Final = 8
 
 DEFAULT_PRIORITY: Final = 4
+TIME_MOST_MS: Final = 2**63 - 1  # the last time that the types of the log and of the wire hold
 NOT_LOGGED: Final = -1
 SHOWN: Final = -1
 
@@ -149,3 +150,8 @@ def sent_priority(flags: int, lane: int) -> int:
     """Return the JMSPriority of a message with such flags in such a lane."""
     sent = flags >> PRIORITY_SHIFT
     return sent - 1 if sent else lane
+
+
+def later_ms(since_ms: int, wait_ms: int) -> int:
+    """Return the time ``wait_ms`` after ``since_ms``; at most the last time that can be written."""
+    return min(since_ms + wait_ms, TIME_MOST_MS)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.moments import ALLOWED, moment_ms
+from config.values import MOMENT_ALLOWED, moment_ms
 from engine.store.read.found_message import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
@@ -143,4 +143,4 @@ def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:
     try:
         return moment_ms(text)
     except (ValueError, OverflowError):
-        raise WrongQuestion(f"{name} is {text[:80]!r}; allowed are {ALLOWED}") from None
+        raise WrongQuestion(f"{name} is {text[:80]!r}; allowed are {MOMENT_ALLOWED}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.matching import QUEUE
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from gateway.web.schedule import Named
 
 

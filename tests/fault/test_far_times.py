@@ -15,7 +15,7 @@ from proton import Delivery, Message, symbol
 from proton.reactor import Container
 from proton.utils import BlockingConnection
 
-from engine.values.wall_time import TIME_MOST_MS
+from engine.values.message import TIME_MOST_MS
 from protocols.stomp.codec.frames import SEND
 from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 
 if TYPE_CHECKING:
     from engine.features.scheduler.schedule_book import ScheduleBook

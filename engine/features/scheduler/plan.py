@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from engine.features.scheduler.cron import next_hit_ms
 from engine.values.errors import InvalidOption
+from engine.values.message import later_ms
 from engine.values.stored import DELIVERY_COUNT_MAX
-from engine.values.wall_time import later_ms
 
 DAY_MS: Final = 86_400_000
 YEAR_MS: Final = 365 * DAY_MS

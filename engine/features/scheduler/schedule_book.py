@@ -19,9 +19,8 @@ from engine.limits.producer_gate import Flow
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
 from engine.sources.registry import Destinations
-from engine.values.message import Message
+from engine.values.message import Message, later_ms
 from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
-from engine.values.wall_time import later_ms
 
 PLACE_BITS: Final = 52  # of a key: log offset below, due time above
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1

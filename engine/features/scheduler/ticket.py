@@ -16,8 +16,7 @@ from typing import Final
 from engine.features.scheduler.plan import Plan
 from engine.values.annotations import annotation, split_annotations
 from engine.values.destination import KIND_NAMES
-from engine.values.message import PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
-from engine.values.wall_time import later_ms
+from engine.values.message import PLAIN, PRIORITY_SHIFT, SCHEDULED, Message, later_ms
 
 PREFIX: Final = "schedule-"
 JOB_ID: Final = "scheduledJobId"  # ActiveMQ's name for the annotation of a delivered message

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.ports.workers import FILE_LANE
+from engine.store.format import layout
 from engine.store.log.segment import Segment, records_limit
 from engine.store.read.leases import leased
 from engine.store.space.compaction_jobs import GiveUpJob, PlaceJob, RemoveJob, StepJob, ThinningTarget
@@ -19,7 +20,8 @@ from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import LookJob
 from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
-from engine.store.state.needed_entries import needed_bits
+from engine.store.state.log_state import StoreState
+from engine.values.destination import TOPIC
 
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
@@ -299,3 +301,23 @@ class Compaction(SpaceMaker, ThinningTarget):
             self._call_later(self._context.settings.compaction_interval_ms, PASS)
         else:
             self._next()
+
+
+def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
+    """Return which entries of a lane from ``first`` to ``end`` (excluded) somebody may still ask for, as bits."""
+    lane = state.lanes.get(key)
+    destination = state.destinations.get(key >> layout.LANE_SHIFT)
+    if lane is None or destination is None:  # closed meanwhile
+        return 0
+    if destination.kind != TOPIC:
+        return ((1 << (end - first)) - 1) & ~lane.settled.bits(first, end)
+    bits = 0
+    for member in destination.holders.members:
+        own = member.lanes.get(lane.priority)
+        if own is None:
+            until = first if member.is_closing else end
+            bits |= (1 << (until - first)) - 1
+        else:
+            until = end if own.end < 0 else max(min(own.end, end), first)
+            bits |= ((1 << (until - first)) - 1) & ~own.settled.bits(first, end)
+    return bits

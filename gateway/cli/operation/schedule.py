@@ -117,7 +117,7 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.loader import load_config
     from config.names import DestinationName
     from engine.store.disk.files import RealFiles
-    from engine.store.offline.schedule_cancellation import cancel_scheduled
+    from engine.store.offline import cancel_scheduled
     from gateway.process.clock import SystemClock
     from gateway.process.server_settings import store_settings
 

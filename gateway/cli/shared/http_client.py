@@ -8,6 +8,7 @@ import json
 from time import sleep
 from typing import Any, Final
 
+from engine.values.errors import StoreError
 from gateway.cli.shared.parsers import add_user_argument, password_of
 from gateway.process import exit_codes
 
@@ -91,3 +92,19 @@ def authorization_of(user: str | None) -> str | None:
     if passcode is None:
         return None
     return "Basic " + base64.b64encode(f"{user}:{passcode}".encode()).decode("ascii")
+
+
+def run_task(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
+    """Begin a long task of the running gateway, ask until it is done, and return what came of it.
+
+    Raises: HttpError, PasswordNeeded; StoreError that says why it failed.
+    """
+    authorization = authorization_of(arguments.user)
+    status = fetch(arguments.http, f"/api/store/{what}", authorization, "POST", {})
+    path = f"/api/store/{what}/{status['task']}"
+    while not status["done"]:
+        sleep(POLL_INTERVAL_S)
+        status = fetch(arguments.http, path, authorization)
+    if status["failure"]:
+        raise StoreError(status["failure"])
+    return status

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.store.task import run_task
+from gateway.cli.shared.http_client import run_task
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
     from engine.store.disk.files import RealFiles
-    from engine.store.offline.rebuild import rebuild
+    from engine.store.offline import rebuild
     from gateway.process.clock import SystemClock
     from gateway.process.message_keys import MESSAGE_KEYS
     from gateway.process.server_settings import store_settings

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.store.plain_words import counted
-from gateway.cli.store.task import run_task
+from gateway.cli.shared.http_client import run_task
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from engine.sources.composite import Destination, paced_part
 from engine.sources.question_queue import is_management
 from engine.values.annotations import annotation
 from engine.values.errors import InvalidOption
-from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
-from engine.values.wall_time import TIME_MOST_MS, later_ms
+from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT, TIME_MOST_MS, later_ms
 from protocols.stomp.codec.frames import SEND, Head
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_header import address_in

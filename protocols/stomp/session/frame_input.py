@@ -18,12 +18,11 @@ from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader, TimedOut, UnexpectedFrame
 from protocols.stomp.mapping.error_frame import error_frame
 from protocols.stomp.session.ack_command import AckCommand
-from protocols.stomp.session.blocked_frames import BlockedFrame
 from protocols.stomp.session.handshake import Handshake
 from protocols.stomp.session.heart_beat import HeartBeat
 from protocols.stomp.session.message_output import MessageOutput
 from protocols.stomp.session.receipts import Receipts
-from protocols.stomp.session.send_command import SendCommand
+from protocols.stomp.session.send_command import BlockedFrame, SendCommand
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.states import (
     ADMIT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.consumers.client import Client
 from engine.door import Door
 from engine.sources.composite import Destination
@@ -9,16 +11,39 @@ from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
-from protocols.blocked_sends import BlockedSends, addresses_of
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import ParkedTooMuch
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SendTarget, send_target
-from protocols.stomp.session.blocked_frames import BlockedFrame, frame_bytes
 from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
+
+FRAME_OVERHEAD_BYTES: Final = 512  # of a frame's objects, without the octets of head and body, rounded up
+
+
+class BlockedFrame(BlockedSend):
+    """A SEND to an address that takes nothing now, a COMMIT, or DISCONNECT behind them.
+
+    Source: docs/reference/semantics.md, "Full addresses".
+    """
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Frame, addresses: list[str], size_bytes: int) -> None:
+        super().__init__(addresses, size_bytes)
+        self.frame = frame
+
+
+def frame_bytes(frame: Frame) -> int:
+    """Return what a frame that waits takes.  Equal heads may be shared, and then count once each anyway."""
+    head = frame.head
+    size = FRAME_OVERHEAD_BYTES + len(frame.body) + len(head.block) + len(frame.receipt or b"")
+    for name, value in head.headers.items():
+        size += len(name) + len(value)
+    return size
 
 
 class SendCommand:

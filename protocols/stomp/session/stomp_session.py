@@ -9,7 +9,7 @@ from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
 from engine.values.errors import EngineError
-from protocols.holding import holding_words
+from protocols.connection import holding_words
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode

@@ -15,10 +15,10 @@ from engine.fate.refusals import Refusing
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow
 from engine.limits.producer_waits import Wait
-from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.topic import Topic
+from engine.sources.topics.named_subscription import NamedSubscription
+from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
 from engine.values.message import Message

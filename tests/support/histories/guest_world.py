@@ -24,8 +24,8 @@ from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Destination, Target
-from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue, queue_of
+from engine.sources.topics.named_subscription import NamedSubscription
 from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates

@@ -11,7 +11,7 @@ from typing import Final
 from config.matching import AddressEntry
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message

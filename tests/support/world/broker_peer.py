@@ -9,7 +9,7 @@ from zlib import crc32
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery

@@ -11,7 +11,7 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.settlement_log import UNLOGGED_TURNS
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.destination import TOPIC as TOPIC_KIND

@@ -9,7 +9,7 @@ from engine.sources.composite import Composite
 from engine.values import gates
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.stomp.codec.frames import SEND, Frame, Head
-from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES, frame_bytes
+from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES, frame_bytes
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 

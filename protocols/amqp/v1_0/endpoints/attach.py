@@ -12,7 +12,7 @@ from config.destination_options import NO_CONSUMER_OPTIONS
 from engine.sources.composite import Destination
 from engine.sources.composite import Source as FoundSource
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.values.errors import EngineError, LimitReached, PenstockError, SubscriptionInUse
 from engine.values.options import SubscribeOptions

@@ -33,7 +33,7 @@ from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.frames import HEARTBEAT_OCTETS
 from protocols.amqp.v1_0.wire.performatives import Close
-from protocols.holding import holding_words
+from protocols.connection import holding_words
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import TICK_ENDING_MS
 

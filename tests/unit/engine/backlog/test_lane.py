@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from engine.backlog.lane import DELAYED_BYTES
-from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_MESSAGES
-from engine.backlog.lane_pages import PAGE_BYTES, PAGE_MESSAGES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.consumers.consumer import INDIVIDUAL
 from engine.dispatch.delays import KEPT_DELAYED_BYTES, LONG_DELAY_MS, RELOAD_READER
 from engine.values import gates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.backlog.lane import Lane
-from engine.backlog.lane_limits import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES
 from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, TOLD_AT_ONCE
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import INDIVIDUAL

@@ -8,7 +8,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.destination import TEMP_QUEUE

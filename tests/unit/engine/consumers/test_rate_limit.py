@@ -7,7 +7,7 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.token_bucket import TokenBucket
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.options import SubscribeOptions
 from tests.support.engine.engine_world import EngineWorld, address

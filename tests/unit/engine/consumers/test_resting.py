@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.clients.joins import JOIN_STEPS
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.consumers.joins import JOIN_STEPS
 from engine.consumers.turn_steps import TURN_STEPS
 from engine.sources.composite import CompositeSource
 from engine.values.destination import QUEUE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from config.policies import AddressSettings, PrefetchPolicy
+from engine.clients.window_options import window_for
 from engine.consumers.consumer import INDIVIDUAL
 from engine.consumers.window import UNCOUNTED_SHARE, Window
-from engine.consumers.window_options import window_for
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions

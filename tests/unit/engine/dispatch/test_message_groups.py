@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.backlog.lane_limits import LANE_MESSAGES
+from engine.backlog.lane_pages import LANE_MESSAGES
 from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
 from engine.dispatch.message_groups import GROUPS_MAX, SWEEP_GROUPS, Groups
 from engine.dispatch.seat import seat_of

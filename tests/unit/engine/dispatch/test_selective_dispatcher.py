@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.found_ahead import AHEAD_BYTES
-from engine.backlog.lane_limits import LANE_MESSAGES
-from engine.backlog.lane_pages import PAGE_MESSAGES
+from engine.backlog.lane_pages import LANE_MESSAGES, PAGE_MESSAGES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.backlog.lane_limits import IDLE_LANE_BYTES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.fate.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
 from engine.ports.workers import READ_LANE

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.destination import TOPIC
 from tests.support.engine.engine_world import address

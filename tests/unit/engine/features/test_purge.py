@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.lane_limits import IDLE_LANE_BYTES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan

@@ -7,7 +7,7 @@ import pytest
 from engine.consumers.consumer import INDIVIDUAL
 from engine.features.retry import HELD_MAX, SKIPPED_BYTES, Retry
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.annotations import split_annotations
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidSelector

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.backlog.context import TurnAgenda
 from engine.limits.connection_memory import Holdings
 from engine.values.errors import EngineError
-from engine.values.turn_agenda import TurnAgenda
 from tests.support.fakes import FakeClient
 
 

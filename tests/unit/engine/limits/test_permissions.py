@@ -8,7 +8,7 @@ from config.matching import BOTH, QUEUE, TOPIC, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.errors import AccessDenied
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld, address

@@ -9,7 +9,7 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.limits.producer_gate import GlobalLimits
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.errors import AddressFull

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.backlog.lane_limits import IDLE_LANE_BYTES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values.errors import InvalidSelector
 from engine.values.options import SubscribeOptions

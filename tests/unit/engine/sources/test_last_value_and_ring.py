@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.lane_limits import LANE_MESSAGES
+from engine.backlog.lane_pages import LANE_MESSAGES
 from engine.sources.last_value_and_ring import PRUNE_COUNT, Keeper
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState

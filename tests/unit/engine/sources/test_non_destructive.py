@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from engine.backlog.lane_limits import IDLE_LANE_BYTES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from engine.backlog.lane_limits import IDLE_LANE_BYTES
+from engine.backlog.lane_pages import IDLE_LANE_BYTES
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.limits.producer_gate import GlobalLimits

@@ -7,7 +7,7 @@ import pytest
 from engine.consumers.consumer import AUTO
 from engine.sources.composite import Composite
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
 from tests.support.engine.engine_world import EngineWorld, address

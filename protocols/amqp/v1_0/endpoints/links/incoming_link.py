@@ -15,11 +15,10 @@ from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.delayed_send import delayed
 from engine.sources.composite import Composite, Destination
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.errors import AddressFull, EngineError, PenstockError
-from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message
-from engine.values.wall_time import later_ms
+from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message, later_ms
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfer
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfer

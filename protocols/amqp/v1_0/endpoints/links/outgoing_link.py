@@ -8,7 +8,7 @@ from typing import Final
 from engine.consumers.consumer import Consumer
 from engine.consumers.outlet import Outlet
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from engine.store.offline.rebuild import rebuild
+from engine.store.offline import rebuild
 from engine.values.destination import QUEUE
 from engine.values.message_keys import Keys
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES
+from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.values.wall_time import TIME_MOST_MS, later_ms
+from engine.values.message import TIME_MOST_MS, later_ms
 from tests.support.protocols.amqp_gateway import AmqpGateway
 
 

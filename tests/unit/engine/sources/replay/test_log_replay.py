@@ -9,7 +9,7 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.sources.replay_pages import PAGE_MESSAGES
+from engine.sources.replay.replay_pages import PAGE_MESSAGES
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.errors import AccessDenied, InvalidDestination, InvalidOption, ReplayGone
 from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions

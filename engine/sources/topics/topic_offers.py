@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.backlog.memory import MemoryBudget
     from engine.selector.properties import Properties
     from engine.sources.queue import Queue
-    from engine.sources.topic import Topic
+    from engine.sources.topics.topic import Topic
 
 FEW_CONDITIONS: Final = 50  # of one topic: so many are asked at once, whatever is left of the turn; no XPath is few
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription

@@ -7,7 +7,7 @@ from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector, compile_selector
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.topics.topic import Topic
 from engine.values.destination import TOPIC, uri
 from engine.values.errors import AccessDenied, InvalidOption, SubscriptionInUse
 from engine.values.options import SubscribeOptions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.backlog.context import Context
 from engine.backlog.spiller import may_spill
+from engine.sources.feed import DurableCursor
 from engine.sources.feeds import Feeds
-from engine.sources.named_subscription import NamedSubscription
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.subscription_feed import DurableCursor
-from engine.sources.topic import Topic
+from engine.sources.topics.named_subscription import NamedSubscription
+from engine.sources.topics.topic import Topic
 from engine.values.destination import TOPIC
 from engine.values.options import SubscribeOptions
 from engine.values.stored import DestinationState

@@ -9,9 +9,9 @@ from engine.consumers.turn_steps import Steps
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.feeds import Feeds
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
-from engine.sources.topic_joins import TopicJoins
-from engine.sources.topic_offers import OfferTaker, TopicOffers
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_joins import TopicJoins
+from engine.sources.topics.topic_offers import OfferTaker, TopicOffers
 from engine.values.message import DEAD_LETTER, Message
 
 

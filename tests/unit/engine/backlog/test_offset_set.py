@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from engine.values.offset_set import PAGE_BITS, OffsetSet
+from engine.backlog.offset_set import PAGE_BITS, OffsetSet
 
 
 def test_ranges_cross_pages() -> None:

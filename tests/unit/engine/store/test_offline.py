@@ -9,7 +9,7 @@ import pytest
 
 from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.disk.files import RealFiles
-from engine.store.offline.schedule_cancellation import Cancelled, cancel_scheduled
+from engine.store.offline import Cancelled, cancel_scheduled
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main

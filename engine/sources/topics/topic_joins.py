@@ -14,10 +14,10 @@ from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:
     from engine.consumers.client import Client
-    from engine.sources.named_subscription import NamedSubscription
     from engine.sources.queue import Queue
-    from engine.sources.topic import Topic
-    from engine.sources.topic_subscriptions import Subscriptions
+    from engine.sources.topics.named_subscription import NamedSubscription
+    from engine.sources.topics.topic import Topic
+    from engine.sources.topics.topic_subscriptions import Subscriptions
     from engine.values.options import SubscribeOptions
     from engine.values.wildcard import Wildcard
 

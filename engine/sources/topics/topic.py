@@ -8,10 +8,9 @@ from engine.backlog.intake import intake_for
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import AUTO
 from engine.selector.table import SelectorTable
-from engine.sources.fates import FateCounts
-from engine.sources.queue import Queue
+from engine.sources.queue import FateCounts, Queue
 from engine.sources.queue_rules import is_told, is_watched
-from engine.sources.topic_offers import TopicOffers
+from engine.sources.topics.topic_offers import TopicOffers
 from engine.values.destination import uri
 from engine.values.message import Message
 

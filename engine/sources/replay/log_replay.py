@@ -20,9 +20,9 @@ from engine.sources.feeds import Feeds, selector_of
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.sources.replay_pages import ReplayPages
-from engine.sources.replay_start import gone, log_offset_of, seek, start_words
-from engine.sources.topic import Topic
+from engine.sources.replay.replay_pages import ReplayPages
+from engine.sources.replay.replay_start import gone, log_offset_of, seek, start_words
+from engine.sources.topics.topic import Topic
 from engine.values.errors import EngineError, InvalidDestination, InvalidOption, ReplayGone
 from engine.values.message import DEFAULT_PRIORITY, SHOWN, Message
 from engine.values.options import LAST, NEXT, ReplayStart, SubscribeOptions

@@ -9,7 +9,7 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO, Consumer
-from engine.sources.named_subscription import NamedSubscription, from_description
+from engine.sources.topics.named_subscription import NamedSubscription, from_description
 from engine.values.destination import TOPIC
 from engine.values.errors import AccessDenied, SubscriptionInUse
 from engine.values.wildcard import Wildcard

@@ -15,16 +15,16 @@ from engine.consumers.client import Client
 from engine.consumers.quota import DurableQuota, holder_of
 from engine.consumers.read_access import ReadAccess
 from engine.consumers.settlement_log import SettlementLog
-from engine.sources.durable_cursors import DurableCursors
+from engine.sources.feed import MemorySubscription
 from engine.sources.feeds import Feeds, selector_of
-from engine.sources.named_subscription import NamedSubscription, asked_for, from_description
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
-from engine.sources.subscription_feed import MemorySubscription
-from engine.sources.topic import Topic
-from engine.sources.topic_joins import Attached, CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
+from engine.sources.topics.durable_cursors import DurableCursors
+from engine.sources.topics.named_subscription import NamedSubscription, asked_for, from_description
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_joins import Attached, CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.options import SubscribeOptions

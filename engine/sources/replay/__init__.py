@@ -1,0 +1,1 @@
+"""Replays: reading the log again from a point in the past."""

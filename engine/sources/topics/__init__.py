@@ -1,0 +1,1 @@
+"""Topics, and the subscriptions that take from them."""

@@ -1,1 +1,0 @@
-"""Commands that open a stopped store to change it."""
