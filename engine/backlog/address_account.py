@@ -1,8 +1,8 @@
-"""Holdings of each address, against its limits.  Terms: Artemis address-settings; docs/reference/flow-control.md.
+"""Usage of each address, counted against its limits.  Terms: Artemis address-settings; docs/reference/flow-control.md.
 
-Under BLOCK, DROP and FAIL a message counts once for its address, headers and body as they were encoded, from its append
-until the last queue of the address has settled it, on disk or in memory.  Under PAGE that is what the page limits are
-of, where one is set; how much of such an address is in memory is bounded by its lanes.
+Under BLOCK, DROP and FAIL a message counts once for its address, on disk or in memory.  Its encoded headers and body
+count from the append until the last queue of the address has settled it.  Under PAGE the page limits, if set, apply to
+the same sums; the memory of such an address is bounded by its lanes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.backlog.memory import MemoryBudget
 from engine.ports.store import StoreCatalog
 from engine.values.message import SHOWN, Message
 
-# What becomes of the next message of a full address.
+# What happens to the next message of a full address.
 BLOCK: Final = 0
 DROP: Final = 1
 FAIL: Final = 2
@@ -23,8 +23,8 @@ FAIL: Final = 2
 ACTIONS: Final = {"BLOCK": BLOCK, "DROP": DROP, "FAIL": FAIL}
 ACTION_NAMES: Final = {BLOCK: "BLOCK", DROP: "DROP", FAIL: "FAIL"}
 
-# Who waits goes on once an address has come down to this part of its limit: a full one would else open and shut for
-# every message, and those who wait would starve behind newcomers.
+# Waiting producers resume once an address has come down to this part of its limit.  Without this gap a full address
+# would open and shut for every message, and waiting producers would starve behind newcomers.
 RESUME_PERCENT: Final = 90
 
 
@@ -36,12 +36,12 @@ def limits_of(policy: AddressFullPolicy) -> tuple[int, int, int]:
 
 
 def resume_at(limit: int) -> int:
-    """Return the most that an address with ``limit`` holds when it takes messages again."""
+    """Return the most that an address with ``limit`` may hold to take messages again."""
     return limit * RESUME_PERCENT // 100
 
 
 class SharedAddress:
-    """A topic, as its account knows it."""
+    """A topic as its account sees it."""
 
     __slots__ = ("destination_id",)
 
@@ -50,30 +50,30 @@ class SharedAddress:
 
     @abstractmethod
     def longest_durable(self) -> int:
-        """Return how many messages that durable subscription holds which holds the most."""
+        """Return the depth of the longest durable subscription, in messages."""
 
 
 class Gates:
-    """The gates for producers, as accounts know them."""
+    """The gates for producers, as accounts see them."""
 
     __slots__ = ()
 
     @abstractmethod
     def block(self) -> None:
-        """Some gate may be shut, or is to be opened: look at the end of this turn."""
+        """Check the gates at the end of this turn: one may be shut or must be opened."""
 
 
 class Account:
-    """Holdings of one address: a queue, or a topic with all its subscriptions.
+    """Usage of one address: a queue, or a topic with all its subscriptions.
 
-    max_bytes, max_messages: -1 for no limit.  Full is more octets than the limit (HornetQ: one message may overshoot),
-    or as many messages as the limit.
-    is_full: a limit was reached, and what is held has not come down to ``resume_at`` it since.
-    is_shut: so, and somebody waits or has been refused: newcomers wait, too.
-    topic: whose account this is, None for a queue.  Its messages are held by subscriptions: those that are not in the
-    log in memory; those in the log in memory (``memory``) or as entries of durable subscriptions (``durable``), often
-    both, and the larger of the two sums counts.
-    dropped_count, failed_count: messages discarded, and sends refused with an error, since the start.
+    max_bytes, max_messages: -1 for no limit.  An address is full with more octets than the limit (HornetQ: one message
+    may overshoot), or with as many messages as the limit.
+    is_full: a limit was reached, and usage has not come down to ``resume_at`` since.
+    is_shut: full, and some producer waits or was refused, so newcomers wait, too.
+    topic: the topic of this account, None for a queue.  A topic's messages are held by its subscriptions: messages
+    outside the log in memory; logged ones in memory (``memory``) or as entries of durable subscriptions (``durable``),
+    often both, and the larger of the two sums counts.
+    dropped_count, failed_count: since the start, messages discarded and sends refused with an error.
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class Account:
         self.failed_count = 0
 
     def enter(self, size_bytes: int) -> None:
-        """Count a message that the address has taken, whatever its limit: who asks before is ``Flow``."""
+        """Count a message that the address has taken, whatever its limit; ``Flow`` has checked the limit before."""
         self.used_bytes += size_bytes
         self.used_messages += 1
         accounts = self.accounts
@@ -126,14 +126,14 @@ class Account:
             accounts.fill(self)
 
     def leave(self, size_bytes: int) -> None:
-        """Take off a message that its last queue has settled."""
+        """Subtract a message that its last queue has settled."""
         self.used_bytes -= size_bytes
         self.used_messages -= 1
         self.accounts.used_bytes -= size_bytes
         self.accounts.used_messages -= 1
 
     def hold_logged(self, size_bytes: int, count: int) -> None:
-        """Count (1) or take off (-1) a topic's message that is in the log and held in memory, too."""
+        """Add (1) or subtract (-1) a topic's logged message that is also held in memory."""
         self._set_logged(
             self.memory_bytes + size_bytes * count,
             self.memory_messages + count,
@@ -142,19 +142,19 @@ class Account:
         )
 
     def let_go_logged(self, size_bytes: int, count: int) -> None:
-        """Take off messages of a topic that are in the log and were held outside it, too.  size_bytes: of all."""
+        """Subtract a topic's logged messages that were also held outside the log.  size_bytes: of all."""
         self._set_logged(
             self.memory_bytes - size_bytes, self.memory_messages - count, self.durable_bytes, self.durable_messages
         )
 
     def see_durable(self, store: StoreCatalog) -> None:
-        """Take what durable subscriptions hold: the store knows the octets, the longest of them the messages."""
+        """Update what durable subscriptions hold: octets from the store, messages from the longest of them."""
         topic = self.topic
         if topic is None:
             return
         count = topic.longest_durable()
         size_bytes = store.live_bytes(topic.destination_id) if count else 0
-        # A depth counts what is not in the log, too; that has been counted where memory holds it.
+        # A depth includes messages outside the log, but those are counted already as held by memory.
         not_logged = self.used_messages - max(self.memory_messages, self.durable_messages)
         self._set_logged(self.memory_bytes, self.memory_messages, size_bytes, max(0, count - not_logged))
 
@@ -170,7 +170,7 @@ class Account:
         )
 
     def restore(self, size_bytes: int, message_count: int) -> None:
-        """Take up what recovery found, or what has changed otherwise."""
+        """Add what recovery found, or another change of the usage."""
         self.used_bytes += size_bytes
         self.used_messages += message_count
         self.accounts.used_bytes += size_bytes
@@ -179,7 +179,7 @@ class Account:
             self.accounts.fill(self)
 
     def is_over(self, settled_bytes: int = 0, settled_count: int = 0) -> bool:
-        """Say whether the next message meets the limit.  settled: of all addresses, about to be taken off."""
+        """Say whether the next message meets the limit.  settled: of all addresses, about to be subtracted."""
         accounts = self.accounts
         return (
             0 <= self.max_bytes < self.used_bytes
@@ -200,7 +200,7 @@ class Account:
         )
 
     def describe(self) -> str:
-        """Return in words what is used of which limit: the one that is reached, else all that are set."""
+        """Return usage and limit in words: the limit that is reached, or all that are set."""
         accounts = self.accounts
         own = f"{self.uri} holds"
         limits = (
@@ -216,11 +216,11 @@ class Account:
 
 
 class Accounts:
-    """The accounts of all addresses that have a limit, by destination, and what they hold together.
+    """The accounts of all addresses that have a limit, by destination, and their common sums.
 
-    max_bytes, max_messages: of all together (global-max-size, global-max-messages), -1 for no limit; then each address
-    does what its policy says.  Addresses that page have their backlog on disk and are not reckoned.
-    full: those that are full now.
+    max_bytes, max_messages: of all together (global-max-size, global-max-messages), -1 for no limit.  At a common limit
+    each address follows its own policy.  Addresses that page have their backlog on disk and are not included.
+    full: accounts that are full now.
     """
 
     __slots__ = ("memory", "gates", "by_id", "max_bytes", "max_messages", "used_bytes", "used_messages", "full")
@@ -236,7 +236,7 @@ class Accounts:
         self.full: list[Account] = []
 
     def open(self, destination_id: int, uri: str, policy: AddressFullPolicy) -> Account | None:
-        """Return the account of a new destination, None where nothing is to be counted."""
+        """Return the account of a new destination, None if nothing has to be counted."""
         max_bytes, max_messages, _ = limits_of(policy)
         is_global = policy.address_full_policy != "PAGE" and (self.max_bytes >= 0 or self.max_messages >= 0)
         if max_bytes == UNLIMITED and max_messages == UNLIMITED and not is_global:
@@ -244,31 +244,31 @@ class Accounts:
         account = Account(self, uri, policy)
         self.by_id[destination_id] = account
         self.memory.accounts = self
-        account.restore(0, 0)  # one that may hold nothing is full from the start
+        account.restore(0, 0)  # an address with limit 0 is full from the start
         return account
 
     def close(self, destination_id: int) -> None:
-        """Forget a destination that is gone, with all that it held."""
+        """Forget a destination that was removed, with its usage."""
         account = self.by_id.pop(destination_id, None)
         if account is not None:
             account.restore(-account.used_bytes, -account.used_messages)
             if account in self.full:
                 self.full.remove(account)
             account.is_full = account.is_shut = False
-            self.gates.block()  # who waits there is let go on, to find it made anew or gone
+            self.gates.block()  # its waiting producers continue, and find it recreated or gone
 
     def enter(self, message: Message) -> None:
-        """Count a message that memory alone holds from now on."""
+        """Count a message that is only in memory from now on."""
         account = self.by_id.get(message.destination_id)
         if account is None:
             return
         if message.queue_offset < 0:
             account.enter(message.size)
-        elif account.topic is not None and message.serial != SHOWN:  # else a browser's or a replay's, and counted
+        elif account.topic is not None and message.serial != SHOWN:  # shown by a browser or a replay: counted already
             account.hold_logged(message.size, 1)
 
     def leave(self, message: Message) -> None:
-        """Take off a message that memory alone held."""
+        """Subtract a message that was only in memory."""
         account = self.by_id.get(message.destination_id)
         if account is None:
             return
@@ -278,7 +278,7 @@ class Accounts:
             account.hold_logged(message.size, -1)
 
     def leave_many(self, destination_id: int, is_logged: bool, size_bytes: int, count: int) -> None:
-        """Take off messages that only temporary files held.  size_bytes: of all of them."""
+        """Subtract messages that were only in temporary files.  size_bytes: of all of them."""
         account = self.by_id.get(destination_id)
         if account is None:
             return
@@ -288,15 +288,15 @@ class Accounts:
             account.let_go_logged(size_bytes, count)
 
     def fill(self, account: Account) -> None:
-        """A limit of ``account`` is reached."""
+        """Note that a limit of ``account`` is reached."""
         account.is_full = True
         self.full.append(account)
         self.gates.block()
 
     def drain(self, store: StoreCatalog) -> None:
-        """Open those that have come down far enough."""
+        """Reopen the accounts that have come down far enough."""
         if self.max_bytes >= 0 or self.max_messages >= 0:
-            for account in self.by_id.values():  # what others hold keeps these shut, too, and they are not looked at
+            for account in self.by_id.values():  # the common limit also keeps accounts shut that are not checked here
                 if account.durable_messages:
                     account.see_durable(store)
         kept: list[Account] = []

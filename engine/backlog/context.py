@@ -23,13 +23,13 @@ class TurnAgenda:
 
 
 class Context:
-    """The outside world, the memory budget, and the facts of the current turn.
+    """The outside world, the memory budget and the facts of the current turn.
 
-    readers: of the properties of messages, for each encoding.
-    wall_ms: of this turn, as the clock says: what expires and what is due is judged by it, also after it was set back.
+    readers: of message properties, one for each encoding.
+    wall_ms: wall clock of this turn; it decides about expiry and due times, even after the clock was set back.
     store_time_ms: the same, but it never goes back.
-    sender: number of the client whose input is being taken, 0 for the broker's own.
-    agenda: what else than dirty queues the end of this turn has to look at.
+    sender: number of the client whose input is being processed, 0 for the broker itself.
+    agenda: other work than dirty queues for the end of this turn.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Context:
         store.set_time(self.wall_ms)
 
     def set_time(self, wall_ms: int) -> None:
-        """Take the time of a new turn."""
+        """Set the time of a new turn."""
         self.wall_ms = wall_ms
         if wall_ms > self.store_time_ms:
             self.store_time_ms = wall_ms
@@ -78,7 +78,7 @@ class Context:
         return f"{self.readers.serial_prefix}{message.serial}"
 
     def begin_batch(self) -> None:
-        """Open a batch that is recovered whole or not at all; batches inside a batch are part of it."""
+        """Open a batch that is recovered whole or not at all; an inner batch becomes part of it."""
         if self._batch_depth == 0:
             self.store.begin()
         self._batch_depth += 1

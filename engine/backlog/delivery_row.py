@@ -1,4 +1,4 @@
-"""The deliveries of one lane that are in memory, in order; and the queue as it knows it."""
+"""The deliveries of one lane that are in memory, in order; and the queue as the lane sees it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
 
-STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
+STALE_MAX: Final = 256  # stale places are cleared once they are more than this and the majority
 
 
 class LaneOwner:
-    """A queue, as its lanes and their temporary files know it.
+    """A queue, as its lanes and their temporary files see it.
 
-    is_closed: it has ended; what comes back to it is let go.
+    is_closed: the queue has ended; deliveries that return to it are discarded.
     memory: the budget of messages in memory.
     mask: bit p is set while lane p has deliveries in memory.
-    depth: waiting, in flight and delayed.  dropped_count: of what was let go without anybody's answer.
-    has_expiring: messages of it expire.
-    spiller: where messages that are not logged go past what memory holds, None where they stay.
+    depth: waiting, in flight and delayed.  dropped_count: messages discarded without a consumer's answer.
+    has_expiring: some of its messages expire.
+    spiller: moves messages outside the log to temporary files, None if they stay in memory.
     """
 
     __slots__ = (
@@ -69,46 +69,46 @@ class LaneOwner:
 
     @abstractmethod
     def mark_dirty(self) -> None:
-        """Have it dispatched at the end of the turn."""
+        """Have the queue dispatched at the end of the turn."""
 
     @abstractmethod
     def has_consumers(self) -> bool:
-        """Say whether somebody takes its messages."""
+        """Say whether it has consumers that take its messages."""
 
     @abstractmethod
     def came_back(self, deliveries: list[Delivery]) -> None:
-        """Take note that deliveries are READY again, at their places."""
+        """Note that deliveries are READY again, at their places."""
 
     @abstractmethod
     def read_back(self, deliveries: list[Delivery]) -> None:
-        """Take note that deliveries have come back from temporary files, in their turn."""
+        """Note that deliveries have come back from temporary files, in their turn."""
 
     @abstractmethod
     def has_selection(self) -> bool:
-        """Say whether its consumers do not all take just the next message."""
+        """Say whether a selection decides who gets what: not every consumer takes just the next message."""
 
     @abstractmethod
     def has_groups_known(self) -> bool:
-        """Say whether messages may wait for the owners of their groups."""
+        """Say whether messages may be waiting for the owners of their groups."""
 
     @abstractmethod
     def needs_all_at_hand(self) -> bool:
-        """Say whether a rule of it looks at what waits, which therefore stays in memory."""
+        """Say whether one of its rules reads waiting messages, which must then stay in memory."""
 
     @abstractmethod
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Let its selection take what it wants of a block, by ``SpillRoom.bring_in``."""
+        """Offer a block to its selection, which takes what it wants by ``SpillRoom.bring_in``."""
 
 
 class DeliveryRow(LaneBase):
-    """In order of ``position``: ``returned``, then ``ready``, then ``volatile``.
+    """Deliveries in order of ``position``: ``returned``, then ``ready``, then ``volatile``.
 
-    volatile: messages that are not logged and wait until the entries on disk before them have been loaded, so that one
-    producer's messages stay in order, persistent or not.
-    ready_bytes: of what is ready, and LANE_BYTES more while too much is delayed: then what arrives stays on disk, and
-    no page is asked for.
-    stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
-    place there.
+    volatile: messages outside the log that wait until earlier entries on disk have been loaded.  This keeps the order
+    of one producer's messages, persistent or not.
+    ready_bytes: of what is ready, plus LANE_BYTES while too much is delayed: then new messages stay on disk, and no
+    page is requested.
+    stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; a delivery that comes back
+    finds its place there.
     """
 
     __slots__ = ("queue", "memory", "bit", "ready", "returned", "volatile", "ready_bytes", "stale")
@@ -125,7 +125,7 @@ class DeliveryRow(LaneBase):
         self.stale: set[int] = set()
 
     def next_ready(self) -> Delivery | None:
-        """Take the next delivery in order, None if none is in memory."""
+        """Take the next delivery in orderin memory, None if there is none."""
         returned = self.returned
         ready = self.ready
         if returned and (not ready or returned[0].position < ready[0].position):
@@ -139,14 +139,14 @@ class DeliveryRow(LaneBase):
         return delivery
 
     def append_all(self, deliveries: list[Delivery]) -> None:
-        """Put a page behind what is ready, in a lane where nothing waited for it and nothing of it has to wait."""
+        """Append a page to ``ready``; no volatile message may wait in the lane, and nothing of the page has to wait."""
         if deliveries:
             self.ready_bytes += sum([delivery.message.size for delivery in deliveries])
             self.ready.extend(deliveries)
             self.queue.mask |= self.bit
 
     def append_loaded(self, delivery: Delivery) -> None:
-        """Put a loaded delivery behind what is ready, and before it what waited for its turn."""
+        """Append a loaded delivery to ``ready``, after the volatile messages that come before it."""
         volatile = self.volatile
         while volatile and volatile[0].position < delivery.position:
             self._move_up(volatile.popleft())
@@ -158,14 +158,14 @@ class DeliveryRow(LaneBase):
         self.queue.mask |= self.bit
 
     def _move_up(self, delivery: Delivery) -> None:
-        """Put what waited behind entries on disk behind what is ready; one that was taken has no place any more."""
+        """Move a volatile delivery to the end of ``ready``; one that was taken has lost its place."""
         if delivery.position in self.stale:
             self.stale.discard(delivery.position)
         else:
             self._append(delivery)
 
     def _put_back(self, deliveries: list[Delivery]) -> None:
-        """Let deliveries, usually a row in their order, be among those that have returned."""
+        """Insert deliveries, usually a run in order, into ``returned``."""
         returned = self.returned
         if len(deliveries) > 1:
             positions = [one.position for one in deliveries]
@@ -181,7 +181,7 @@ class DeliveryRow(LaneBase):
             self.returned = deque(sorted([*returned, *deliveries], key=position_of))
 
     def _finds_place(self, delivery: Delivery) -> bool:
-        """Say whether the place of a delivery that comes back is still there; if so, it takes it."""
+        """Say whether a returning delivery still has its place; if so, it is put there."""
         position = delivery.position
         if position not in self.stale:
             return False
@@ -190,10 +190,10 @@ class DeliveryRow(LaneBase):
             self.ready_bytes += delivery.message.size
         return True
 
-    # -- for those who take deliveries out of their order
+    # -- for parts that take deliveries out of order
 
     def newest(self, message: Message) -> Delivery | None:
-        """Return the delivery of a message that has just come, None if it is on disk only."""
+        """Return the delivery of a message that has just arrived, None if it is only on disk."""
         if self.ready and self.ready[-1].message is message:
             return self.ready[-1]
         if self.volatile and self.volatile[-1].message is message:
@@ -201,7 +201,7 @@ class DeliveryRow(LaneBase):
         return None
 
     def in_memory_from(self, position: int) -> Iterable[Delivery]:
-        """Return what is in memory from ``position`` on, in order, and with it the places of what was taken."""
+        """Return the deliveries in memory from ``position`` on, in order, including the places of taken ones."""
         parts: list[Iterable[Delivery]] = []
         if self.ready and self.ready[-1].position >= position:
             start = bisect_left(self.ready, position, key=position_of) if self.ready[0].position < position else 0
@@ -214,26 +214,28 @@ class DeliveryRow(LaneBase):
         return in_turn
 
     def returned_from(self, position: int) -> Iterable[Delivery]:
-        """Return what has come back from ``position`` on, in order."""
+        """Return the returned deliveries from ``position`` on, in order."""
         return islice(self.returned, bisect_left(self.returned, position, key=position_of), None)
 
     def waiting_at(self, index: int) -> Delivery:
-        """Return the delivery with ``index`` others of those in memory before it; all places must be tidy."""
+        """Return the delivery at ``index`` of those in memory; all places must be tidy."""
         returned = self.returned
         ready = self.ready
         count = len(returned)
-        if not count or not ready or returned[-1].position < ready[0].position:  # what came back was handed over first
+        if (
+            not count or not ready or returned[-1].position < ready[0].position
+        ):  # returned deliveries were handed over first
             return returned[index] if index < count else ready[index - count]
         return sorted([*returned, *ready], key=position_of)[index]
 
     def waiting_before(self, position: int) -> int:
-        """Return how many of those in memory come before ``position``; all places must be tidy."""
+        """Return how many deliveries in memory come before ``position``; all places must be tidy."""
         return bisect_left(self.returned, position, key=position_of) + bisect_left(
             self.ready, position, key=position_of
         )
 
     def has_place(self, delivery: Delivery) -> bool:
-        """Say whether it waits in memory; one that is READY may have gone to a temporary file since it came."""
+        """Say whether it waits in memory; a READY delivery may have moved to a temporary file."""
         for row in (self.returned, self.ready):
             index = bisect_left(row, delivery.position, key=position_of)
             if index < len(row) and row[index] is delivery:
@@ -241,7 +243,7 @@ class DeliveryRow(LaneBase):
         return False
 
     def remove(self, delivery: Delivery) -> None:
-        """Take out a delivery that is READY in memory, its place included; all places must be tidy."""
+        """Remove a READY delivery from memory, with its place; all places must be tidy."""
         position = delivery.position
         index = bisect_left(self.returned, position, key=position_of)
         if index < len(self.returned) and self.returned[index] is delivery:
@@ -249,11 +251,11 @@ class DeliveryRow(LaneBase):
         else:
             index = bisect_left(self.ready, position, key=position_of)
             assert self.ready[index] is delivery, "a delivery that waits in memory has its place"
-            del self.ready[index]  # moves the shorter side, without a look at it
+            del self.ready[index]  # a deque moves its shorter side
         self.ready_bytes -= delivery.message.size
 
     def tidy(self) -> None:
-        """Clear away the places of what was taken: those in front, and all if they are the most."""
+        """Remove stale places: those in front, and all of them if they are the majority."""
         ready = self.ready
         stale = self.stale
         while stale and ready and ready[0].position in stale:
@@ -264,7 +266,7 @@ class DeliveryRow(LaneBase):
             self.queue.mask &= ~self.bit
 
     def drop_taken(self) -> None:
-        """Clear away all places of what was taken."""
+        """Remove all stale places."""
         if self.stale:
             self.ready = deque(one for one in self.ready if one.position not in self.stale)
             self.volatile = deque(one for one in self.volatile if one.position not in self.stale)

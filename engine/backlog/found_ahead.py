@@ -1,4 +1,4 @@
-"""What a selection has found on disk ahead of what is loaded, and may hand over before it."""
+"""Messages that a selection found on disk ahead of the loaded ones, and may hand over before those."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 from engine.values.delivery import GONE, Delivery
 
-AHEAD_BYTES: Final = 32 * 1024 * 1024  # found and not handed over yet; beyond, no one looks on
-AHEAD_SETTLED: Final = 1_024  # that are looked at at a time, whether they are gone
+AHEAD_BYTES: Final = 32 * 1024 * 1024  # found and not handed over yet; beyond, the search pauses
+AHEAD_SETTLED: Final = 1_024  # deliveries checked per call for being gone
 
 
 class FoundAhead:
     """by_offset: queue offset -> delivery.  ready_bytes: of those READY.
 
-    left: offsets that ``take_gone`` comes to, the last first.
+    left: offsets that ``take_gone`` still has to check, the last first.
     """
 
     __slots__ = ("by_offset", "ready_bytes", "left")
@@ -36,14 +36,14 @@ class FoundAhead:
         self.ready_bytes -= delivery.message.size
 
     def came_back(self, delivery: Delivery) -> bool:
-        """Say whether a delivery that is READY again has its place here; if so, it is counted."""
+        """Say whether a delivery that is READY again belongs here; if so, it is counted."""
         if not self.holds(delivery):
             return False
         self.ready_bytes += delivery.message.size
         return True
 
     def take_gone(self) -> list[int]:
-        """Forget those of the next AHEAD_SETTLED that are gone; return where they were."""
+        """Check the next AHEAD_SETTLED deliveries, forget those that are gone, and return their offsets."""
         by_offset = self.by_offset
         if not by_offset:
             return []

@@ -1,4 +1,4 @@
-"""Work on each message as it comes to an address whose settings ask for more than taking it."""
+"""Changes that an address makes to each message on arrival, if its settings ask for any."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _ADDRESS_FLAGS = ~(INGRESS | -1 << PRIORITY_SHIFT)
 
 
 class Intake:
-    """expiry: when messages expire, beyond what producers say.  rate: messages a second of a producer, -1: any.
+    """expiry: bounds for the expiry that producers set.  rate: messages a second per producer, -1 for no limit.
 
-    is_ordered: JMSPriority counts; else all messages take the lane of the default one.
-    ingress: the flag of messages that tell when they were stored, 0 for none.
+    is_ordered: JMSPriority counts; else all messages take the lane of the default priority.
+    ingress: flag of messages that show their store time, 0 for none.
     """
 
     __slots__ = ("expiry", "rate", "is_ordered", "ingress")
@@ -24,12 +24,12 @@ class Intake:
         self.ingress = INGRESS if settings.enable_ingress_timestamp else 0
 
     def stamp(self, message: Message, wall_ms: int) -> None:
-        """Give a message that has not been taken yet the expiry, lane and flags that its address wants."""
+        """Give a new message the expiry, lane and flags that its address wants."""
         message.expires_ms = self.expiry.effective_ms(message.expires_ms, wall_ms)
         self.mark(message)
 
     def mark(self, message: Message) -> None:
-        """Do so without the expiry, for what the engine itself moves here."""
+        """Do the same without the expiry, for messages that the engine itself moves here."""
         message.flags |= self.ingress
         if not self.is_ordered and message.priority != DEFAULT_PRIORITY:
             message.flags |= message.priority + 1 << PRIORITY_SHIFT
@@ -37,7 +37,7 @@ class Intake:
 
 
 def intake_for(settings: AddressSettings) -> Intake | None:
-    """Return None where messages are taken as they are."""
+    """Return None if the address changes nothing."""
     if (
         settings.expiry.is_unchanged
         and settings.flow.producer_max_rate_per_second <= 0
@@ -49,5 +49,5 @@ def intake_for(settings: AddressSettings) -> Intake | None:
 
 
 def without_marks(flags: int) -> int:
-    """Return the flags of a message that leaves its address, without those that the address gave it."""
+    """Return the flags without those that its address gave to a message that now leaves it."""
     return flags & _ADDRESS_FLAGS

@@ -1,4 +1,4 @@
-"""The messages of one queue and one priority: those in memory in order, and where the rest begins on disk."""
+"""The messages of one queue and one priority: those in memory, in order, and the rest on disk."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from engine.values.stored import NEVER_MS, Attempts
 if TYPE_CHECKING:
     from engine.backlog.spilled_blocks import Spill
 
-DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
-SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
+DELAYED_BYTES: Final = 32 * 1024 * 1024  # awaiting redelivery in memory; beyond, nothing more is loaded
+SERIAL_BITS: Final = 32  # positions between two entries, for messages outside the log
 
 
 class Lane(DeliveryRow):
     """The row in memory: ``returned``, then ``ready``; then entries ``next_load`` to ``tail`` on disk.
 
-    memory_bytes, memory_messages: what is kept in memory; beyond, messages are paged.  PAGE sets it lower by
-    max-size-bytes and max-size-messages, and many lanes share what there is (``lane_shares``); idle_bytes: the same
-    while the queue has no consumer.
-    pages: what is asked for of what is on disk.
-    settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
+    memory_bytes, memory_messages: limits of what is kept in memory; beyond, messages are paged.  PAGE lowers them to
+    max-size-bytes and max-size-messages, and many lanes share the budget (``lane_shares``).
+    idle_bytes: the same limit while the queue has no consumer.
+    pages: requests for entries on disk.
+    settled: settled entries from ``next_load`` on: from before the store was opened, or settled out of order since.
     ahead: deliveries from ``next_load`` on that a selection has found.
     attempts: the failed attempts of entries by queue offset, found when the store was opened.
-    first_expiry_ms: of what is only on disk nothing expires before; 0 for what was found at the start.
-    spill: messages that are not logged and are in temporary files, behind all others of their kind (``spiller``).
-    spill_above: ready octets from which on a message that is not logged may go there whatever memory holds; 0 while
-    others are.
+    first_expiry_ms: lower bound for the expiry of messages that are only on disk; 0 for those found at the start.
+    spill: messages outside the log in temporary files, behind all others outside the log (``spiller``).
+    spill_above: ready octets above which messages outside the log may spill whatever memory holds; 0 while others are
+    spilled.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Lane(DeliveryRow):
         self.spill_above = spill_above(queue.settings.full, queue.spiller is not None)
 
     def set_share(self, size_bytes: int, count: int) -> None:
-        """Keep no more in memory than that, or what the address says if it is less."""
+        """Limit what stays in memory to this share, or to the address's own limits if they are lower."""
         own_bytes, own_messages = memory_limits(self.queue.settings.full)
         self.memory_bytes = min(own_bytes, size_bytes)
         self.idle_bytes = min(IDLE_LANE_BYTES, size_bytes)
@@ -84,7 +84,7 @@ class Lane(DeliveryRow):
             self.spill.memory_messages = count
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
-        """Take up what recovery found; return how many entries wait."""
+        """Restore what recovery found; return how many entries wait."""
         self.tail = tail
         self.next_load = cursor
         self.last_position = (tail - 1) << SERIAL_BITS
@@ -96,7 +96,7 @@ class Lane(DeliveryRow):
         return tail - cursor - sum(count for _, count in settled)
 
     def add_logged(self, message: Message) -> None:
-        """Take a message that has just been appended; it stays in memory if nothing waits on disk before it."""
+        """Add a message that has just been appended; it stays in memory if nothing waits on disk before it."""
         offset = message.queue_offset
         self.tail = offset + 1
         position = offset << SERIAL_BITS
@@ -116,19 +116,19 @@ class Lane(DeliveryRow):
             self.queue.mask |= self.bit
 
     def note_expiry(self, message: Message) -> None:
-        """Have what is on disk looked at once this message has expired; it may be there."""
+        """Have the disk searched for expired messages once this one, which may be there, has expired."""
         if message.expires_ms < self.first_expiry_ms:
             self.first_expiry_ms = message.expires_ms
 
     def add_behind(self, message: Message) -> None:
-        """Take a message that has just been appended and that nobody wants yet: it stays on disk."""
+        """Add a message that has just been appended and that nobody wants yet: it stays on disk."""
         if message.expires_ms:
             self.note_expiry(message)
         self.tail = message.queue_offset + 1
         self.last_position = message.queue_offset << SERIAL_BITS
 
     def pass_by(self, message: Message) -> None:
-        """Take note of a message that has just been appended and is settled as it comes."""
+        """Note a message that has just been appended and is settled on arrival."""
         offset = message.queue_offset
         self.tail = offset + 1
         self.last_position = offset << SERIAL_BITS
@@ -138,7 +138,7 @@ class Lane(DeliveryRow):
         self.settled.add(offset)
 
     def add_volatile(self, message: Message) -> None:
-        """Take a message that only memory holds."""
+        """Add a message that is only in memory."""
         self.last_position += 1
         memory = self.memory
         if (
@@ -157,19 +157,19 @@ class Lane(DeliveryRow):
         self.queue.mask |= self.bit
 
     def _spills(self, message: Message) -> bool:
-        """Say whether a message that comes last goes to a temporary file; then it is taken."""
+        """Say whether a message that comes last is spilled to a temporary file; if so, the spiller has it."""
         spiller = self.queue.spiller
         return spiller is not None and spiller.takes(self, message, self.last_position)
 
     def end_spill(self) -> None:
-        """Go on as before: nothing is in a temporary file any more."""
+        """Return to normal operation: nothing is in a temporary file any more."""
         assert self.spill is not None, "something was spilled"
         self.memory_messages = self.spill.memory_messages
         self.spill = None
         self.spill_above = spill_above(self.queue.settings.full, self.queue.spiller is not None)
 
     def add_back(self, deliveries: list[Delivery]) -> None:
-        """Take what was in a temporary file: it comes behind all that is not logged, and in its turn."""
+        """Add deliveries from a temporary file behind all others outside the log, in their turn."""
         self.volatile.extend(deliveries)
         while self.volatile and (
             self.next_load >= self.tail or self.volatile[0].position < self.next_load << SERIAL_BITS
@@ -177,7 +177,7 @@ class Lane(DeliveryRow):
             self._move_up(self.volatile.popleft())
 
     def give_back(self, deliveries: list[Delivery]) -> None:
-        """Put deliveries, already READY again, back to their places."""
+        """Put deliveries that are READY again back in their places."""
         for delivery in deliveries:
             assert delivery.state == READY, f"a delivery in state {delivery.state} is not ready to go back"
         without_place = deliveries
@@ -190,10 +190,10 @@ class Lane(DeliveryRow):
             self.queue.mask |= self.bit
         self.queue.came_back(deliveries)
 
-    # -- for a Selection, which takes deliveries out of their order
+    # -- for a Selection, which takes deliveries out of order
 
     def keep_ahead(self, message: Message) -> Delivery:
-        """Return a delivery of an entry that is not loaded yet, which is to be handed over before those before it."""
+        """Return a delivery of an entry that is not loaded yet; it is handed over before earlier entries."""
         delivery = self._delivery(message)
         self.attempts.pop(message.queue_offset, None)
         self.ahead.add(delivery)
@@ -201,9 +201,9 @@ class Lane(DeliveryRow):
         return delivery
 
     def is_ahead_full(self) -> bool:
-        """Say whether as much was found ahead, and is not taken, as may be.
+        """Say whether as many READY messages were found ahead as allowed.
 
-        While memory is short that is only what goes out at once: nothing of groups whose owners may not take it.
+        While memory is short, only messages that leave at once are allowed, so none of groups whose owners are busy.
         """
         ready_bytes = self.ahead.ready_bytes
         return ready_bytes > AHEAD_BYTES or (
@@ -220,7 +220,7 @@ class Lane(DeliveryRow):
         return found
 
     def take(self, delivery: Delivery) -> None:
-        """Take out a delivery, wherever it waits."""
+        """Remove a delivery from wherever it waits."""
         position = delivery.position
         size = delivery.message.size
         ready = self.ready
@@ -240,16 +240,16 @@ class Lane(DeliveryRow):
                 self.ready_bytes -= size
 
     def settle_ahead(self) -> None:
-        """Keep of what was found ahead and is gone only that it is, and pass what is settled before anything else."""
+        """Remember only as settled what was found ahead and is gone; then skip entries that are settled."""
         if self._forget_gone() and not self.pages.is_loading and self.next_load in self.settled:
             self.next_load = min(self.settled.first_missing(self.next_load), self.tail)
             self.settled.drop_below(self.next_load)
             self.catch_up()
 
     def _forget_gone(self) -> bool:
-        """Forget some of what was found ahead and is gone; say whether there was any.
+        """Forget some deliveries found ahead that are gone; say whether there were any.
 
-        What was in no page, because the log has dropped it meanwhile, goes so, too.
+        Entries that were in no page because retention dropped them are forgotten in the same way.
         """
         gone = self.ahead.take_gone()
         for offset in gone:
@@ -257,27 +257,27 @@ class Lane(DeliveryRow):
                 self.settled.add(offset)
         return bool(gone)
 
-    # -- what waits for its redelivery, and the end
+    # -- redelivery waits, and the end
 
     def weigh_delayed(self, change_bytes: int) -> None:
-        """Count so much more, or less, that waits for its redelivery."""
+        """Change the sum of octets that await redelivery."""
         was_held = self.is_held_by_delays()
         self.delayed_bytes += change_bytes
         self.ready_bytes += LANE_BYTES * (self.is_held_by_delays() - was_held)
 
     def is_held_by_delays(self) -> bool:
-        """Say whether so much waits for its redelivery that nothing more is loaded."""
+        """Say whether so much awaits redelivery that nothing more is loaded."""
         return self.delayed_bytes > DELAYED_BYTES
 
     def cut_backlog(self) -> None:
-        """Let go of what lies on disk only: whose it is has been deleted.  A page that is under way may still come."""
+        """Discard entries that are only on disk, as their owner was deleted.  A page under way may still come."""
         self.tail = self.next_load
         self.catch_up()
 
     def take_all(self) -> list[Delivery]:
-        """Take out everything that waits; what is on disk is passed."""
+        """Remove everything that waits; entries on disk are skipped."""
         waiting = (*self.returned, *self.ready, *self.volatile, *self.ahead.take_all())
-        taken = [one for one in waiting if one.state == READY]  # its place may still be there though it has been taken
+        taken = [one for one in waiting if one.state == READY]  # a taken delivery may have left its place
         self.returned.clear()
         self.ready.clear()
         self.volatile.clear()
@@ -288,7 +288,7 @@ class Lane(DeliveryRow):
         self.next_load = self.tail
         return taken
 
-    # -- what is on disk
+    # -- entries on disk
 
     def wants_page(self) -> bool:
         """Say whether entries on disk should be asked for now."""
@@ -301,14 +301,14 @@ class Lane(DeliveryRow):
         )
 
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
-        """Take a page; return the deliveries of it in order, without those settled before the store was opened.
+        """Accept a page; return its deliveries in order, without those settled before the store was opened.
 
-        The caller counts them in the memory budget, and adds those that need not wait with ``append_loaded``, or all of
+        The caller counts them in the memory budget.  It adds those that need not wait with ``append_loaded``, or all of
         them with ``append_all``.
         """
         settled = self.settled
         ahead = self.ahead.by_offset
-        if not settled.pages and not ahead and not self.attempts:  # most pages: nothing is known of any of it
+        if not settled.pages and not ahead and not self.attempts:  # most pages: no state to apply
             self.next_load = next_offset
             return [Delivery(message, self, message.queue_offset << SERIAL_BITS) for message in messages]
         deliveries: list[Delivery] = []
@@ -321,7 +321,7 @@ class Lane(DeliveryRow):
                 deliveries.append(self._delivery(message))
             elif found.state == READY:
                 self.ahead.remove(found)
-                self.memory.unload(found.message)  # counted anew, with its page
+                self.memory.unload(found.message)  # counted again with its page
                 deliveries.append(found)
             else:
                 del ahead[offset]
@@ -332,7 +332,7 @@ class Lane(DeliveryRow):
         return deliveries
 
     def _delivery(self, message: Message) -> Delivery:
-        """Return the delivery of a message that was read, with what is known of its failures."""
+        """Return the delivery of a message read from the log, with its known failures."""
         offset = message.queue_offset
         delivery = Delivery(message, self, offset << SERIAL_BITS)
         if self.attempts:
@@ -343,7 +343,7 @@ class Lane(DeliveryRow):
         return delivery
 
     def catch_up(self) -> None:
-        """Once nothing is left on disk, take all that waited behind it."""
+        """Once nothing is left on disk, move up all that waited behind it."""
         if self.next_load < self.tail:
             return
         while self.volatile:

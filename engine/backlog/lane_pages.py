@@ -1,4 +1,4 @@
-"""How much of a lane stays in memory, how much it asks for at a time of what is on disk, and what is under way."""
+"""How much of a lane stays in memory, and its requests for pages."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Final
 
 from config.policies import AddressFullPolicy
 
-PAGE_MESSAGES: Final = 1_024  # entries asked for at a time
+PAGE_MESSAGES: Final = 1_024  # entries per request
 PAGE_BYTES: Final = 4 * 1024 * 1024
-LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory; beyond, they are paged
+LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane in memory; beyond, they are paged
 LANE_MESSAGES: Final = 8_192
-IDLE_LANE_BYTES: Final = 64 * 1024  # the same while the queue has no consumer: there may be thousands of such queues
+IDLE_LANE_BYTES: Final = 64 * 1024  # the same without a consumer: there may be thousands of such queues
 NEVER: Final = 1 << 62
 
 
 class LanePages:
-    """size_bytes, count: what is asked for at a time.
+    """size_bytes, count: limits of one request.
 
     fault: why the disk refused the last page, "" if it did not.
-    is_loading: a page is asked for that comes next; is_scanning: one ahead of it, for a selection.
-    awaits_retry: the last page was refused or empty, and none is asked for before the engine tries again, however often
-    somebody wants one.
+    is_loading: the next page is requested; is_scanning: a page ahead of it is requested, for a selection.
+    awaits_retry: the last page was refused or empty; no page is requested before the engine retries, however often
+    one is wanted.
     """
 
     __slots__ = ("size_bytes", "count", "fault", "is_loading", "is_scanning", "awaits_retry")
@@ -34,13 +34,13 @@ class LanePages:
         self.awaits_retry = False
 
     def limit(self, size_bytes: int, count: int) -> None:
-        """Ask for no more than may be in memory, and for one message where nothing may."""
+        """Limit requests to what may be in memory, but to no less than one message."""
         self.size_bytes = max(1, min(PAGE_BYTES, size_bytes))
         self.count = max(1, min(PAGE_MESSAGES, count))
 
 
 def memory_limits(full: AddressFullPolicy) -> tuple[int, int]:
-    """Return how many octets and messages a lane of an address keeps by itself."""
+    """Return how many octets and messages a lane of such an address keeps, apart from shares."""
     size_bytes = LANE_BYTES
     count = LANE_MESSAGES
     if full.address_full_policy == "PAGE":
@@ -52,7 +52,7 @@ def memory_limits(full: AddressFullPolicy) -> tuple[int, int]:
 
 
 def spill_above(full: AddressFullPolicy, may_spill: bool) -> int:
-    """Return from how many octets on a lane asks by itself whether to spill: its address limits it."""
+    """Return the ready octets above which a lane asks to spill on its own account, because its address limits it."""
     if not may_spill:
         return NEVER
     if full.max_size_messages >= 0:

@@ -1,9 +1,9 @@
-"""How much of the memory budget each lane may keep ready of messages that are in the log, and could be paged.
+"""Each lane's share of the memory budget for ready messages that are in the log and could be paged.
 
-A few lanes keep as much as one lane ever does; with what is around their octets that is three eighths of the default
-budget.  From LANES_FREE on they share a quarter of the budget: what a lane may keep shrinks as there are more of them,
-and grows again as there are fewer.  It is reckoned anew each time their number has doubled or come down to a quarter;
-each lane that comes or goes then lets a few others have it, so that none costs more because there are many.
+A few lanes keep the most that one lane ever keeps; with the overhead per message this is three eighths of the default
+budget.  From LANES_FREE lanes on, they share a quarter of the budget: the share shrinks as lanes are added, and grows
+as they leave.  It is recomputed when the number of lanes has doubled or fallen to a quarter.  Each lane that joins or
+leaves then updates a few others, so that no single change costs more because there are many lanes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from engine.backlog.lane import Lane
 
 LANES_FREE: Final = 8
-SHARED_PART: Final = 4  # of the budget, one part of so many
-LEAST_BYTES: Final = 4 * 1024  # that a lane may keep, whatever their number
+SHARED_PART: Final = 4  # lanes share budget / SHARED_PART
+LEAST_BYTES: Final = 4 * 1024  # smallest share, however many lanes there are
 LEAST_MESSAGES: Final = 8
 NO_SHARE: Final = 1 << 62
-TOLD_AT_ONCE: Final = 8  # lanes that hear of a new share as another one comes or goes
+TOLD_AT_ONCE: Final = 8  # lanes updated with a new share per lane that joins or leaves
 
 
 class LaneShares:
-    """lane_bytes, lane_messages: what each lane may keep at present; -1 while each may keep what it likes.
+    """lane_bytes, lane_messages: the present share of each lane; -1 while lanes are limited by their settings only.
 
-    shared_count: how often that was reckoned anew.
-    _lanes: all, and of queues that have ended ``_ended_count`` more.  _untold: those of them that have not heard of it.
-    _least_count, _most_count: of lanes, between which it stays so.
+    shared_count: how often the share was recomputed.
+    _lanes: all lanes, plus ``_ended_count`` of queues that have ended.  _untold: lanes not updated yet.
+    _least_count, _most_count: the share stays while the number of lanes is between these.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class LaneShares:
         self._most_count = LANES_FREE
 
     def join(self, lane: Lane) -> None:
-        """Let one more lane share."""
+        """Add one more lane."""
         self._lanes.append(lane)
         if self.lane_bytes >= 0:
             lane.set_share(self.lane_bytes, self.lane_messages)
@@ -65,7 +65,7 @@ class LaneShares:
             self._tell_some()
 
     def leave(self, count: int) -> None:
-        """So many lanes have ended, with their queue."""
+        """Note that ``count`` lanes have ended with their queue."""
         self._ended_count += count
         if len(self._lanes) - self._ended_count < self._least_count:
             self._reckon()

@@ -1,8 +1,8 @@
-"""The one budget of messages in memory: those that only memory holds, and those of the log that are in memory, too.
+"""The one budget for messages in memory: those that are only in memory, and those that are in the log as well.
 
-What only memory holds makes producers wait at the limit.  What the log has gives way: it shrinks the room of the other,
-but to no less than half of the limit, and from KEEP_PERCENT on it is read a few messages at a time, as somebody takes
-them, and nothing fresh is kept.
+Messages only in memory make producers wait at the limit.  Logged messages give way: they shrink the room of the others,
+but to no less than half of the limit.  From KEEP_PERCENT on they are read a few at a time, as consumers take them, and
+no new ones are kept.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from engine.backlog.address_account import Accounts
 
 MESSAGE_OVERHEAD_BYTES: Final = 512  # of the objects around the octets, measured, rounded up
-KEEP_PERCENT: Final = 75  # of the limit; from there on nothing of the log is kept in memory that nobody takes now
-IDLE_PERCENT: Final = 25  # the same; of messages in the log no more is kept for queues without consumers
-RESUME_PERCENT: Final = 90  # of the room; down to there producers wait
-SPILL_PERCENT: Final = 60  # the same; from there on lanes spill that hold more than a little themselves
-CROWDED_PERCENT: Final = 80  # the same; from there on lanes spill whatever they hold themselves
+KEEP_PERCENT: Final = 75  # of the limit; from here on only logged messages that are taken now stay in memory
+IDLE_PERCENT: Final = 25  # of the limit; from here on queues without consumers keep no more logged messages
+RESUME_PERCENT: Final = 90  # of the room; producers wait until usage is down to this
+SPILL_PERCENT: Final = 60  # of the room; from here on lanes spill that hold more than a little
+CROWDED_PERCENT: Final = 80  # of the room; from here on all lanes spill
 HOLDER_BYTES: Final = 200  # of one more Delivery with its place in a lane or a ledger, measured, rounded up
 
 
 class MemoryBudget:
-    """Counts the octets of a message once, however many deliveries hold it, and a little for each further one.
+    """Counts the octets of a message once, however many deliveries hold it, and a little for each further holder.
 
-    The second holder counts the octets again: what goes to several receivers is kept in encoded form, too
-    (``Message.wire``), from its first hand-over on.
-    used_bytes: of what only memory holds, with its overhead.  paged_bytes: of messages in the log that are in memory
-    for a queue or a durable subscription, wherever they are: ready, in flight, delayed.
-    unwritten_bytes: of the used ones, what was appended to the log and the store cannot bring to the disk.
+    The second holder adds the octets once more: a message for several receivers is also kept in encoded form
+    (``Message.wire``) from its first hand-over on.
+    used_bytes: of messages only in memory, with their overhead.  paged_bytes: of logged messages in memory for a queue
+    or a durable subscription, in any state: ready, in flight, delayed.
+    unwritten_bytes: the part of used_bytes that was appended to the log, but cannot be written by the store.
     limit_bytes: of both.  keep_bytes, idle_bytes: KEEP_PERCENT and IDLE_PERCENT of it.
-    spill_bytes: of both, from which on each lane asks whether it is to spill: SPILL_PERCENT of the limit.
+    spill_bytes: of both; from here on each lane checks whether to spill: SPILL_PERCENT of the limit.
     accounts: of the addresses with limits, None while no address has one.
     """
 
@@ -62,16 +62,16 @@ class MemoryBudget:
         return self.used_bytes + self.paged_bytes
 
     def room_bytes(self) -> int:
-        """Return how much there is for what only memory holds."""
+        """Return the room for messages that are only in memory."""
         return self.limit_bytes - min(self.paged_bytes, self.limit_bytes // 2)
 
     def keep_unwritten(self, size_bytes: int) -> None:
-        """Count so much that the store has appended and cannot write at present."""
+        """Count the octets that the store has appended and cannot write at present."""
         self.used_bytes += size_bytes - self.unwritten_bytes
         self.unwritten_bytes = size_bytes
 
     def is_used(self, percent: int) -> bool:
-        """Say whether so much of the room is used for what only memory holds."""
+        """Say whether messages only in memory use ``percent`` of their room."""
         return self.used_bytes * 100 >= self.room_bytes() * percent
 
     def is_full(self) -> bool:
@@ -79,23 +79,23 @@ class MemoryBudget:
         return self.used_bytes >= self.room_bytes()
 
     def is_eased(self) -> bool:
-        """Say whether they go on: at nine tenths, so that a full budget does not open and close for every message."""
+        """Say whether producers continue: at nine tenths, so that a full budget does not toggle with every message."""
         return self.used_bytes * 100 <= self.room_bytes() * RESUME_PERCENT
 
     def is_short(self) -> bool:
-        """Say whether of messages in the log no more is to come to memory than somebody takes now."""
+        """Say whether logged messages may come to memory only as they are taken."""
         return self.used_bytes + self.paged_bytes >= self.keep_bytes
 
     def is_choked(self) -> bool:
-        """Say whether what a failing store cannot write takes half of the limit: backlogs are read no further then."""
+        """Say whether data that a failing store cannot write fills half of the limit; no backlog is read then."""
         return self.unwritten_bytes > self.limit_bytes // 2
 
     def load(self, message: Message) -> None:
-        """Count a message of the log that has come to memory."""
+        """Count a logged message that has come to memory."""
         self.paged_bytes += MESSAGE_OVERHEAD_BYTES if message.is_hollow() else message.size + MESSAGE_OVERHEAD_BYTES
 
     def unload(self, message: Message) -> None:
-        """Take it off again: it is settled, or only the log has it now."""
+        """Subtract it again: it is settled, or only in the log now."""
         self.paged_bytes -= MESSAGE_OVERHEAD_BYTES if message.is_hollow() else message.size + MESSAGE_OVERHEAD_BYTES
 
     def hold(self, message: Message) -> None:
@@ -123,7 +123,7 @@ class MemoryBudget:
                 self.accounts.leave(message)
 
     def page_out(self, message: Message) -> None:
-        """Take note that one holder of a message has it in a temporary file now; its address has that copy, too."""
+        """Note that one holder has moved a message to a temporary file; its address counts that copy, too."""
         if message.holders == 1:
             message.holders = 0
             self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
@@ -133,6 +133,6 @@ class MemoryBudget:
                 self.accounts.enter(message)
 
     def page_in(self, message: Message) -> None:
-        """Take note that what a holder had there is back, as a message of its own."""
+        """Note that a holder's copy is back from a temporary file, as a message of its own."""
         message.holders = 1
         self.used_bytes += message.size + MESSAGE_OVERHEAD_BYTES

@@ -1,4 +1,4 @@
-"""Settled entries of a turn or a few, merged into ranges: one record a consumer instead of one a message."""
+"""Settled entries of one or more turns, merged into ranges: one record per consumer instead of one per message."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from engine.values.stored import Range, RangeColumns, single_ranges
 
 
 class SettlementBatch:
-    """Settlements of one consumer (or the engine itself) on one queue with one outcome since the last flush.
+    """Settlements since the last flush with one queue, one outcome and one consumer (or the engine itself).
 
-    first, following: the run of entries of ``priority`` that grows now.  firsts, counts: the runs of that priority
-    before it, as two columns: consumers that take turns settle runs of one, and a value each would cost more than all
-    the rest.  ranges: of other priorities before.  size_bytes: of the messages of ``priority``.
+    first, following: the run of entries of ``priority`` that grows now.
+    firsts, counts: earlier runs of that priority, as two columns.  Consumers that take turns settle runs of one; an
+    object for each run would cost more than all the rest.
+    ranges: runs of other priorities before.  size_bytes: of the messages of ``priority``.
     """
 
     __slots__ = (
@@ -42,10 +43,10 @@ class SettlementBatch:
         self.first = 0
         self.following = -1  # -1: nothing settled since the last flush
         self.size_bytes = 0
-        self._run = [Range(0, 0, 0)]  # for what most flushes are: one run
+        self._run = [Range(0, 0, 0)]  # reused for most flushes, which have one run
 
     def add(self, message: Message) -> bool:
-        """Take one entry; return True if the batch was empty and must be flushed some time."""
+        """Add one entry; return True if the batch was empty and must be flushed later."""
         offset = message.queue_offset
         if offset == self.following and message.priority == self.priority:
             self.following = offset + 1
@@ -66,7 +67,7 @@ class SettlementBatch:
         return was_empty
 
     def add_all(self, priority: int, offsets: list[int], sizes: list[int]) -> bool:
-        """Take entries of one priority, at least one; return what ``add`` returns."""
+        """Add entries of one priority, at least one; return what ``add`` returns."""
         was_empty = self.following < 0
         count = len(offsets)
         if offsets == [*range(offsets[0], offsets[0] + count)]:
@@ -83,7 +84,7 @@ class SettlementBatch:
         return was_empty
 
     def _add_run(self, priority: int, first: int, sizes: list[int]) -> None:
-        """Take entries that follow one another."""
+        """Add consecutive entries."""
         if first != self.following or priority != self.priority:
             if self.following < 0:
                 self.size_bytes = 0
@@ -121,7 +122,7 @@ class SettlementBatch:
         self.following = -1
 
     def _close_priority(self) -> None:
-        """Put the runs of ``priority`` to the ranges; the first of them tells the size of all."""
+        """Move the runs of ``priority`` to the ranges; the first of them carries the size of all."""
         self.firsts.append(self.first)
         self.counts.append(self.following - self.first)
         self.ranges += single_ranges([RangeColumns(self.priority, self.firsts, self.counts, self.size_bytes)])

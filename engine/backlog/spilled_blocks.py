@@ -1,4 +1,4 @@
-"""A lane's blocks in temporary files, in their order, and what is known of each without reading it."""
+"""A lane's blocks in temporary files, in order, and what is known of each without reading it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from engine.values.stored import NEVER_MS
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
 
-# What a block is read for.
-FILLING: Final = 0  # it comes back, in its turn
-LOOKING: Final = 1  # a selection takes what it wants
-EXPIRING: Final = 2  # what has expired is taken out
+# Why a block is read.
+FILLING: Final = 0  # to bring it back, in its turn
+LOOKING: Final = 1  # to let a selection take what it wants
+EXPIRING: Final = 2  # to remove expired messages
 
 BLOCK_OVERHEAD_BYTES: Final = 640  # of a block whose messages are on the disk, measured, rounded up
-SPENT_MAX: Final = 64  # blocks between others of which nothing is left; beyond, and if they are the most, they go
+SPENT_MAX: Final = 64  # empty blocks between others; removed once they are more than this and the majority
 
 
 class LaneBlock(SpilledBlock):
     """A block of one lane.
 
-    memory_bytes: of what was gathered in it, in memory.
-    left_count, left_bytes: of its messages that were not taken out.  taken: positions of those that were, once the
-    block was on the disk; None before the first.
-    first_expiry_ms: when the first of its messages expires that were not taken out, or before; NEVER_MS if none does.
-    held: (destination, whether they are in the log) -> [octets, messages] that are left, for addresses with limits;
-    None where there are none.
+    memory_bytes: of the messages gathered in it, while they are in memory.
+    left_count, left_bytes: of its messages that were not taken out.
+    taken: positions of messages taken out since the block is on the disk; None before the first.
+    first_expiry_ms: lower bound for the expiry of the messages left; NEVER_MS if none of them expires.
+    held: (destination, whether in the log) -> [octets, messages] that are left, for addresses with limits; None if no
+    address has one.
     """
 
     __slots__ = ("lane", "left_count", "left_bytes", "memory_bytes", "taken", "first_expiry_ms", "held")
@@ -51,14 +51,14 @@ class LaneBlock(SpilledBlock):
         self.held: dict[tuple[int, bool], list[int]] | None = {} if is_counted else None
 
     def put(self, message: Message, position: int) -> None:
-        """Put one more message behind the others."""
+        """Add a message behind the others."""
         self.add(message, position)
         self._count(message, 1)
         if 0 < message.expires_ms < self.first_expiry_ms:
             self.first_expiry_ms = message.expires_ms
 
     def take(self, message: Message, position: int) -> None:
-        """Take one out, wherever the block is; not while it is on its way."""
+        """Take out one message, wherever the block is, unless it is on its way."""
         self._count(message, -1)
         if self.is_on_disk:
             if self.taken is None:
@@ -72,7 +72,7 @@ class LaneBlock(SpilledBlock):
         self.size_bytes -= message.size
 
     def is_left(self, position: int) -> bool:
-        """Say whether a message that was put in was not taken out."""
+        """Say whether a message of the block was not taken out."""
         return self.taken is None or position not in self.taken
 
     def _count(self, message: Message, count: int) -> None:
@@ -86,13 +86,13 @@ class LaneBlock(SpilledBlock):
 
 
 class Spill:
-    """The spilled messages of a lane: ``blocks`` in their order, then ``gathered``, the next one to be.
+    """The spilled messages of a lane: ``blocks`` in order, then ``gathered``, which becomes the next block.
 
-    memory_messages: the lane's own setting, which is 0 meanwhile: so what is logged and comes behind stays on disk.
-    reading: the block that is being read, None for none; purpose: what for.
-    look_from: position after the last block that a selection has looked at.
-    spent_count: blocks, not the first ones, of which nothing is left.
-    first_expiry_ms: nothing in it expires before.
+    memory_messages: saved setting of the lane, which is 0 meanwhile so that logged messages that follow stay on disk.
+    reading: the block that is being read, None for none; purpose: why.
+    look_from: position after the last block that a selection has searched.
+    spent_count: empty blocks that are not at the front.
+    first_expiry_ms: lower bound for the expiry of all its messages.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Spill:
         self.first_expiry_ms = NEVER_MS
 
     def first_position(self) -> int:
-        """Return the position from which on messages are in it."""
+        """Return the position of the first spilled message."""
         return self.blocks[0].first_position if self.blocks else self.gathered.first_position
 
     def is_empty(self) -> bool:
@@ -136,7 +136,7 @@ class Spill:
         return gathered if gathered.count and gathered.last_position >= position else None
 
     def forget_spent(self, block: LaneBlock) -> None:
-        """Nothing is left of ``block``, which is not ``gathered``."""
+        """Count ``block``, which is not ``gathered``, as empty."""
         self.spent_count += 1
         blocks = self.blocks
         while blocks and not blocks[0].left_count:
@@ -147,7 +147,7 @@ class Spill:
             self.spent_count = 0
 
     def pop_first(self) -> LaneBlock:
-        """Take out the first block, of which something is left."""
+        """Remove and return the first block, which is not empty."""
         block = self.blocks.popleft()
         while self.blocks and not self.blocks[0].left_count:
             self.blocks.popleft()
@@ -162,42 +162,42 @@ class SpillRoom(SpillListener):
 
     @abstractmethod
     def takes(self, lane: Lane, message: Message, position: int) -> bool:
-        """Say whether a message that comes behind all that a lane has goes to a temporary file; then it is taken."""
+        """Say whether the last message of a lane is spilled to a temporary file; if so, it is taken."""
 
     @abstractmethod
     def fill(self, lane: Lane) -> int:
-        """Bring back what comes next if the lane runs low; return how many entries of the log come before it, if so."""
+        """Bring back the next block if the lane runs low; return how many log entries come before it, if any."""
 
     @abstractmethod
     def is_short(self) -> bool:
-        """Say whether memory is so short that nobody looks ahead for more than what goes out at once."""
+        """Say whether memory is so short that only messages that leave at once may be brought in ahead."""
 
     @abstractmethod
     def may_look(self, lane: Lane) -> bool:
-        """Say whether more may be brought in of a lane for those who look ahead."""
+        """Say whether more of a lane may be brought in ahead."""
 
     @abstractmethod
     def look(self, lane: Lane, block: LaneBlock) -> None:
-        """Let the selection of a lane look at a block that is not on its way, at once or when it has been read."""
+        """Let the selection of a lane search a block that is not on its way, now or once it has been read."""
 
     @abstractmethod
     def bring_in(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
-        """Bring one message into memory before those before it: it waits among what has come back."""
+        """Bring one message into memory before earlier ones; it waits among the returned deliveries."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BlockSweep:
-    """The part that has blocks read to take out expired messages."""
+    """The part that has blocks read to remove expired messages."""
 
     __slots__ = ()
 
     @abstractmethod
     def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Let expire what has been read."""
+        """Expire messages of a block that was read."""
 
     @abstractmethod
     def answered(self, block: SpilledBlock) -> None:
-        """A block has been read, or could not be; ``block_read`` follows if that was for this."""
+        """A block was read, or could not be; ``block_read`` follows if it was read for this part."""
 
 
 def _last_position(block: LaneBlock) -> int:

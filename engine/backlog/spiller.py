@@ -1,11 +1,10 @@
-"""Messages that only memory holds, past what memory is to hold of them: they go to temporary files, in blocks.
+"""Moves messages that are only in memory to temporary files, in blocks, once they exceed their share of memory.
 
-A lane of a queue whose address pages (``address-full-policy: PAGE``) keeps the first of them in memory; so do temporary
-queues and the subscriptions of a topic.  Once a lane has enough there, or memory as a whole runs short, what comes is
-gathered to blocks that a worker writes; they come back in their order when the lane runs low.  A selection whose
-consumers find nothing in memory looks at the blocks one after the other and takes out what they want.  Nothing of it is
-left after a restart.  A disk that refuses leaves the messages where they are, in memory, whose gate then shuts as it
-would without all this.
+A lane of a queue whose address pages (``address-full-policy: PAGE``) keeps its first messages in memory; temporary
+queues and subscriptions of a topic do the same.  Once a lane has enough in memory, or memory as a whole runs short,
+new messages are gathered into blocks that a worker writes.  The blocks come back in order when the lane runs low.  A
+selection whose consumers find nothing in memory searches the blocks one after the other and takes what they want.
+Nothing spilled survives a restart.  If the disk refuses, the messages stay in memory, and its gate shuts as usual.
 """
 
 from __future__ import annotations
@@ -35,27 +34,25 @@ from engine.values.delivery import Delivery
 from engine.values.message import Message
 
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
-LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
-SMALL_BLOCK_BYTES: Final = 2 * 1024  # the same while too much is gathered: thousands of queues may be gathering
-LITTLE_BYTES: Final = 4 * 1024  # ready in a lane that spills only where memory is crowded
-LOOK_PERCENT: Final = 90  # of the room in memory; from there on nobody looks ahead for more than what goes out at once
-GATHERED_PART: Final = (
-    16  # of the memory limit, one part of so many: gathered in all lanes, above which blocks are small
-)
+LOW_BYTES: Final = 256 * 1024  # a lane with less than this ready asks for the next block
+SMALL_BLOCK_BYTES: Final = 2 * 1024  # of one block while too much is gathered: thousands of queues may gather
+LITTLE_BYTES: Final = 4 * 1024  # a lane with less than this ready spills only in crowded memory
+LOOK_PERCENT: Final = 90  # of the room; from here on only messages that leave at once are brought in ahead
+GATHERED_PART: Final = 16  # gathered in all lanes: above the memory limit / 16 blocks are small
 RETRY_MS: Final = 1_000  # after the disk refused
-NOTICES_MAX: Final = 100  # losses that are told in words until somebody has read them
-_NO_MESSAGES: Final[list[Message]] = []  # one for all blocks on the disk: there may be hundreds of thousands
+NOTICES_MAX: Final = 100  # losses that are kept in words until they are logged
+_NO_MESSAGES: Final[list[Message]] = []  # shared by all blocks on the disk, of which there may be hundreds of thousands
 _NO_POSITIONS: Final[list[int]] = []
 
 
 class Spiller(SpillRoom):
     """reason: why the disk refused the last block, "" if it did not.  spilled_bytes: in temporary files now.
 
-    lost_count: messages whose block could not be read as it was written, since the start; ``notices`` tell of them in
-    words, for the operator's log, which takes them out.
+    lost_count: messages lost since the start because their block could not be read back; ``notices`` describes them in
+    words, and the operator's log takes the notices out.
     block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
     gathered_bytes: in blocks that are being gathered.
-    sweep: takes out what expires there; None before the broker is whole.
+    sweep: removes expired messages from blocks; None before the broker is whole.
     _waiting: lanes whose block could not be read; they are asked for again after RETRY_MS.
     """
 
@@ -96,7 +93,7 @@ class Spiller(SpillRoom):
     # To the disk.
 
     def _wants(self, lane: Lane) -> bool:
-        """Say whether what comes to a lane goes to the disk from now on."""
+        """Say whether new messages of a lane are spilled from now on."""
         queue = lane.queue
         full = queue.settings.full
         is_full = 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready)
@@ -109,9 +106,9 @@ class Spiller(SpillRoom):
         return not self._is_refused()
 
     def may_look(self, lane: Lane) -> bool:
-        """Say whether more may be brought in of a lane for those who look ahead.
+        """Say whether more of a lane may be brought in ahead.
 
-        While memory is short that is only what goes out at once: nothing of groups whose owners may not take it.
+        While memory is short, only messages that leave at once are allowed, so none of groups whose owners are busy.
         """
         if not lane.returned:
             return True
@@ -120,7 +117,7 @@ class Spiller(SpillRoom):
         return sum([delivery.message.size for delivery in lane.returned]) <= AHEAD_BYTES
 
     def is_short(self) -> bool:
-        """Say whether memory is so short that nobody looks ahead for more than what goes out at once."""
+        """Say whether memory is so short that only messages that leave at once may be brought in ahead."""
         return self._memory.is_used(LOOK_PERCENT)
 
     def _is_refused(self) -> bool:
@@ -154,7 +151,7 @@ class Spiller(SpillRoom):
         return LaneBlock(lane, self._memory.accounts is not None)
 
     def written(self, block: SpilledBlock, reason: str) -> None:
-        assert isinstance(block, LaneBlock), "what was written has gone out here"
+        assert isinstance(block, LaneBlock), "a written block is one of a lane"
         block.is_writing = False
         self.reason = reason
         if reason:
@@ -171,12 +168,12 @@ class Spiller(SpillRoom):
             block.positions = _NO_POSITIONS
             block.is_on_disk = True
         if block.lane.queue.has_selection() and not block.is_dropped:
-            block.lane.queue.mark_dirty()  # somebody may have waited to look at it
+            block.lane.queue.mark_dirty()  # a selection may have waited to search it
 
-    # And back.
+    # From the disk.
 
     def fill(self, lane: Lane) -> int:
-        """Bring back what comes next if the lane runs low; return how many entries of the log come before it, if so."""
+        """Bring back the next block if the lane runs low; return how many log entries come before it, if any."""
         while (spill := lane.spill) is not None and spill.reading is None and self._is_low(lane):
             before = 0
             if lane.next_load < lane.tail:
@@ -197,7 +194,7 @@ class Spiller(SpillRoom):
                     self.read(spill, block, FILLING)
                     return 0
                 spill.pop_first()
-            # On its way to the disk or not, it is in memory still.
+            # Even on its way to the disk the block is still in memory.
             block.is_dropped = True
             messages, block.messages = block.messages, []
             self._give_back(lane, spill, block.positions, messages)
@@ -207,7 +204,7 @@ class Spiller(SpillRoom):
         return lane.ready_bytes < max(1, min(LOW_BYTES, lane.memory_bytes))
 
     def read(self, spill: Spill, block: LaneBlock, purpose: int) -> None:
-        """Have a block read that is on the disk; one at a time of a lane."""
+        """Have a block on the disk read; a lane reads one at a time."""
         spill.reading = block
         spill.purpose = purpose
         self._space.read(block)
@@ -216,16 +213,16 @@ class Spiller(SpillRoom):
         spill = self._answered(block)
         if spill is None:
             return  # the queue has ended meanwhile
-        assert isinstance(block, LaneBlock), "what comes back has gone out here"
+        assert isinstance(block, LaneBlock), "a block that was read is one of a lane"
         self.reason = ""
         lane = block.lane
         if spill.purpose == LOOKING:
             lane.queue.show_spilled(lane, block, positions, messages)
             return
         if spill.purpose == EXPIRING:
-            assert self.sweep is not None, "somebody has asked for the block"
+            assert self.sweep is not None, "a sweep asked for the block"
             self.sweep.block_read(block, positions, messages)
-            lane.queue.mark_dirty()  # somebody may have waited to read another one
+            lane.queue.mark_dirty()  # a selection may have waited to read another block
             return
         spill.pop_first()
         if block.taken is not None:
@@ -241,18 +238,18 @@ class Spiller(SpillRoom):
         spill = self._answered(block)
         if spill is None:
             return
-        assert isinstance(block, LaneBlock), "what was asked for has gone out here"
+        assert isinstance(block, LaneBlock), "a refused block is one of a lane"
         lane = block.lane
         if is_lost:
             self._lose(lane, spill, block, reason)
             return
         self.reason = reason
-        spill.reading = block  # nobody asks again meanwhile
+        spill.reading = block  # no second request meanwhile
         self._waiting.append(lane)
         self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, ReadRetry(self), 0)
 
     def _answered(self, block: SpilledBlock) -> Spill | None:
-        """Return where an answer belongs, None if nobody wants it any more."""
+        """Return the spill that an answer belongs to, None if the block is no longer needed."""
         if self.sweep is not None:
             self.sweep.answered(block)
         if block.is_dropped or not isinstance(block, LaneBlock):
@@ -263,7 +260,7 @@ class Spiller(SpillRoom):
         return spill
 
     def ask_again(self) -> None:
-        """Let the lanes ask again whose block could not be read."""
+        """Let lanes whose block could not be read ask again."""
         waiting, self._waiting = self._waiting, []
         for lane in waiting:
             if lane.spill is not None:
@@ -271,12 +268,12 @@ class Spiller(SpillRoom):
                 lane.queue.mark_dirty()
 
     def _lose(self, lane: Lane, spill: Spill, block: LaneBlock, reason: str) -> None:
-        """Go on without a block that cannot be had any more: its messages were not promised to outlive anything."""
+        """Continue without a block that is lost: its messages were not persistent."""
         queue = lane.queue
         count = block.left_count
         self.lost_count += count
         if len(self.notices) < NOTICES_MAX:
-            self.notices.append(f"{queue.uri()}: {count} messages that were not persistent are lost: {reason}")
+            self.notices.append(f"{queue.uri()}: {count} non-persistent messages are lost: {reason}")
         queue.depth -= count
         queue.dropped_count += count
         self._leave_accounts(block)
@@ -298,10 +295,10 @@ class Spiller(SpillRoom):
         queue.mark_dirty()
         queue.read_back(deliveries)
 
-    # For those who look ahead.
+    # For selections, which look ahead.
 
     def look(self, lane: Lane, block: LaneBlock) -> None:
-        """Let the selection of a lane look at a block that is not on its way, at once or when it has been read."""
+        """Let the selection of a lane search a block that is not on its way, now or once it has been read."""
         spill = lane.spill
         assert spill is not None, "a block belongs to what a lane has spilled"
         if block.is_on_disk:
@@ -310,7 +307,7 @@ class Spiller(SpillRoom):
             lane.queue.show_spilled(lane, block, block.positions, block.messages)
 
     def bring_in(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
-        """Bring one message into memory before those before it: it waits among what has come back."""
+        """Bring one message into memory before earlier ones; it waits among the returned deliveries."""
         message = delivery.message
         self.take_out(lane, block, message, delivery.position)
         insort(lane.returned, delivery, key=position_of)
@@ -320,7 +317,7 @@ class Spiller(SpillRoom):
             lane.queue.has_expiring = True
 
     def take_out(self, lane: Lane, block: LaneBlock, message: Message, position: int) -> None:
-        """Let go of one message, which is in memory from now on; the block must not be on its way."""
+        """Take one message out, which is in memory from now on; the block must not be on its way."""
         spill = lane.spill
         assert spill is not None, "something is spilled"
         block.take(message, position)
@@ -339,7 +336,7 @@ class Spiller(SpillRoom):
     # The end.
 
     def drop(self, lane: Lane) -> None:
-        """Let go of all that a lane has spilled: its queue ends."""
+        """Discard all that a lane has spilled: its queue ends."""
         spill = lane.spill
         if spill is None:
             return
@@ -355,14 +352,14 @@ class Spiller(SpillRoom):
             block.is_dropped = True
 
     def _leave_accounts(self, block: LaneBlock) -> None:
-        """Take what is left of a block on the disk off the addresses that it counts for."""
+        """Subtract what is left of a block on the disk from the accounts of its addresses."""
         accounts = self._memory.accounts
         if accounts is not None and block.held is not None:
             for (destination_id, is_logged), (size_bytes, count) in block.held.items():
                 accounts.leave_many(destination_id, is_logged, size_bytes, count)
 
     def _free(self, block: LaneBlock) -> None:
-        """Let go of the room of a block, if it is on the disk."""
+        """Release the file space of a block that is on the disk."""
         block.is_dropped = True
         if block.is_on_disk:
             self.spilled_bytes -= block.left_bytes
@@ -371,7 +368,7 @@ class Spiller(SpillRoom):
 
 
 class ReadRetry(TimerTarget):
-    """The time is over for which nobody asks a disk that refused."""
+    """Ends the pause in which a disk that refused is not asked."""
 
     __slots__ = ("_spiller",)
 
@@ -383,10 +380,10 @@ class ReadRetry(TimerTarget):
 
 
 def _memory_of(message: Message) -> int:
-    """Return about what a message takes for one of its holders."""
+    """Return roughly how much memory one holder of a message takes."""
     return message.size if message.holders <= 1 else HOLDER_BYTES
 
 
 def may_spill(queue: LaneOwner) -> bool:
-    """Say whether messages that only memory holds may leave it for temporary files."""
+    """Say whether messages only in memory may be moved to temporary files."""
     return queue.settings.full.address_full_policy == "PAGE"

@@ -1,4 +1,4 @@
-"""Deliveries in the order in which they are to be handed over, of which others may take some first."""
+"""Deliveries in the order of their hand-over; other parts may take some of them first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PRIORITY_SHIFT: Final = 96  # above every position
 
 
 def order_of(delivery: Delivery) -> int:
-    """Return a number that is smaller for what goes first: the higher priority, then the lower position."""
+    """Return a number that orders deliveries: the higher priority first, then the lower position."""
     return ((9 - delivery.lane.priority) << _PRIORITY_SHIFT) + delivery.position
 
 
 class Waiting:
-    """References to deliveries, each once.  One that is no longer READY is passed over when its turn comes.
+    """References to deliveries, each once.  One that is no longer READY is skipped when its turn comes.
 
-    size_bytes: of all messages referred to, also of those that others have taken.
+    size_bytes: of all messages referred to, including those that others have taken.
     """
 
     __slots__ = ("orders", "by_order", "size_bytes")
@@ -41,7 +41,7 @@ class Waiting:
         self.by_order[order] = delivery
 
     def first(self) -> Delivery | None:
-        """Return the one whose turn it is, and leave it there."""
+        """Return the next delivery without removing it."""
         orders = self.orders
         while orders:
             delivery = self.by_order.get(orders[0])
@@ -54,13 +54,13 @@ class Waiting:
         return None
 
     def pop(self) -> Delivery:
-        """Take out what ``first`` has returned."""
+        """Remove and return what ``first`` has returned."""
         delivery = self.by_order.pop(heappop(self.orders))
         self.size_bytes -= delivery.message.size
         return delivery
 
     def remove(self, delivery: Delivery) -> bool:
-        """Take out ``delivery``, wherever it is; say whether it was here."""
+        """Remove ``delivery``, wherever it is; say whether it was here."""
         order = order_of(delivery)
         if order not in self.by_order:
             return False
@@ -68,14 +68,14 @@ class Waiting:
         return True
 
     def compact(self) -> None:
-        """Forget what others have taken."""
+        """Forget deliveries that others have taken."""
         self.by_order = {order: one for order, one in self.by_order.items() if one.state == READY}
         self.orders = list(self.by_order)
         heapify(self.orders)
         self.size_bytes = sum(one.message.size for one in self.by_order.values())
 
     def holds_more_than(self, priority: int, count: int, size_bytes: int) -> bool:
-        """Say whether more than so much of one priority is here."""
+        """Say whether more than ``count`` or ``size_bytes`` of one priority is here."""
         found = 0
         found_bytes = 0
         for delivery in self.by_order.values():
@@ -85,7 +85,7 @@ class Waiting:
         return found > count or found_bytes > size_bytes
 
     def take_all(self, wanted: Callable[[Delivery], bool] | None = None) -> list[Delivery]:
-        """Take out all that are READY, or those of them that are ``wanted``."""
+        """Remove and return all that are READY, or those of them that are ``wanted``."""
         taken = [one for one in self.by_order.values() if one.state == READY and (wanted is None or wanted(one))]
         for delivery in taken:
             del self.by_order[order_of(delivery)]

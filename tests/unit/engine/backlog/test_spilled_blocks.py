@@ -264,7 +264,7 @@ def test_a_block_that_was_changed_on_the_disk_is_lost_and_the_next_one_comes() -
     assert 0 < lost < 80
     assert (world.spiller.lost_count, queue.dropped_count, queue.depth) == (lost, lost, 0)
     assert world.spiller.notices == [
-        f"queue://q: {lost} messages that were not persistent are lost: {path}, position 0: the checksum of a block "
+        f"queue://q: {lost} non-persistent messages are lost: {path}, position 0: the checksum of a block "
         "does not match"
     ]
     assert world.spiller.reason == ""
