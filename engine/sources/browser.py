@@ -1,7 +1,7 @@
 """Browsers: a copy of what waits in a queue, in order, without changing anything there.
 
-A browser's queue begins as a picture of the queue: what waits in memory, and where the rest begins on disk.  Pages of
-that come as the browser takes them, so that a backlog of any length costs no more than a page.
+A browser's queue begins as a snapshot: what waits in memory, and where the rest begins on disk.  The rest is paged in
+as the browser takes it, so a backlog of any length costs no more than a page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.values.delivery import READY, Delivery
 
 
 class BrowserFeed(Feed):
-    """Of a browser: what waits in a queue."""
+    """Shows what waits in a queue."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class BrowserFeed(Feed):
 
 
 class KeptMessages(BrowserFeed):
-    """Of a reader of a non-destructive queue: what it keeps, and what comes to it."""
+    """Shows what a non-destructive queue keeps, and what arrives there."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class KeptMessages(BrowserFeed):
 
 
 class Browsing:
-    """consumers: browsers whose end has not been told."""
+    """consumers: browsers that have not reported their end yet."""
 
     __slots__ = ("context", "destinations", "feeds", "replays", "ends", "consumers")
 
@@ -66,7 +66,7 @@ class Browsing:
         return self._open(queue, BrowserFeed(self.feeds.number(), queue.destination_id, selector))
 
     def join(self, queue: Queue, selector_text: str) -> Queue:
-        """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
+        """Return a queue that shows what ``queue`` keepsand what arrives there.  Raises: InvalidSelector."""
         selector = selector_of(selector_text)
         view = self._open(queue, KeptMessages(self.feeds.number(), queue.destination_id, selector))
         if queue.extras.audience is None:
@@ -92,7 +92,7 @@ class Browsing:
         return view
 
     def close(self, consumer: Consumer) -> None:
-        """Let go of a browser's picture."""
+        """Discard a browser's snapshot."""
         view = consumer.queue
         feed = view.feed
         view.is_closed = True
@@ -115,7 +115,7 @@ class Browsing:
             queue.extras.audience = None
 
     def tell_ends(self) -> None:
-        """Tell those that have seen everything."""
+        """Report the end to each browser that has seen everything."""
         for consumer in self.consumers[:]:
             if consumer.is_started and not self._has_more(consumer.queue):
                 self.consumers.remove(consumer)
@@ -153,5 +153,5 @@ class Browsing:
 
 def _audience_of(queue: Queue) -> Audience:
     audience = queue.extras.audience
-    assert isinstance(audience, Audience), "a queue that keeps what is acknowledged has an audience while it is viewed"
+    assert isinstance(audience, Audience), "a non-destructive queue has an audience while it is viewed"
     return audience

@@ -12,11 +12,11 @@ Target = Queue | Topic  # what one message belongs to
 
 
 class Composite:
-    """Named by a list, as ActiveMQ has it: ``queue://a,topic://b``."""
+    """Destinations named by a list, as in ActiveMQ: ``queue://a,topic://b``."""
 
     __slots__ = ("parts",)
 
-    # A message to several destinations has no number of its own; each copy gets its destination's.
+    # A message to several destinations has no number of its own; each copy gets the number of its destination.
     destination_id = 0
     is_indirect: Literal[True] = True
 
@@ -29,7 +29,7 @@ class Composite:
 
 
 class CompositeSource:
-    """The same to receive from; its parts may be wildcards."""
+    """Several sources to receive from as one; its parts may be wildcards."""
 
     __slots__ = ("parts",)
 
@@ -43,7 +43,7 @@ class CompositeSource:
 
     @property
     def name(self) -> str:
-        """Return what stands behind ``queue://`` or ``topic://`` of the first part."""
+        """Return the names as one text, without the ``queue://`` or ``topic://`` of the first part."""
         return ",".join([self.parts[0].name, *(part.uri() for part in self.parts[1:])])
 
     def uri(self) -> str:
@@ -55,7 +55,7 @@ Source = Target | Wildcard | CompositeSource
 
 
 def reached(destination: Destination) -> list[Target]:
-    """Return all that a message to ``destination`` is to go into, the copies of virtual topics among them."""
+    """Return all targets of a message to ``destination``, including those that copy it from virtual topics."""
     parts = destination.parts if isinstance(destination, Composite) else [destination]
     found: list[Target] = []
     for part in parts:
@@ -66,18 +66,18 @@ def reached(destination: Destination) -> list[Target]:
 
 
 def paced_part(destination: Destination) -> Target | None:
-    """Return the address that looks at how fast messages come, of several the first; None for none."""
+    """Return the first part whose settings change messages on arrival, None if there is none."""
     parts = destination.parts if isinstance(destination, Composite) else [destination]
     return next((part for part in parts if part.intake is not None), None)
 
 
 def is_several(source: Source) -> bool:
-    """Say whether what is taken from ``source`` may be of several destinations."""
+    """Say whether messages from ``source`` may be of several destinations."""
     return not isinstance(source, Queue | Topic)
 
 
 def held_part(destination: Destination) -> Target:
-    """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
+    """Return the address whose gate is shut, among those that a message to ``destination`` reaches."""
     found = reached(destination)
     for target in found:
         if target.account is not None and target.account.is_shut:

@@ -1,7 +1,7 @@
-"""Kinds of queue: where the messages of a queue come from, and what that decides.  Each kind is a class.
+"""Kinds of queue, a class each: where the messages of a queue come from, and all that depends on it.
 
-A queue is made with its feed and keeps it.  Kinds: a queue of its own, a durable subscription and one in memory
-(here), a browser and a reader of a non-destructive queue (engine.sources.browser), a replay
+A queue is created with its feed and keeps it.  Kinds: a queue with messages of its own, a durable subscription and one
+in memory (here), a browser and a reader of a non-destructive queue (engine.sources.browser), a replay
 (engine.sources.replay.log_replay).
 """
 
@@ -18,33 +18,33 @@ from engine.values.stored import LanePlace
 
 
 class SubscriptionBase:
-    """A named subscription, as a feed knows it (engine.sources.topics.named_subscription)."""
+    """A named subscription, as a feed sees it (engine.sources.topics.named_subscription)."""
 
     __slots__ = ()
 
 
 class PendingRule:
-    """Bounds what waits for a topic subscription (engine.sources.topics.pending_message_limit)."""
+    """Limits the messages that wait for a topic subscription (engine.sources.topics.pending_message_limit)."""
 
     __slots__ = ()
 
     @abstractmethod
     def message_came(self, message: Message) -> None:
-        """A message is new on the queue: if it is one too many, one goes."""
+        """A message was added to the queue; drop one if there are too many."""
 
 
 class Feed:
-    """What the kinds have in common; what most of them answer.
+    """The interface of all kinds, with the answers of most of them.
 
-    number: of this feed; it asks the store for pages as this reader.  0: as no reader in particular.
+    number: of this feed; it reads pages from the store as this reader.  0: as the queue itself.
     source_id: the destination whose entries it reads, 0 for the queue itself.
     selector: None takes everything.
     shunned: number of the client whose own messages are left out (JMS noLocal), 0 for none.
-    since_ms: store time before which pages hold nothing for it, of a subscription in memory that looks back.
-    subscription: the named one that it belongs to; None for one that ends with its consumer.
+    since_ms: for a retroactive subscription in memory: messages stored earlier are left out of pages.
+    subscription: the named subscription that it belongs to; None for one that ends with its consumer.
     subscriber: ``client id:subscription name`` of a durable subscription, None for any other.
-    pending: how much may wait for it, of a subscription in memory; None for anything.
-    is_own: the queue's messages are its own, and no other destination's.
+    pending: limit of waiting messages of a subscription in memory; None for no limit.
+    is_own: the queue's messages are sent to it, and are not another destination's.
     is_browser: it only shows messages, and its deliveries change nothing.
     """
 
@@ -73,66 +73,66 @@ class Feed:
         self.is_own = False
         self.is_browser = False
 
-    # -- what is asked of the log
+    # -- reading the log
 
     def fill(self) -> bool:
-        """Ask for what comes next, if this feed and not each lane does that; say whether it does."""
+        """Request what comes next, if the feed and not each lane requests pages; say whether it does."""
         return False
 
     def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> bool:
-        """Take a page that has been read; say whether it was for this feed, and not for the lane."""
+        """Accept a page; say whether it was for this feed, and not for the lane."""
         return False
 
     def page_failed(self, priority: int) -> bool:
-        """Take note that a page could not be read; say whether it was for this feed, and not for the lane."""
+        """Note that a page could not be read; say whether it was for this feed, and not for the lane."""
         return False
 
     def sought(self, log_start: int, places: list[LanePlace]) -> None:
-        """Take the place where it begins."""
+        """Accept the place where it begins."""
 
     def seek_failed(self, reason: str) -> None:
-        """Take note that the disk refused to say where it begins."""
+        """Note that the disk could not say where it begins."""
 
     def has_more(self) -> bool:
-        """Say whether it has something in the log that its lanes do not know of."""
+        """Say whether the log has more for it than its lanes know of."""
         return False
 
     def is_held(self) -> bool:
-        """Say whether it has as many messages unsettled as it may have while memory is short."""
+        """Say whether it holds as many unsettled messages as it may while memory is short."""
         return False
 
     def is_starved(self, is_short: bool) -> bool:
         """Say whether it waits for memory.  is_short: the budget is nearly used up."""
         return is_short
 
-    # -- what comes
+    # -- new messages
 
     def message_came(self, message: Message, is_shunned: bool) -> None:
-        """Take note of a message that is published.  is_shunned: its sender wants none of these."""
+        """Note a published message.  is_shunned: the message's sender reads here and does not want its own messages."""
 
-    # -- what becomes of it
+    # -- settlements
 
     def batch(self, queue_id: int, outcome: int, cause: int) -> SettlementBatch:
-        """Return an empty batch for settlements of the queue of that number."""
+        """Return an empty batch for settlements of queue ``queue_id``."""
         return SettlementBatch(queue_id, outcome, cause)
 
     def pass_by(self, message: Message) -> SettlementBatch | None:
-        """Settle an entry that its selector does not match; return the batch that is to be flushed now, if any."""
+        """Settle an entry that its selector does not match; return the batch that must be flushed, if any."""
         return None
 
     # -- in words
 
     def shown_by(self) -> str:
-        """Return what only shows messages, "" for what takes them."""
+        """Return the kind of queue that only shows messages; "" if consumers take them."""
         return ""
 
     def describe(self) -> str:
-        """Return how far it is in the log, "" where its lanes know."""
+        """Return its place in the log, "" if its lanes know it."""
         return ""
 
 
 class OwnMessages(Feed):
-    """Of a queue to which messages are sent."""
+    """The feed of a queue to which messages are sent."""
 
     __slots__ = ()
 
@@ -141,13 +141,13 @@ class OwnMessages(Feed):
         self.is_own = True
 
 
-OWN: Final = OwnMessages()  # it knows nothing of its queue, so one is enough
+OWN: Final = OwnMessages()  # it has no state, so all queues share it
 
 
 class DurableCursor(Feed):
-    """Of a durable subscription in one topic: it settles the topic's entries under a number of its own.
+    """A durable subscription's cursor in one topic: it settles the topic's entries under a number of its own.
 
-    passed: entries that its selector does not match, to be settled.
+    passed: entries that its selector does not match, and that must be settled.
     """
 
     __slots__ = ("passed",)
@@ -174,6 +174,6 @@ class DurableCursor(Feed):
 
 
 class MemorySubscription(Feed):
-    """Of a subscription that lives in memory: one consumer's, or a shared one's.  topic_id: 0 for a wildcard's."""
+    """A subscription in memory, of one consumer or shared.  topic_id: 0 for a wildcard's."""
 
     __slots__ = ()

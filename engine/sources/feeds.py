@@ -1,4 +1,4 @@
-"""Which messages a subscription's queue, or a browser's, takes of where they come from."""
+"""Decides which messages of its source a subscription's or a browser's queue takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.values.message import Message
 
 
 class Feeds:
-    """Gives feeds their numbers, and says which messages are for them.
+    """Numbers the feeds, and decides which messages are for them.
 
     settling: batches with something to flush.
     """
@@ -30,7 +30,7 @@ class Feeds:
         return number
 
     def select(self, queue: Queue, message: Message) -> bool:
-        """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
+        """Say whether a message of a page is for ``queue``; settle it if it never will be."""
         feed = queue.feed
         if message.store_time_ms < feed.since_ms:
             return False
@@ -42,12 +42,12 @@ class Feeds:
         return False
 
     def pass_by(self, queue: Queue, message: Message) -> None:
-        """Have an entry of a durable subscription settled that is not for it."""
+        """Settle an entry of a durable subscription that is not for it."""
         batch = queue.feed.pass_by(message)
         if batch is not None:
             self._settling.append((batch, None))
 
 
 def selector_of(text: str) -> Selector | None:
-    """Return None for a text that takes everything.  Raises: InvalidSelector."""
+    """Return None for a blank text, which selects everything.  Raises: InvalidSelector."""
     return compile_selector(text) if text.strip() else None

@@ -1,8 +1,8 @@
-"""Queues that do not keep everything: the newest of each last-value key, so many in all, nothing without consumers.
+"""Queues that do not keep everything: the newest value per key, a bounded number, or nothing without consumers.
 
 Sources: HornetQ last-value-queue (``_HQ_LVQ_NAME``), Artemis last-value-key, ring-size and
-purge-on-no-consumers.  What is with a consumer stays with it; should it come back while a newer one of its key is
-there, it is dropped then.
+purge-on-no-consumers.  A message that a consumer holds is not dropped.  If it comes back while a newer message of its
+key is there, it is dropped then.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
     from engine.values.message import Message
 
-LAST_VALUE_KEYS: Final = ("_AMQ_LVQ_NAME", "_HQ_LVQ_NAME")  # beside what the address says
-PRUNE_COUNT: Final = 1_024  # so many keys more than at the last look, and those without a message are forgotten
+LAST_VALUE_KEYS: Final = ("_AMQ_LVQ_NAME", "_HQ_LVQ_NAME")  # in addition to the key of the address
+PRUNE_COUNT: Final = 1_024  # after this many new keys, keys without a message are forgotten
 
 
 class Kept:
     """The newest message of one key.  delivery: None while it is only on disk.
 
-    number: 0 for what was found at the start, which is older than all that came since.
+    number: 0 for a message found at the start, which is older than all others.
     """
 
     __slots__ = ("lane", "offset", "size_bytes", "log_offset", "number", "delivery")
@@ -43,12 +43,12 @@ class Kept:
 
 
 class Keeper(KeepRule):
-    """Drops what a queue is not to keep.
+    """Drops messages that a queue may not keep.
 
-    It works at the end of a turn: its records must not come into the middle of a batch.
+    It works at the end of a turn, because its records must not be written in the middle of a batch.
 
-    key_names: properties of which the first that a message has is its key, () for none.
-    came, came_back: messages and deliveries since the last run.  waiting: all keepers with something to do.
+    key_names: properties that may hold the key, the first found counts; () for none.
+    came, came_back: messages and deliveries since the last run.  waiting: all keepers with work to do.
     """
 
     __slots__ = (
@@ -79,12 +79,12 @@ class Keeper(KeepRule):
         self.is_waiting = False
 
     def message_came(self, message: Message, delivery: Delivery | None) -> None:
-        """A message is new on the queue.  delivery: None if it is only on disk."""
+        """A message was added to the queue.  delivery: None if it is only on disk."""
         self.came.append((message, delivery))
         self.wait()
 
     def deliveries_came(self, deliveries: list[Delivery]) -> None:
-        """Deliveries were loaded, or have come back."""
+        """Deliveries were loaded, or came back."""
         self.came_back += deliveries
         self.wait()
 
@@ -95,7 +95,7 @@ class Keeper(KeepRule):
             self.context.agenda.is_open = True
 
     def run(self) -> bool:
-        """Drop what is to be dropped; return whether pages are to be loaded for the rest of it."""
+        """Drop what the queue may not keep; return whether pages must be loaded to drop the rest."""
         self.is_waiting = False
         came, self.came = self.came, []
         came_back, self.came_back = self.came_back, []
@@ -130,7 +130,7 @@ class Keeper(KeepRule):
         return ""
 
     def _replace(self, message: Message, delivery: Delivery | None, dropped: list[Range]) -> None:
-        """A message has come: it takes the place of the one that waits with its key."""
+        """Put a new message in the place of the waiting one with its key."""
         key = self._key(message)
         if not key:
             return
@@ -142,7 +142,7 @@ class Keeper(KeepRule):
             self._drop_kept(known, dropped)
 
     def _look_again(self, delivery: Delivery, dropped: list[Range]) -> None:
-        """A delivery has been loaded, or has come back: it stays only if it is the newest of its key."""
+        """Drop a loaded or returned delivery unless it is the newest of its key."""
         message = delivery.message
         key = self._key(message)
         if not key or delivery.state != READY:
@@ -208,7 +208,7 @@ class Keeper(KeepRule):
         while excess > 0:
             oldest = self._oldest()
             if oldest is None:
-                return False  # the size of what is on disk is known once it is loaded
+                return False  # the size of a message on disk is not known until it is loaded
             self._drop(oldest, dropped)
             excess -= 1
         return True

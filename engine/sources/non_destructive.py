@@ -1,7 +1,7 @@
-"""Queues that keep what is acknowledged: each consumer has a view of its own of what is there and of what comes.
+"""Queues that keep acknowledged messages: each consumer has a view of its own of present and future messages.
 
-Source: Artemis "non-destructive queues".  What leaves such a queue has expired, was replaced (last-value, ring) or
-purged; an acknowledgement only opens the consumer's window.
+Source: Artemis "non-destructive queues".  A message leaves such a queue if it expires, is replaced (last-value, ring)
+or is purged.  An acknowledgement only opens the consumer's window.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Audience(AudienceBase):
         return len(self.views)
 
     def show(self, message: Message, is_on_disk: bool) -> None:
-        """Give a message that has just come to everybody who wants it.
+        """Show a message that has just arrived in each view that wants it.
 
-        is_on_disk: whoever is behind reads it when it comes there, so that a slow one keeps no more than others.
+        is_on_disk: views that are behind read it from disk later, so a slow view keeps no more in memory than others.
         """
         memory = self.memory
         for view in self.views:
@@ -46,7 +46,7 @@ class Audience(AudienceBase):
                 loaded = lane.next_load
                 lane.add_logged(message)
                 if lane.next_load > loaded:
-                    memory.unload(message)  # a view settles nothing: it holds what it shows
+                    memory.unload(message)  # views settle nothing and count what they hold
                     memory.hold(message)
                     view.depth += 1
                 if message.expires_ms:

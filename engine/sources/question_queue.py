@@ -1,4 +1,4 @@
-"""Names that answer questions about the broker, and the queues that stand for them."""
+"""Names that answer questions about the broker, and the queues that represent them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANAGEMENT: Final = "ActiveMQ.Scheduler.Management"  # a queue or a topic, in an
 
 
 class QuestionQueue(Queue):
-    """Where a question goes; it holds nothing."""
+    """The target of a question; it holds nothing."""
 
     __slots__ = ()
 
@@ -21,5 +21,5 @@ class QuestionQueue(Queue):
 
 
 def is_management(name: str) -> bool:
-    """Say whether messages to ``name`` look after the schedule."""
+    """Say whether messages to ``name`` manage the schedule."""
     return len(name) == len(MANAGEMENT) and name.lower() == MANAGEMENT.lower()

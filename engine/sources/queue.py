@@ -27,7 +27,7 @@ PRIORITY_COUNT: Final = 10
 
 
 class FateCounts:
-    """How often messages of a destination had another fate than being acknowledged, since the start."""
+    """Counts, since the start, of a destination's messages that ended in another way than by acknowledgement."""
 
     __slots__ = ("redelivered_count", "dead_lettered_count", "expired_count")
 
@@ -43,7 +43,7 @@ class FateCounts:
 
 
 class QueueFates(FateCounts):
-    """delayed_count: messages that wait for their redelivery now.  expired_batch: what has expired, to be settled."""
+    """delayed_count: messages that now wait for redelivery.  expired_batch: expired messages, to be settled."""
 
     __slots__ = ("delayed_count", "expired_batch")
 
@@ -56,17 +56,17 @@ class QueueFates(FateCounts):
 class Queue(LaneOwner):
     """Messages in order of priority, then position, and the consumers that take turns on them.
 
-    is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
-    subscription that is not durable, a browser's.
-    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it is told of.
-    owner: number of the client whose temporary queue this is, 0 for everybody's.
-    feed: where its messages come from, which is what kind of queue it is.
-    account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
-    rotation: the consumers that can take one now, the one whose turn it is first.
+    is_logged: settlements are logged; False for queues only in memory: temporary queues, queues of browsers, and those
+    of topic subscriptions that are not durable.
+    is_indirect: sending takes more than an enqueue: the queue has ended, others get copies, or advisories report it.
+    owner: number of the client whose temporary queue this is, 0 for none.
+    feed: where its messages come from, which makes the kind of queue.
+    account: usage against its limits, None without limits.  intake: changes on arrival, None for none.
+    rotation: the consumers that can take a message now; the first one is next.
     dirty_queues: the broker's list of queues to dispatch at the end of this turn.
-    fates: counts of what was not acknowledged.  extras: what most queues have not.
-    is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
-    by its settings, as long as its messages have groups, or for a consumer.
+    fates: counts of messages that were not acknowledged.  extras: what most queues do not have.
+    is_choosy: not every consumer takes the next message, so such a queue has a ``selection`` while it has consumers.
+    The cause is its settings, a consumer, or message groups.
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Queue(LaneOwner):
         self.is_choosy = self.extras.has_choosy_settings
 
     def lane(self, priority: int) -> Lane:
-        """Return the lane of ``priority``, made at its first use."""
+        """Return the lane of ``priority``; the first use makes it."""
         lane = self.lanes[priority]
         if lane is None:
             lane = Lane(self, priority)
@@ -137,7 +137,7 @@ class Queue(LaneOwner):
         return lane
 
     def enqueue(self, message: Message) -> None:
-        """Take one message: behind all others of its priority."""
+        """Add a message behind all others of its priority."""
         lane = self.lanes[message.priority]
         if lane is None:
             lane = self.lane(message.priority)
@@ -166,11 +166,11 @@ class Queue(LaneOwner):
             self.feed.pending.message_came(message)
 
     def is_in_memory(self, message: Message) -> bool:
-        """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
+        """Say whether ``message`` is only in memory for this queue, so that it counts in the budget."""
         return message.queue_offset < 0 or not self.is_logged
 
     def release(self, message: Message) -> None:
-        """Take a message that is let go out of the memory budget."""
+        """Subtract a discarded message from the memory budget."""
         if self.is_in_memory(message):
             self.memory.release(message)
         else:
@@ -205,7 +205,7 @@ class Queue(LaneOwner):
             self.selection.offer(deliveries)
 
     def needs_all_at_hand(self) -> bool:
-        # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
+        # Rules that drop or show kept messages read them; a pending-message limit bounds what waits.
         return self.extras.keeper is not None or self.settings.queue.non_destructive or self.feed.pending is not None
 
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
@@ -224,7 +224,7 @@ class Queue(LaneOwner):
         return self.destination_id if self.feed.is_own else self.feed.source_id
 
     def fault(self) -> str:
-        """Return why the disk refused the last page of a lane, "" if none was."""
+        """Return why the disk refused the last page of a lane, "" if it did not refuse."""
         for lane in self.used_lanes:
             if lane.pages.fault:
                 return lane.pages.fault
@@ -235,7 +235,7 @@ class Queue(LaneOwner):
         return {} if self.selection is None else self.selection.reasons().owners()
 
     def is_held_by_delays(self) -> bool:
-        """Say whether entries wait on disk because too much waits for its redelivery in memory."""
+        """Say whether entries wait on disk because too much in memory awaits redelivery."""
         return any(lane.next_load < lane.tail and lane.is_held_by_delays() for lane in self.used_lanes)
 
     def mark_dirty(self) -> None:
@@ -251,14 +251,14 @@ class Queue(LaneOwner):
             self.list_one(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
-        """Let ``consumer``, whose window has opened, take its turn, last of all; its siblings share it."""
+        """List ``consumer``, whose window has opened, and its siblings as the last in the rotation."""
         if consumer.siblings is not None:
             consumer.siblings.opened()
         else:
             self.list_one(consumer)
 
     def list_one(self, consumer: Consumer) -> None:
-        """Let ``consumer`` take its turn if nothing holds it; what it shares with others wakes it later."""
+        """List ``consumer`` in the rotation if nothing holds it; a shared window or socket wakes it later."""
         if consumer.is_listed or not consumer.is_started or consumer.resting is not None:
             return
         if consumer.window.is_full:
@@ -277,19 +277,19 @@ class Queue(LaneOwner):
             self.mark_dirty()
 
     def unlist_consumer(self, consumer: Consumer) -> None:
-        """Take ``consumer``, whose window is full, out of the rotation; each of several is, once it is in front."""
+        """Remove ``consumer``, whose window is full, from the rotation; its siblings follow once they are in front."""
         if consumer.siblings is None:
             self.unlist_one(consumer)
 
     def rest(self, consumer: Consumer) -> None:
-        """Let ``consumer``, which has just left the rotation because it cannot take what comes, wait until it can."""
+        """Park ``consumer``, which left the rotation because it cannot take the next message, until it can."""
         if consumer.siblings is not None and consumer.window.is_full:
             consumer.siblings.resting.add(consumer)
         elif consumer.outlet.is_output_full:
             consumer.outlet.resting.add(consumer)
 
     def unlist_one(self, consumer: Consumer) -> None:
-        """Take one consumer out of wherever it waits for its turn."""
+        """Remove a consumer from wherever it waits for its turn."""
         if consumer.resting is not None:
             consumer.resting.remove(consumer)
         if consumer.is_listed:

@@ -1,4 +1,4 @@
-"""Queues that end: what waits in them is let go, some a turn."""
+"""Queues that have ended: the messages that wait in them are discarded, some in each turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.values.delivery import Delivery
 
 
 class QueueRemains(Chore):
-    """The messages left in a queue that has ended: they leave the memory budget."""
+    """The messages left in a queue that has ended; discarding them frees the memory budget."""
 
     __slots__ = ("deliveries",)
 
@@ -28,7 +28,7 @@ class QueueRemains(Chore):
 
 
 class QueueEnds:
-    """starved: queues whose consumers wait because memory is too short to read on for them."""
+    """starved: queues whose consumers wait because memory is too short to read more for them."""
 
     __slots__ = ("steps", "spiller", "observers", "starved")
 
@@ -39,9 +39,9 @@ class QueueEnds:
         self.starved = starved
 
     def let_go(self, queue: Queue) -> None:
-        """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it.
+        """Discard all that waits in a queue that ends; deliveries in flight stay with their consumers.
 
-        What has expired in this turn goes where expired messages go: that was decided before.
+        Messages that expired in this turn still go the way of expired messages.
         """
         self.observers.queue_ended(queue)
         if queue.selection is not None:

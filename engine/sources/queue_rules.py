@@ -1,4 +1,4 @@
-"""Optional rules of a queue: each is there or not, and a queue without any of them pays for none."""
+"""Optional rules of a queue, each an object or None; a queue without rules does no work for them."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ if TYPE_CHECKING:
 
 
 class KeepRule:
-    """Drops what a last-value or ring queue is not to keep (engine.sources.last_value_and_ring)."""
+    """Drops messages that a last-value or ring queue may not keep (engine.sources.last_value_and_ring)."""
 
     __slots__ = ()
 
     @abstractmethod
     def message_came(self, message: Message, delivery: Delivery | None) -> None:
-        """A message is new on the queue.  delivery: None where it is on disk only."""
+        """A message was added to the queue.  delivery: None if it is on disk only."""
 
     @abstractmethod
     def deliveries_came(self, deliveries: list[Delivery]) -> None:
-        """Deliveries have been loaded, or have come back."""
+        """Deliveries were loaded, or came back."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Look at the queue at the end of this turn."""
+        """Check the queue at the end of this turn."""
 
 
 class AudienceBase:
-    """Those who are shown what a queue keeps that is acknowledged (engine.sources.non_destructive)."""
+    """The views of a queue that keeps acknowledged messages (engine.sources.non_destructive)."""
 
     __slots__ = ()
 
     @abstractmethod
     def show(self, message: Message, is_on_disk: bool) -> None:
-        """Give a message that has just come to everybody who wants it."""
+        """Show a message that has just arrived in each view that wants it."""
 
     @abstractmethod
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of views."""
 
 
 class SelectionReasonsBase:
-    """Says why somebody gets nothing (engine.dispatch.selection_reasons)."""
+    """Says why a consumer gets nothing (engine.dispatch.selection_reasons)."""
 
     __slots__ = ()
 
     @abstractmethod
     def gate(self, consumer: ConsumerBase) -> int:
-        """Return what holds a consumer that has room, gates.OPEN for nothing."""
+        """Return the gate that holds a consumer with room, gates.OPEN for none."""
 
     @abstractmethod
     def describe(self, consumer: ConsumerBase, gate: int) -> str:
-        """Return in words what a gate of this queue is about, "" for any other gate."""
+        """Return the reason for a gate of this queue in words, "" for any other gate."""
 
     @abstractmethod
     def describe_group(self, delivery: Delivery) -> str:
-        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+        """Return in words the owner of a waiting delivery's group, "" without owner or group."""
 
     @abstractmethod
     def owners(self) -> dict[str, int]:
@@ -71,7 +71,7 @@ class SelectionReasonsBase:
 
 
 class SelectionBase:
-    """Decides who may have which message (engine.dispatch.selection)."""
+    """Decides which consumer may have which message (engine.dispatch.selection)."""
 
     __slots__ = ()
 
@@ -79,23 +79,23 @@ class SelectionBase:
 
     @abstractmethod
     def arrived(self, lane: Lane, message: Message) -> None:
-        """A message is new in a lane."""
+        """A message was added to a lane."""
 
     @abstractmethod
     def offer(self, deliveries: list[Delivery]) -> None:
-        """Deliveries that are READY again may go to anybody, once all of them were looked at."""
+        """Deliveries that are READY again may be given to any consumer, once all of them have been examined."""
 
     @abstractmethod
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Take what somebody wants of a block of temporary files."""
+        """Take messages that consumers want from a block of temporary files."""
 
     @abstractmethod
     def left(self, delivery: Delivery) -> None:
-        """A delivery has left its consumer's hands: settled, refused, or returned."""
+        """A delivery has left its consumer: settled, refused, or returned."""
 
     @abstractmethod
     def delay(self, delivery: Delivery, is_blocking: bool = False) -> None:
-        """A delivery waits for its redelivery; what must not overtake it waits with it."""
+        """A delivery awaits redelivery; deliveries that must not overtake it wait with it."""
 
     # -- consumers
 
@@ -105,7 +105,7 @@ class SelectionBase:
 
     @abstractmethod
     def unlist_consumer(self, consumer: ConsumerBase) -> None:
-        """Take a consumer out of wherever it waits for its turn."""
+        """Remove a consumer from wherever it waits for its turn."""
 
     @abstractmethod
     def close(self) -> None:
@@ -115,7 +115,7 @@ class SelectionBase:
 
     @abstractmethod
     def held_by(self) -> int:
-        """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
+        """Return the gate that holds all consumers, gates.OPEN for none."""
 
     @abstractmethod
     def has_idle(self) -> bool:
@@ -127,18 +127,19 @@ class SelectionBase:
 
     @abstractmethod
     def reasons(self) -> SelectionReasonsBase:
-        """Return what says why somebody gets nothing."""
+        """Return the object that says why a consumer gets nothing."""
 
 
 class QueueExtras:
-    """The rules, and the marks of what is not usual; nothing of it is looked at for a message of a plain queue.
+    """The rules, and the flags of unusual queues; none of it is read for a message of a plain queue.
 
-    keeper: drops what a last-value or ring queue is not to keep, None for any other.
-    audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy.
-    shares: what its lanes may keep in memory among many, None for a view that ends soon.
-    has_choosy_settings: it is choosy, whatever its messages and consumers.  has_groups: its messages have groups.
-    has_siblings: consumers of it share, or once shared, their windows with those of other queues.
-    is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
+    keeper: drops what a last-value or ring queue may not keep, None for any other.
+    audience: of a queue that keeps acknowledged messages (non_destructive), which is choosy; None for any other.
+    shares: the lanes' shares of memory, None for a view that ends soon.
+    has_choosy_settings: its settings alone make it choosy.  has_groups: its messages have groups.
+    has_siblings: its consumers share, or once shared, their windows with those of other queues.
+    is_watched: advisories report each hand-over or acknowledgement.  Such a queue is choosy, so others pay nothing for
+    it.
     """
 
     __slots__ = ("keeper", "audience", "shares", "has_choosy_settings", "has_groups", "has_siblings", "is_watched")
@@ -148,30 +149,30 @@ class QueueExtras:
         self.audience: AudienceBase | None = None
         self.shares: LaneShares | None = None
         self.is_watched = is_watched(settings)
-        # What is shown has one consumer, and nothing to choose.
+        # A queue that only shows messages has one consumer and nothing to choose.
         self.has_choosy_settings = not feed.is_browser and (self.is_watched or _is_choosy(settings))
         self.has_groups = False
         self.has_siblings = False
 
 
 def is_told(settings: AddressSettings) -> bool:
-    """Say whether each message that is sent is told of, or one that nobody takes."""
+    """Say whether an advisory reports each message that is sent, or that nobody takes."""
     return settings.advisories.delivery or settings.advisories.no_consumers
 
 
 def is_watched(settings: AddressSettings) -> bool:
-    """Say whether each hand-over, or each acknowledgement, is told of."""
+    """Say whether an advisory reports each hand-over or each acknowledgement."""
     return settings.advisories.dispatched or settings.advisories.consumed
 
 
 def is_keeping(settings: AddressSettings) -> bool:
-    """Say whether such a queue drops what nobody has settled."""
+    """Say whether such a queue drops unsettled messages."""
     policy = settings.queue
     return policy.last_value or policy.ring_size >= 0 or policy.purge_on_no_consumers
 
 
 def _is_choosy(settings: AddressSettings) -> bool:
-    """Say whether such a queue has a Selection, whatever its consumers ask for."""
+    """Say whether such a queue has a Selection, whatever its consumers are."""
     policy = settings.queue
     return (
         policy.exclusive_consumer

@@ -1,4 +1,4 @@
-"""Every destination of the broker, by name and by number: made at its first mention, or found by recovery."""
+"""All destinations of the broker, by name and number; made at the first mention, or restored at the start."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Destinations:
     """Queues and topics.
 
     count_max: queues and topics together that clients may make.  temporary_max: temporary ones of one client.
-    accounts: of those that have a limit on what they hold.
-    dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
-    waiting_keepers: those to run before that, likewise.
-    temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
-    feeds: the queues of subscriptions and browsers, by the number of their feed.  readers: the same, by the destination
-    whose entries they read; the store is asked for none of one that is gone.
-    advisory_count: topics that the broker has made for what it tells; no client is refused for them.
+    accounts: of destinations with limits on what they hold.
+    dirty_queues: queues to dispatch at the end of this turn; each queue has a reference to this list.
+    waiting_keepers: keepers to run before that, shared in the same way.
+    temporaries: by name.  Their numbers, and those of advisory topics, are negative: they are not in the store.
+    feeds: the queues of subscriptions and browsers, by the number of their feed.
+    readers: the same, by the destination whose entries they read; nothing is requested for one that is gone.
+    advisory_count: advisory topics that the broker has made; they do not count against the clients' limit.
     owned: client -> its temporary destinations.
     by_id: all of these, by the number that their messages carry.
     """
@@ -114,7 +114,7 @@ class Destinations:
         return queue
 
     def own_queue(self, name: str) -> Queue:
-        """Return a queue that the configuration names: it is made whatever the limit, for it has a use."""
+        """Return a queue that the configuration names; it is made despite the limit."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
@@ -129,7 +129,7 @@ class Destinations:
         return topic
 
     def own_topic(self, name: str) -> Topic:
-        """Return a topic that the configuration names, or the broker itself."""
+        """Return a topic that the configuration names, or that the broker uses; it is made despite the limit."""
         topic = self.topics.get(name)
         if topic is None:
             if name.startswith(ADVISORY_PREFIX):
@@ -140,14 +140,14 @@ class Destinations:
         return topic
 
     def advisory_topic(self, name: str) -> Topic:
-        """Make the topic of an advisory for those who listen to a wildcard."""
+        """Make an advisory topic for subscribers of a wildcard."""
         topic = self.own_topic(name)
         topic.is_advisory = True
         self.advisory_count += 1
         return topic
 
     def target(self, kind: int, name: str) -> Queue | Topic:
-        """Return what a message may be sent to.  Raises: InvalidDestination, LimitReached."""
+        """Return a destination to send to.  Raises: InvalidDestination, LimitReached."""
         if is_management(name):
             return self._question_queue(name)
         if kind == QUEUE:
@@ -155,7 +155,7 @@ class Destinations:
         return self.topic(name) if kind == TOPIC else self.temporary(kind, name)
 
     def source(self, kind: int, name: str) -> Queue | Topic | Wildcard:
-        """Return what may be subscribed to.  Raises: InvalidDestination, LimitReached."""
+        """Return a source to subscribe to.  Raises: InvalidDestination, LimitReached."""
         if is_wildcard(name) and kind in (QUEUE, TOPIC):
             return Wildcard(kind, name)
         return self.target(kind, name)
@@ -172,7 +172,7 @@ class Destinations:
         found = self.temporaries.get(name)
         if found is None or found.kind != kind:
             raise InvalidDestination(
-                f"{uri(kind, name[:200])} is not there: a temporary destination ends with the connection that made it"
+                f"{uri(kind, name[:200])} does not exist; a temporary destination ends with the connection that made it"
             )
         return found
 
@@ -181,7 +181,7 @@ class Destinations:
         if len(self.owned.get(client_number, ())) >= self.temporary_max:
             raise LimitReached(
                 f"the connection has {self.temporary_max} temporary destinations, which is the limit "
-                "(temporary-destinations-max); closing one makes room"
+                "(temporary-destinations-max); close one to make another"
             )
         number = self._unlogged_number()
         name = f"ID:{self.context.store.store_id()}-{self.context.store.start_count()}-{client_number}:{-number}"
@@ -197,14 +197,14 @@ class Destinations:
         return destination
 
     def remove(self, destination: Queue | Topic) -> None:
-        """Know a destination no more; whoever holds it still finds it closed."""
+        """Forget a destination; parts that still refer to it find it closed."""
         destination.is_closed = True
         destination.is_indirect = True
         number = destination.destination_id
         name = destination.name
         del self.by_id[number]
         self.accounts.close(number)
-        destination.account = None  # what a transaction still holds of it counts nowhere any more
+        destination.account = None  # messages of it in a transaction are no longer counted
         if number < 0:
             self.temporaries.pop(name, None)
             if destination.owner in self.owned:
@@ -226,13 +226,13 @@ class Destinations:
             view.mark_dirty()  # a browser may have seen everything now
 
     def add_feed(self, queue: Queue) -> None:
-        """Know the queue of a subscription or a browser."""
+        """Register the queue of a subscription or a browser."""
         feed = queue.feed
         self.feeds[feed.number] = queue
         self.readers.setdefault(feed.source_id, {})[feed.number] = queue
 
     def remove_feed(self, queue: Queue) -> None:
-        """Know it no more."""
+        """Unregister it."""
         feed = queue.feed
         del self.feeds[feed.number]
         if queue.extras.shares is not None:
@@ -243,24 +243,24 @@ class Destinations:
             del self.readers[feed.source_id]
 
     def has_readers(self, destination: Queue | Topic) -> bool:
-        """Say whether a subscription, a browser or a replay reads what ``destination`` has."""
+        """Say whether a subscription, a browser or a replay reads ``destination``."""
         return destination.destination_id in self.readers
 
     def uri_of(self, number: int) -> str:
-        """Return what a message with this destination number was sent to; "" if that is gone."""
+        """Return the destination with this number; "" if it is gone."""
         found = self.by_id.get(number)
         return "" if found is None else found.uri()
 
     def queue_of(self, number: int, reader: int) -> Queue | None:
-        """Return the queue that has asked for a page of destination ``number``, None if it has gone."""
+        """Return the queue that requested a page of destination ``number``, None if it has gone."""
         return self.feeds.get(reader) if reader > 0 else self.queues_by_id.get(number)
 
     def all_queues(self) -> list[Queue]:
-        """Return the queues, and those of subscriptions and browsers."""
+        """Return the queues, including those of subscriptions and browsers."""
         return [*self.queues_by_id.values(), *self.feeds.values()]
 
     def matching(self, wildcard: Wildcard) -> list[Queue | Topic]:
-        """Return what is there now of a wildcard, in the order in which it came."""
+        """Return the destinations that a wildcard matches now, oldest first."""
         found: dict[str, Queue] | dict[str, Topic] = self.queues if wildcard.kind == QUEUE else self.topics
         return [destination for name, destination in found.items() if wildcard.matches(name)]
 
@@ -268,7 +268,7 @@ class Destinations:
         check_name(name)
         self._check_count(name)
         if not self.addresses.settings_for(kind, name).queue.auto_create and not name.startswith(ADVISORY_PREFIX):
-            raise InvalidDestination(f"{uri(kind, name)} is not there, and auto_create is off for it")
+            raise InvalidDestination(f"{uri(kind, name)} does not exist, and auto_create is off for it")
 
     def _check_count(self, name: str) -> None:
         if len(self.by_id) - self.advisory_count >= self.count_max:
@@ -283,7 +283,7 @@ class Destinations:
         return number
 
     def _question_queue(self, name: str) -> Queue:
-        """Return where a question about the broker goes; each has its own, for none keeps anything."""
+        """Return a queue for a question about the broker; each question has its own, as they keep nothing."""
         settings = self.addresses.settings_for(QUEUE, name)
         queue = QuestionQueue(
             self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues, self.context.memory
@@ -324,14 +324,14 @@ class Destinations:
         self.observers.destination_added(destination)
 
     def _restore(self) -> None:
-        """Take up the destinations that recovery found; their messages are paged in when somebody wants them."""
+        """Restore the destinations that recovery found; their messages are paged in when they are needed."""
         for state in self.context.store.recovered():
             if state.kind == SUBSCRIPTION:
-                continue  # Subscriptions takes these up
+                continue  # restored by Subscriptions
             if state.name == SCHEDULE_QUEUE:
-                continue  # Scheduler takes this one up
+                continue  # restored by Scheduler
             if is_wildcard(state.name):
-                continue  # what a durable subscription to a wildcard hangs on
+                continue  # belongs to a durable subscription to a wildcard
             if is_topic(state.kind):
                 self._add_topic(state.destination_id, TOPIC, state.name)
                 continue

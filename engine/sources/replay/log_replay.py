@@ -1,11 +1,11 @@
-"""Replays: consumers that read a queue or a topic again from some place of the log on, and settle nothing.
+"""Replays: consumers that read a queue or a topic again from some place of the log, and settle nothing.
 
-A replay has a queue of its own, as a browser has.  What it shows comes from the consume queues, in log order over all
-priorities, whether it was settled or not, as long as retention keeps it.  On a topic it then goes on with what is
-published, on a queue with what is sent there; one that is a browser ends.  It holds a page of each priority and another
-one that is ready, however far it is behind, so that nobody waits for a slow one; many replays have smaller pages.
-Sources: RabbitMQ stream offset specifications; docs/reference/destinations.md for what a retroactive consumer does
-instead.
+Like a browser, a replay has a queue of its own.  It shows the entries of the consume queues in log order over all
+priorities, settled or not, as long as retention keeps them.  Then it follows what is published to the topic or sent to
+the queue; a browsing replay ends instead.  However far behind, a replay holds at most a page of each priority and a
+ready one, so slow replays do not delay others; pages are smaller if there are many replays.
+Sources: RabbitMQ stream offset specifications; docs/reference/destinations.md for the different behaviour of
+retroactive consumers.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from engine.values.stored import LanePlace
 
 
 class Reading:
-    """How far a replay is in one consume queue.
+    """Progress of a replay in one consume queue.
 
-    loaded: messages of the last page that were not shown yet.  next_load: the first entry that no page has brought;
-    above ``tail`` where the replay begins with what has yet to come.
+    loaded: messages of the last page that were not shown yet.  next_load: the first entry not yet loaded; above
+    ``tail`` if the replay begins with a future message.
     """
 
     __slots__ = ("priority", "next_load", "tail", "loaded", "is_loading")
@@ -50,11 +50,11 @@ class Reading:
 
 
 class Replay(Feed):
-    """One consumer's reading of ``source``, shown in ``view``.
+    """One consumer's replay of ``source``, shown in ``view``.
 
-    is_sought: where it begins is known.  is_over: its client was told that it cannot be.
-    seen_count: messages that had come to a queue when it was last looked at.  fault: why the disk did not say where it
-    begins, "" if it did.
+    is_sought: its beginning is known.  is_over: it has failed, and its client was informed.
+    seen_count: messages that had come to the queue at the last check.
+    fault: why the disk could not say where the replay begins, "" if it could.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Replay(Feed):
         self.readings: dict[int, Reading] = {}
         for priority, tail in _tails(self.context, source):
             first = tail - 1 if start.place == LAST else tail
-            # The store answers for priorities only of which something is in the log.
+            # The store answers only for priorities that have entries in the log.
             self.readings[priority] = Reading(priority, max(0, first, start.entry or 0), tail)
         self.is_sought = start.place in (LAST, NEXT)
         self.is_seeking = False
@@ -116,24 +116,24 @@ class Replay(Feed):
 
     def describe(self) -> str:
         if not self.is_sought:
-            return f"waits for the disk: {self.fault}" if self.fault else "looks for where it begins"
+            return f"waits for the disk: {self.fault}" if self.fault else "searching for its beginning"
         parts = [
             f"entry {reading.next_load - len(reading.loaded):,} of {reading.tail:,} (priority {reading.priority})"
             for reading in self.readings.values()
         ]
         return f"from {start_words(self.start)}; at {', '.join(parts) or 'the end of nothing'}"
 
-    # -- what comes
+    # -- new messages
 
     def message_came(self, message: Message, is_shunned: bool) -> None:
-        """A message was published: it is shown from memory where nothing lies before it, else read in its turn.
+        """A message was published: show it from memory if the replay has read all before it, else read it in its turn.
 
-        is_shunned: whoever replays has sent it, and wants none of these.  Read from the log it is not known as such.
+        is_shunned: the replaying client has sent it and does not want its own.  The log does not record the sender.
         """
         is_current = self.is_sought and not self.has_more()
         offset = message.queue_offset
         if offset < 0:
-            # Only memory has it, and it is not kept for one that is behind.
+            # The message is only in memory, and is not kept for a replay that is behind.
             if is_current and not is_shunned and self._has_room() and self._is_wanted(message):
                 self._show(message)
             return
@@ -149,7 +149,7 @@ class Replay(Feed):
                 self._show(_shown(message))
 
     def queue_grew(self) -> None:
-        """Take note of what has come to a queue; it is read from the log, where the queue leaves it."""
+        """Note messages that came to a queue; they are read from the log."""
         source = self.source
         if not isinstance(source, Queue) or source.enqueued_count == self.seen_count:
             return
@@ -161,7 +161,7 @@ class Replay(Feed):
                 self.view.mark_dirty()
 
     def sought(self, log_start: int, places: list[LanePlace]) -> None:
-        """Begin where the store says, or end with an error if that is not kept any more."""
+        """Begin where the store says, or end with an error if that place is no longer kept."""
         self.is_seeking = False
         self.fault = ""
         if self.is_over:
@@ -194,12 +194,12 @@ class Replay(Feed):
         self.readings[priority].is_loading = False
         return True
 
-    # -- what is shown
+    # -- output
 
     def fill(self) -> bool:
-        """Make ready what can be had in log order, and ask for what comes then."""
+        """Make available messages ready in log order, and request the next ones."""
         if self.is_over:
-            return True  # what it reads from is gone, or was never there
+            return True  # its source is gone, or never existed
         if self.is_sought:
             self._fill()
         else:
@@ -216,18 +216,18 @@ class Replay(Feed):
             for reading in self.readings.values():
                 if not reading.loaded:
                     if reading.next_load < reading.tail:
-                        is_waiting = True  # it may hold what comes before all others
+                        is_waiting = True  # it may hold the next message in log order
                         self._ask(reading)
                 elif nearest is None or reading.loaded[0].log_offset < nearest.loaded[0].log_offset:
                     nearest = reading
             if nearest is None or is_waiting:
                 return
             message = nearest.loaded.popleft()
-            self.context.memory.release(message)  # it is held anew as a delivery
+            self.context.memory.release(message)  # its delivery holds it again
             self._show(message)
 
     def let_go(self) -> None:
-        """Let go of what was loaded."""
+        """Discard loaded messages."""
         for reading in self.readings.values():
             for message in reading.loaded:
                 self.context.memory.release(message)
@@ -246,13 +246,13 @@ class Replay(Feed):
             return
         reading.is_loading = True
         store = self.context.store
-        store.write()  # only what has been written can be read
+        store.write()  # only written records can be read
         size_bytes, most = self.replays.pages.limits()
         count = min(most, reading.tail - reading.next_load)
         store.request(self.source.destination_id, reading.priority, reading.next_load, count, size_bytes, self.number)
 
     def _reading(self, priority: int, first: int) -> Reading:
-        """Return the reading of a priority; one that is used for the first time begins with ``first``."""
+        """Return the reading of a priority; a new one begins at ``first``."""
         reading = self.readings.get(priority)
         if reading is None:
             reading = self.readings[priority] = Reading(priority, max(first, self.start.entry or 0), first)
@@ -280,10 +280,10 @@ class Replay(Feed):
 
 
 class Replays(Observer):
-    """All replays.  followers: those of queues that go on with what is sent there.
+    """All replays.  followers: replays of queues that follow new messages.
 
-    pages: how much one of them may ask for, and keep ready.
-    starved: queues whose consumers wait because memory is too short to read on for them.
+    pages: how much each replay may request and keep ready.
+    starved: queues whose consumers wait because memory is too short to read more for them.
     """
 
     __slots__ = ("context", "destinations", "feeds", "starved", "replays", "followers", "pages")
@@ -306,7 +306,7 @@ class Replays(Observer):
     def open(self, client: Client, source: Queue | Topic, options: SubscribeOptions, start: ReplayStart) -> Queue:
         """Return a queue that shows ``source`` from ``start`` on.  Raises: InvalidOption, InvalidSelector."""
         if not source.is_logged:
-            raise InvalidOption(f"{source.uri()} is in memory only: the log has nothing of it to replay")
+            raise InvalidOption(f"{source.uri()} is in memory only: there is nothing in the log to replay")
         if start.message_id:
             log_offset_of(self.context, start.message_id)
         selector = selector_of(options.selector)
@@ -327,7 +327,7 @@ class Replays(Observer):
         return view
 
     def close(self, replay: Replay) -> None:
-        """Let go of a replay whose consumer has gone."""
+        """Discard a replay whose consumer has gone."""
         self.replays.remove(replay)
         self.pages.share(len(self.replays))
         if replay in self.followers:
@@ -338,12 +338,12 @@ class Replays(Observer):
         replay.let_go()
 
     def follow(self) -> None:
-        """Look for what this turn has brought to the queues that are followed."""
+        """Check the followed queues for messages of this turn."""
         for replay in self.followers:
             replay.queue_grew()
 
     def refuse(self, replay: Replay, error: EngineError) -> None:
-        """End a replay that cannot go on, and tell its client why."""
+        """End a replay that cannot go on, and inform its client why."""
         replay.is_over = True
         for consumer in list(replay.view.consumers.values()):
             if consumer.departure is None:
@@ -356,7 +356,7 @@ class Replays(Observer):
 
 
 def _shown(message: Message) -> Message:
-    """Return a copy that counts for nobody's address: others may hold the message itself."""
+    """Return a copy that no address counts; others may hold the message itself."""
     shown = message.twin(message.flags, message.annotations, message.headers, message.body)
     shown.serial = SHOWN
     shown.holders = 0

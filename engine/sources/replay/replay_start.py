@@ -1,4 +1,4 @@
-"""Where in the log a replay begins: what may be asked for, and what is not kept any more."""
+"""Where in the log a replay begins: the allowed starts, and starts that are no longer kept."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine.values.wildcard import Wildcard
 
 
 def check_replay(source: Source, options: SubscribeOptions) -> None:
-    """Raises: InvalidOption for what a replay cannot be."""
+    """Raises: InvalidOption if a replay of ``source`` is not possible with these options."""
     if isinstance(source, CompositeSource | Wildcard):
-        raise InvalidOption(f"{source.uri()} is several destinations; a replay is of one queue or topic")
+        raise InvalidOption(f"{source.uri()} is several destinations; a replay reads one queue or topic")
     if options.is_durable or options.is_shared or options.subscription:
         raise InvalidOption(
-            f"a replay of {source.uri()} settles nothing, so there is no durable or shared one; "
+            f"a replay of {source.uri()} settles nothing and cannot be durable or shared; "
             "leave out the subscription's name, or the start of the replay"
         )
 
@@ -27,17 +27,19 @@ def log_offset_of(context: Context, message_id: str) -> int:
     digits = message_id.removeprefix(prefix)
     if digits == message_id or not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise InvalidOption(
-            f"the replay is to begin with {message_id[:200]!r}; allowed is the id of a persistent message of this "
+            f"the replay should begin with {message_id[:200]!r}; it must be the id of a persistent message of this "
             f"store: {prefix} and a number"
         )
     end = context.store.append_offset()
     if int(digits) >= end:
-        raise InvalidOption(f"{message_id!r} is not in the log yet, which ends at {end}; a replay begins before that")
+        raise InvalidOption(
+            f"{message_id!r} is not in the log yet, which ends at {end}; a replay must begin before that"
+        )
     return int(digits)
 
 
 def seek(context: Context, destination_id: int, start: ReplayStart, reader: int) -> None:
-    """Ask the store where a replay begins; its answer comes to ``reader``."""
+    """Ask the store where a replay begins; the answer is sent to ``reader``."""
     if start.entry is not None:
         context.store.seek(destination_id, SEEK_ENTRY, start.entry, reader)
     elif start.message_id:
@@ -47,7 +49,7 @@ def seek(context: Context, destination_id: int, start: ReplayStart, reader: int)
 
 
 def gone(context: Context, source_uri: str, start: ReplayStart, log_start: int, places: list[LanePlace]) -> str:
-    """Return what is asked for and not kept any more, "" for nothing."""
+    """Return which requested messages are no longer kept, in words; "" for none."""
     if start.message_id and log_offset_of(context, start.message_id) < log_start:
         return (
             f"the messages of {source_uri} from {start.message_id} on are gone as far as log offset "
@@ -73,6 +75,6 @@ def start_words(start: ReplayStart) -> str:
         return f"queue offset {start.entry:,}"
     if start.message_id:
         return start.message_id
-    return {FIRST: "the oldest that is kept", LAST: "the newest", NEXT: "what comes"}.get(
+    return {FIRST: "the oldest that is kept", LAST: "the newest", NEXT: "new messages only"}.get(
         start.place, f"store time {start.time_ms} ms"
     )

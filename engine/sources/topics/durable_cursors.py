@@ -16,7 +16,7 @@ from engine.values.stored import DestinationState
 
 
 class DurableCursors:
-    """Opens them, and takes them up again after a start."""
+    """Opens them, and restores them after a start."""
 
     __slots__ = ("context", "destinations", "feeds")
 
@@ -26,7 +26,7 @@ class DurableCursors:
         self.feeds = feeds
 
     def open(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
-        """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
+        """Begin a durable subscription to one topic, at the next message or at an earlier one."""
         store = self.context.store
         starts = {} if options is None else self.starts(topic, options)
         number = store.open_subscription(
@@ -61,7 +61,7 @@ class DurableCursors:
         return queue
 
     def starts(self, topic: Topic, options: SubscribeOptions) -> dict[int, int]:
-        """Return from which entry on a new subscription has the past, by priority."""
+        """Return the first entry of a retroactive subscription, by priority."""
         policy = topic.settings.retroactive
         count = policy.message_count
         if options.is_retroactive or policy.always:

@@ -1,4 +1,4 @@
-"""A named subscription of a topic: durable, shared, or both.  Found again by its name."""
+"""A named subscription of a topic: durable, shared, or both.  A client finds it again by its name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engine.values.wildcard import Wildcard, is_wildcard
 class NamedSubscription(SubscriptionBase):
     """A named subscription: its owner, its topics, and the queue in which its messages wait.
 
-    client_id: "" for a shared one that belongs to nobody in particular.
+    client_id: "" for a shared subscription that belongs to no client id.
     source: name of the topic, or a wildcard; kind: of the topic.
-    queues: one a topic for a durable one, else one in all; by the topic's number.  carrier: the queue of a durable
-    wildcard's own record, which holds nothing and stands for it while no topic matches.
-    consumers: how many there are now.
-    holder: for whom ``Quotas`` counts it, "" for nobody in particular.
-    owner: login of the user that made it, "" where logins are not checked: then it is anybody's.
+    queues: by the topic's number; a durable subscription has one per topic, any other a single one.
+    carrier: queue of a durable wildcard's own record; it holds nothing and represents it while no topic matches.
+    consumers: their present number.
+    holder: the user or other holder for whom ``Quotas`` counts it, "" for none.
+    owner: login of the user that made it; "" if logins are not checked, then anybody may use it.
     """
 
     __slots__ = (
@@ -77,11 +77,11 @@ class NamedSubscription(SubscriptionBase):
         return self.client_id, self.name, self.is_durable
 
     def full_name(self) -> str:
-        """Return what identifies it to people and in the store: ``client id:name``."""
+        """Return its name for people and the store: ``client id:name``."""
         return f"{self.client_id}:{self.name}"
 
     def require_owner(self, user: str) -> None:
-        """Raises: AccessDenied for another user; a gateway that checks no logins knows none, and keeps nobody out."""
+        """Raises: AccessDenied for another user.  A gateway that checks no logins knows no users and denies nobody."""
         if self.owner and user and user != self.owner:
             raise AccessDenied(
                 f"subscription {self.full_name()[:200]!r} belongs to another user; only that user may "
@@ -89,7 +89,7 @@ class NamedSubscription(SubscriptionBase):
             )
 
     def require_joinable(self, asked: NamedSubscription, user: str) -> None:
-        """Raises: AccessDenied, SubscriptionInUse where the user may neither join nor replace it."""
+        """Raises: AccessDenied, SubscriptionInUse if the user may neither join nor replace it."""
         is_like = self.is_like(asked)
         if not (self.is_shared and asked.is_shared and is_like):
             self.require_owner(user)
@@ -100,8 +100,8 @@ class NamedSubscription(SubscriptionBase):
             )
         if self.consumers and not self.is_shared:
             raise SubscriptionInUse(
-                f"subscription {self.full_name()[:200]!r} has an active consumer, which is all that one may have "
-                "that is not shared"
+                f"subscription {self.full_name()[:200]!r} has an active consumer, and only a shared subscription may "
+                "have more than one"
             )
         if self.consumers and not is_like:
             raise SubscriptionInUse(
@@ -110,7 +110,7 @@ class NamedSubscription(SubscriptionBase):
             )
 
     def is_like(self, other: NamedSubscription) -> bool:
-        """Say whether both ask for the same; else JMS has the new one replace the old one."""
+        """Say whether both ask for the same; else, as in JMS, the new one replaces the old one."""
         return (
             self.kind == other.kind
             and self.source == other.source
@@ -126,7 +126,7 @@ class NamedSubscription(SubscriptionBase):
         return queues if self.carrier is None else [*queues, self.carrier]
 
     def holders_beside(self, client: Client) -> list[Consumer]:
-        """Return its consumers of other connections that are not leaving: a connection that comes back may take it."""
+        """Return its consumers of other connections that are not leaving; a reconnecting client may replace these."""
         return [
             consumer
             for queue in self.all_queues()
@@ -135,7 +135,7 @@ class NamedSubscription(SubscriptionBase):
         ]
 
     def description(self) -> dict[str, str]:
-        """Return what the store keeps; ``from_description`` reads it."""
+        """Return the description for the store; ``from_description`` reads it."""
         description = {"client_id": self.client_id, "subscription": self.name, "source": self.source}
         if self.selector_text:
             description["selector"] = self.selector_text
@@ -154,12 +154,16 @@ def asked_for(client: Client, source: Topic | Wildcard, options: SubscribeOption
     if not options.subscription:
         raise InvalidOption("a durable or shared subscription needs a name")
     if options.is_durable and not options.is_shared and not client_id:
-        raise InvalidOption(f"durable subscription {options.subscription[:200]!r} needs a client id: it belongs to it")
+        raise InvalidOption(
+            f"durable subscription {options.subscription[:200]!r} needs a client id, to which it belongs"
+        )
     is_lasting = source.kind == TOPIC and not (isinstance(source, Topic) and not source.is_logged)
     if options.is_durable and not is_lasting:
         raise InvalidOption(f"{source.uri()} is in memory only; a durable subscription needs a lasting topic")
     if options.is_shared and options.is_no_local:
-        raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
+        raise InvalidOption(
+            "a shared subscription cannot have noLocal, because its consumers belong to several connections"
+        )
     return NamedSubscription(
         client_id,
         options.subscription,
@@ -174,7 +178,7 @@ def asked_for(client: Client, source: Topic | Wildcard, options: SubscribeOption
 
 
 def from_description(description: dict[str, str]) -> NamedSubscription:
-    """Return the durable subscription that the store has found."""
+    """Return a durable subscription found in the store."""
     return NamedSubscription(
         description.get("client_id", ""),
         description.get("subscription", ""),

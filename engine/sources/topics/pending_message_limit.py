@@ -1,4 +1,4 @@
-"""How many messages may wait for a topic subscription that only memory holds, and which go when it is more.
+"""Limits how many messages wait for a topic subscription in memory, and chooses which of them to evict.
 
 Source: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
 """
@@ -21,11 +21,11 @@ from engine.values.message import Message
 if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
-PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last look, and those of nothing are forgotten
+PRUNE_COUNT: Final = 1_024  # values are pruned once there are this many more than twice those of the last pruning
 
 
 class PendingLimits:
-    """The common part of the limits of all subscriptions.  evicted_count: messages let go, since the start."""
+    """What the limits of all subscriptions share.  evicted_count: messages evicted since the start."""
 
     __slots__ = ("memory", "readers", "evicted_count", "observers")
 
@@ -42,9 +42,9 @@ class PendingLimits:
 
 
 class PendingLimit(PendingRule):
-    """limit: messages that may wait beyond the window; then one goes for each that comes.
+    """limit: messages that may wait beyond the window; beyond it, one is evicted for each that arrives.
 
-    replaced: what a newer message of the same value makes the first to go, None where no property decides that.
+    replaced: messages to evict first because a newer one has the same value, None if no property is compared.
     """
 
     __slots__ = ("common", "queue", "limit", "policy", "window", "replaced")
@@ -60,7 +60,7 @@ class PendingLimit(PendingRule):
         self.replaced = Replaced(policy.eviction_property, common.readers) if is_unique else None
 
     def message_came(self, message: Message) -> None:
-        """A message is new on the queue: if it is one too many, one goes; a window of credit changes its size."""
+        """A message was added: evict one if the limit is exceeded.  A credit window can change its size."""
         queue = self.queue
         if self.replaced is not None:
             self.replaced.add(queue.lane(message.priority).newest(message))
@@ -68,9 +68,9 @@ class PendingLimit(PendingRule):
             self._evict(queue)
 
     def _evict(self, queue: Queue) -> None:
-        """Let go of one message too much.  What is in flight stays, and so does what goes next into the window."""
+        """Evict one message.  Messages in flight stay, and so do those that fit into the window next."""
         for lane in queue.used_lanes:
-            lane.drop_taken()  # only where a selection took deliveries out of their order
+            lane.drop_taken()  # needed if a selection took deliveries out of order
         delivery = self._choose(queue, self.window.room())
         if delivery is None:
             return
@@ -82,7 +82,7 @@ class PendingLimit(PendingRule):
         self.common.memory.release(delivery.message)
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:
-        """Return the one to let go, of those that wait behind the ``room`` that the window still has."""
+        """Return the delivery to evict, among those that wait behind the ``room`` that the window still has."""
         if self.replaced is not None:
             found = self.replaced.take_first(queue, room)
             if found is not None:
@@ -102,9 +102,9 @@ class PendingLimit(PendingRule):
 
 
 class Replaced:
-    """Messages that wait though a newer one has the same value of a property, by when that came.
+    """Waiting messages for which a newer one has the same value of a property, in the order of those newer ones.
 
-    newest: of each value.  Where each message is the only one of its value, simply the oldest goes.
+    newest: by value.  If all values are unique, simply the oldest message is evicted.
     """
 
     __slots__ = ("name", "readers", "newest", "older", "kept_count")
@@ -117,7 +117,7 @@ class Replaced:
         self.kept_count = 0
 
     def add(self, delivery: Delivery | None) -> None:
-        """A message has come, None if only the log has it."""
+        """Note a message that has arrived; None if it is only in the log."""
         value = None if delivery is None else self.readers.properties(delivery.message, 1, False).known(self.name)
         if delivery is None or value is None:
             return
@@ -136,12 +136,12 @@ class Replaced:
             delivery = older.popleft()
             is_waiting = delivery.state == READY and lane_of(delivery).has_place(delivery)
             if is_waiting and _rank(queue, delivery) >= room:
-                return delivery  # any other has gone out, or was about to, or lies in a temporary file
+                return delivery  # others were handed over or soon will be, or are in a temporary file
         return None
 
 
 def _rank(queue: Queue, delivery: Delivery) -> int:
-    """Return how many wait in memory before ``delivery``."""
+    """Return how many deliveries wait in memory before ``delivery``."""
     rank = lane_of(delivery).waiting_before(delivery.position)
     for lane in queue.used_lanes:
         if lane.priority > delivery.lane.priority:
@@ -150,5 +150,5 @@ def _rank(queue: Queue, delivery: Delivery) -> int:
 
 
 def _age(delivery: Delivery) -> tuple[int, int]:
-    """Return a key that is smaller for what came earlier."""
+    """Return a key that is smaller for earlier messages."""
     return delivery.message.store_time_ms, delivery.position

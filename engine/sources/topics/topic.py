@@ -1,4 +1,4 @@
-"""A topic: every subscription gets its own delivery of each message published while it is there."""
+"""A topic: every subscription gets its own delivery of each message published while it exists."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from engine.values.message import Message
 class Topic(SharedAddress):
     """Fan-out to subscriptions, each a queue of its own.
 
-    account: what all subscriptions together hold against the limits of the address, None where it has none.
-    A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
-    is_logged: persistent messages go to the log; not those of temporary and advisory topics.
-    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, it is told of (is_told:
-    advisories of each message), or it may be sent on.
-    is_advisory: the broker has made it, to tell of something.
-    owner: number of the client whose temporary topic this is, 0 for everybody's.
-    subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
-    plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
-    with a selector, which stands in ``selectors``.  choosy: all others.
-    newest: number of the last one with a selector.
-    offers: what not all selectors have been asked about yet, None before the first of them.
-    is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address, in the
-    batch of the message itself, so that such a topic is indirect, too.
+    account: what all subscriptions together hold against the limits of the address, None without limits.
+    is_logged: persistent messages are logged, even without subscribers; False for temporary and advisory topics.
+    Subscriptions only hold references.
+    is_indirect: publishing takes more than this class does: the topic has ended, others get copies, advisories report
+    each message (is_told), or the message may be sent on.
+    is_advisory: made by the broker for its advisories.
+    owner: number of the client whose temporary topic this is, 0 for none.
+    subscriptions: of this topic alone, by the number of their feed; those of wildcards have counts of their own.
+    plain: queues in memory that take every message for one consumer, also those of wildcards.
+    selected: queues in memory with a selector, which is in ``selectors``.  choosy: all others.
+    newest: number of the last subscription with a selector.
+    offers: messages that not all selectors have been asked about, None before the first of them.
+    is_choosy: some subscriptions are not plain, or the topic is_sent_on: messages that nobody takes are sent to the
+    dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
     """
 
@@ -85,7 +85,7 @@ class Topic(SharedAddress):
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
         self.enqueued_count = 0
-        self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
+        self.delivered_count = 0  # of subscriptions that have ended; live ones have counts of their own
         self.acknowledged_count = 0
         self.fates = FateCounts()
 
@@ -93,9 +93,9 @@ class Topic(SharedAddress):
         return uri(self.kind, self.name)
 
     def publish(self, message: Message, memory: MemoryBudget) -> None:
-        """Give ``message`` to each plain subscription: straight to the socket where nothing waits, else behind it.
+        """Give ``message`` to each plain subscription: to the socket at once if nothing waits, else behind the backlog.
 
-        One that is in the log waits for the end of the turn in any case, when it has been written.
+        A logged message waits for the end of the turn, when it has been written.
         """
         self.enqueued_count += 1
         is_direct = message.log_offset < 0 and not message.expires_ms
@@ -119,7 +119,7 @@ class Topic(SharedAddress):
                 queue.mark_dirty()
 
     def add(self, queue: Queue, is_own: bool, is_plain: bool) -> None:
-        """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
+        """Let ``queue`` have messages published from now on.  is_own: no other topic feeds it."""
         feed = queue.feed
         if is_watched(self.settings) and not feed.is_browser:  # a wildcard's queue has the settings of the wildcard
             queue.extras.is_watched = queue.extras.has_choosy_settings = queue.is_choosy = True
@@ -141,7 +141,7 @@ class Topic(SharedAddress):
         return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)
 
     def feeds(self, number: int) -> bool:
-        """Say whether the subscription of this number has what is published."""
+        """Say whether the subscription with this number gets what is published."""
         return number in self.plain or number in self.selected or number in self.choosy
 
     def remove(self, number: int) -> None:

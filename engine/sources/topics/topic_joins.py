@@ -1,6 +1,8 @@
-"""Wildcard subscriptions take up the topics that are there some a turn.
+"""Wildcard subscriptions join the topics that exist, some in each turn.
 
-Whatever is published meanwhile finds them: a topic is joined at the latest when something is sent to it.  A stop in
+A message published meanwhile still reaches them, because a topic is joined at the latest when a message is sent to it.
+A
+stop in between does no harm: a durable subscription opens missing cursors at the start.
 between does no harm: what a durable subscription has not opened then, it opens at the start.
 """
 
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
     from engine.values.options import SubscribeOptions
     from engine.values.wildcard import Wildcard
 
-OPEN_STEPS: Final = 15  # of a cursor in the log
-ATTACH_STEPS: Final = 2  # of a topic that feeds a subscription in memory, or does so no longer
-NAMES_A_STEP: Final = 2  # that are only compared with the wildcard
+OPEN_STEPS: Final = 15  # for a cursor in the log
+ATTACH_STEPS: Final = 2  # to connect a topic to a subscription in memory, or to disconnect it
+NAMES_A_STEP: Final = 2  # names per step that are only compared with the wildcard
 
 
 class Attached:
-    """A queue that many topics feed: those that all its consumers may read."""
+    """A queue that many topics feed: all that each of its consumers may read."""
 
     __slots__ = ("wildcard", "queue", "is_plain")
 
@@ -38,9 +40,9 @@ class Attached:
 
 
 class TopicJoins(Chore):
-    """One wildcard subscription; what it does with a topic is ``join_one``'s.  It may come to a topic twice.
+    """Applies one wildcard subscription to topics by ``join_one``, which may get a topic twice.
 
-    topics: all that were there when it began, those before ``index`` have been looked at.
+    topics: all that existed at the beginning; those before ``index`` are done.
     """
 
     __slots__ = ("subscriptions", "wildcard", "topics", "index", "topic_steps")
@@ -69,11 +71,11 @@ class TopicJoins(Chore):
 
     @abstractmethod
     def join_one(self, topic: Topic) -> None:
-        """Do to a topic that matches what is to be done, unless it has been."""
+        """Join a matching topic unless that was done."""
 
 
 class TopicAttachment(TopicJoins):
-    """Lets topics feed a subscription in memory: those that its client may read."""
+    """Lets topics that the client may read feed a subscription in memory."""
 
     __slots__ = ("attached", "client")
 
@@ -91,7 +93,7 @@ class TopicAttachment(TopicJoins):
 
 
 class TopicDetachment(TopicJoins):
-    """Lets them do so no longer."""
+    """Disconnects topics from a subscription in memory."""
 
     __slots__ = ("number",)
 

@@ -1,6 +1,6 @@
-"""Messages of a topic with so many selectors that one turn cannot ask them all: each turn asks some.
+"""Messages of a topic with too many selectors to evaluate in one turn: each turn evaluates some.
 
-What a topic has waiting keeps its order.  A subscription that came after a message does not get it.
+The waiting messages of a topic keep their order.  A subscription does not get messages older than itself.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
     from engine.sources.topics.topic import Topic
 
-FEW_CONDITIONS: Final = 50  # of one topic: so many are asked at once, whatever is left of the turn; no XPath is few
+FEW_CONDITIONS: Final = 50  # selectors of a topic evaluated at once, whatever is left of the turn; without XPath
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OfferTaker:
     @abstractmethod
     def give(self, queue: Queue, message: Message) -> None:
-        """Let the queue of a subscription have what its selector matches."""
+        """Give a message to the queue of a subscription whose selector matches it."""
 
 
 class TopicOffers(Chore):
-    """waiting: messages, and the number of the newest subscription when they came.
+    """waiting: messages, each with the number of the newest subscription at its arrival.
 
-    unasked: numbers of those who have not been asked yet about the first of them, None for all.
+    unasked: numbers of subscriptions that were not asked about the first message yet, None for all.
     """
 
     __slots__ = ("topic", "taker", "readers", "memory", "waiting", "unasked", "properties")
@@ -50,7 +50,7 @@ class TopicOffers(Chore):
         self.properties: Properties | None = None
 
     def offer(self, message: Message, steps: Steps) -> None:
-        """Ask the selectors about ``message`` now, as far as the turn allows, or behind what waits already."""
+        """Evaluate the selectors for ``message`` as far as the turn allows; it waits behind earlier messages."""
         if self.waiting:
             self._keep(message)
             return
@@ -80,7 +80,7 @@ class TopicOffers(Chore):
         self.waiting.append((message, self.topic.newest))
 
     def _ask(self, message: Message, newest: int, most: int, steps: Steps) -> bool:
-        """Ask about as many conditions as that, or go on with it; say whether all have been asked."""
+        """Evaluate up to ``most`` conditions, or go on with them; say whether all were evaluated."""
         topic = self.topic
         selectors = topic.selectors
         properties = self.properties
@@ -93,7 +93,7 @@ class TopicOffers(Chore):
         steps.left -= selectors.take_asked()
         for number in found:
             queue = topic.selected.get(number)
-            # A wildcard's that has ended leaves its topics some a turn.
+            # The queue of a wildcard that has ended leaves its topics over several turns.
             if queue is not None and not queue.is_closed and number <= newest:
                 self.taker.give(queue, message)
         is_done = not selectors.unasked

@@ -1,4 +1,4 @@
-"""What is published to topics, for the subscriptions that look at it first."""
+"""Publishes messages to topics whose subscriptions do not all take every message."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _OfferTaker(OfferTaker):
 
 
 class TopicPublication:
-    """joins: of wildcards that have not come to all topics yet.
+    """joins: of wildcards that have not joined all topics yet.
 
-    unrouted: what has just been published and nobody takes, of topics that send it on.
+    unrouted: messages just published that nobody takes, of topics that send them on.
     """
 
     __slots__ = ("store", "memory", "readers", "feeds", "steps", "joins", "unrouted", "_taker")
@@ -53,7 +53,7 @@ class TopicPublication:
             self.offer(topic, message, sender)
 
     def offer(self, topic: Topic, message: Message, sender: int) -> None:
-        """Give a message to those subscriptions that look at it first; note it if nobody takes it and that matters."""
+        """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
         if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
             self.unrouted.append((topic, message))
         if not topic.choosy and not topic.selected:
@@ -81,7 +81,7 @@ class TopicPublication:
             if queue.is_logged and message.queue_offset >= 0:
                 lane = queue.lane(message.priority)
                 is_next = lane.next_load == message.queue_offset
-                # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
+                # A subscription that is behind decides later, except about the sender: the log does not record it.
                 if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
                     lane.pass_by(message)
                     self.feeds.pass_by(queue, message)
@@ -93,18 +93,18 @@ class TopicPublication:
                 self.steps.left -= feed.selector.last_cost()
 
     def join_now(self, topic: Topic) -> None:
-        """Something is about to be published to ``topic``, which wildcards that are under way may not have come to."""
+        """Join ``topic``, which is about to get a message, to wildcards that are still joining."""
         for joins in self.joins:
             if joins.wildcard.matches(topic.name):
                 joins.join_one(topic)
 
     def take_unrouted(self) -> list[tuple[Topic, Message]]:
-        """Return what has been published and nobody takes, for somebody to send it on."""
+        """Return the published messages that nobody takes; the caller sends them on."""
         unrouted, self.unrouted = self.unrouted, []
         return unrouted
 
     def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
-        """Say whether a subscription or a queue has a message that is being published."""
+        """Say whether a subscription or a queue takes a message that is being published."""
         if topic.plain or topic.copies:
             return True
         properties = self.readers.properties(message, 1, False)

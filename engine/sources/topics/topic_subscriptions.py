@@ -1,7 +1,7 @@
-"""Subscriptions of topics: plain, named and wildcard ones, and what they keep over a restart.
+"""Subscriptions of topics: plain, named and wildcard ones, and which of them survive a restart.
 
-A subscription's queue refers to its topic's messages.  That of a durable one settles them in the log under a number of
-its own, so that an idle one costs a cursor and no memory; all others live in memory, under the budget.
+A subscription's queue refers to its topic's messages.  A durable subscription settles them in the log under a number of
+its own, so an idle one costs a cursor and no memory.  All others are in memory, under the budget.
 Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; docs/reference/destinations.md.
 """
 
@@ -30,13 +30,13 @@ from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscr
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
-OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advisories
+OWN_PREFIX: Final = "ActiveMQ."  # of names and wildcards that may be advisories
 
 
 class Subscriptions(Observer):
-    """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
+    """named: by client id, name and whether it is durable.  wildcards: those in memory, by feed.
 
-    joins: of wildcards that have not come to all topics yet.  cursors: the queues of durable subscriptions.
+    joins: of wildcards that have not joined all topics yet.  cursors: the queues of durable subscriptions.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Subscriptions(Observer):
     # -- subscribing
 
     def queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
-        """Return the queues that a new consumer of ``source`` takes from: several of a durable wildcard.
+        """Return the queues that a new consumer of ``source`` takes from; a durable wildcard has several.
 
         Raises: InvalidOption, InvalidSelector, SubscriptionInUse.
         """
@@ -106,9 +106,9 @@ class Subscriptions(Observer):
         return [queue]
 
     def leave(self, queue: Queue, is_lead: bool) -> bool:
-        """Say whether the queue of a consumer that has just gone stays; it ends here if it does not.
+        """Say whether the queue of a consumer that has just left remains; otherwise it ends here.
 
-        is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
+        is_lead: the consumer is its subscription's only one, or represents those of all its topics.
         """
         subscription = queue.feed.subscription
         if not isinstance(subscription, NamedSubscription):
@@ -127,21 +127,21 @@ class Subscriptions(Observer):
         return False
 
     def queues_of(self, client_id: str, name: str, is_durable: bool) -> list[Queue]:
-        """Return the queues of a named subscription that has consumers."""
+        """Return the queues of a named subscription if it has consumers."""
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is None or not subscription.consumers:
             return []
         return subscription.all_queues()
 
     def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> NamedSubscription | None:
-        """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""
+        """Return a named subscription, None if there is none.  Raises: AccessDenied if it belongs to another user."""
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is not None:
             subscription.require_owner(client.user)
         return subscription
 
     def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
-        """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
+        """End a named subscription and discard what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is None:
             raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
@@ -156,7 +156,7 @@ class Subscriptions(Observer):
         """Say whether a topic of this name would have subscriptions from wildcards."""
         return any(one.wildcard.matches(name) for one in self.wildcards.values())
 
-    # -- destinations that come and go
+    # -- destinations are added and removed
 
     def destination_added(self, destination: Queue | Topic) -> None:
         if not isinstance(destination, Topic) or destination.kind != TOPIC:
@@ -207,10 +207,10 @@ class Subscriptions(Observer):
         return queues
 
     def _require_few(self, wildcard: Wildcard) -> None:
-        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
+        """Raises: LimitReached for a durable subscription to a wildcard that matches too many topics."""
         destinations = self.destinations
         most = self.quota.wildcard_topics
-        if 0 <= most < len(destinations.topics):  # else there are too few to count
+        if 0 <= most < len(destinations.topics):  # fewer topics exist otherwise
             self.quota.require_topics(wildcard, len(destinations.matching(wildcard)))
 
     def _may_all_read(self, queue: Queue, name: str) -> bool:
@@ -221,8 +221,9 @@ class Subscriptions(Observer):
         )
 
     def _require_its_topics(self, client: Client, subscription: NamedSubscription) -> None:
-        """Raises: AccessDenied for who may not read a topic that a shared subscription takes from: any message of it
-        may come to any of its consumers.
+        """Raises: AccessDenied if the client may not read one of the topics of a shared subscription.
+
+        Any of its consumers may get any of its messages.
         """
         access = self.access
         queue = subscription.queues[0]
@@ -250,9 +251,9 @@ class Subscriptions(Observer):
             self._begin(CursorOpening(self, source, subscription, list(self.destinations.topics.values()), options))
 
     def open_cursor(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> None:
-        """Let a durable wildcard take from a topic, unless it does or its owner may not have that kept.
+        """Let a durable wildcard take from a topic, unless it already does, or its owner may not read that topic.
 
-        What nobody reads would fill the address.
+        Messages that nobody may read would fill the address.
         """
         if not topic.is_logged or topic.destination_id in subscription.queues:
             return
@@ -286,13 +287,13 @@ class Subscriptions(Observer):
         self._begin(TopicAttachment(self, attached, list(self.destinations.topics.values()), client))
 
     def _begin(self, joins: TopicJoins) -> None:
-        """Do as much as this turn allows, and the rest in the next ones."""
+        """Do as much as this turn allows, and leave the rest to the next ones."""
         self.joins.append(joins)
         if not joins.go_on(self.steps):
             self.steps.begin(joins)
 
     def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
-        """Let a subscription in memory begin with its topic's recent messages, before those that come."""
+        """Let a subscription in memory begin with its topic's recent messages."""
         if isinstance(source, Wildcard):
             return
         starts = self.cursors.starts(source, options)
@@ -307,7 +308,7 @@ class Subscriptions(Observer):
                 queue.lane(found.priority).restore(found.tail, start, [], {})
 
     def _drop(self, subscription: NamedSubscription) -> None:
-        """End a named subscription that nobody has now."""
+        """End a named subscription without consumers."""
         self.settlements.flush()
         del self.named[subscription.key()]
         self.quota.give_back(subscription.holder)
@@ -317,7 +318,7 @@ class Subscriptions(Observer):
                 self.context.store.close_destination(queue.destination_id)
 
     def end(self, queue: Queue) -> None:
-        """Let go of a subscription's queue and of all that waits in it."""
+        """Discard a subscription's queue and all that waits in it."""
         feed = queue.feed
         queue.is_closed = True
         destinations = self.destinations
@@ -337,7 +338,7 @@ class Subscriptions(Observer):
     # -- after a start
 
     def _restore(self) -> None:
-        """Take up the durable subscriptions that the store has found, with where each of them was."""
+        """Restore the durable subscriptions in the store, each at its place."""
         destinations = self.destinations
         topics = {topic.destination_id: topic for topic in destinations.topics.values()}
         for state in self.context.store.recovered():

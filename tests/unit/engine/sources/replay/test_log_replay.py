@@ -287,9 +287,9 @@ def test_what_is_gone_is_named() -> None:
 @pytest.mark.parametrize(
     ("start", "options", "words"),
     [
-        (ReplayStart(message_id="ID:other-17"), {}, "allowed is the id of a persistent message of this store"),
-        (ALL, {"is_durable": True, "subscription": "s"}, "there is no durable or shared one"),
-        (ALL, {"is_shared": True, "subscription": "s"}, "there is no durable or shared one"),
+        (ReplayStart(message_id="ID:other-17"), {}, "it must be the id of a persistent message of this store"),
+        (ALL, {"is_durable": True, "subscription": "s"}, "cannot be durable or shared"),
+        (ALL, {"is_shared": True, "subscription": "s"}, "cannot be durable or shared"),
     ],
 )
 def test_what_a_replay_cannot_be(start: ReplayStart, options: dict[str, Any], words: str) -> None:
@@ -340,7 +340,7 @@ def test_why_tells_how_far_it_is() -> None:
     client = world.client()
     consumer = world.consumer(client, "q", INDIVIDUAL, prefetch=1, replay=ReplayStart(entry=1))
     view = world.why.consumer(consumer.consumer_id)
-    assert view is not None and view.replay == "looks for where it begins"
+    assert view is not None and view.replay == "searching for its beginning"
     assert consumer.describe_gate() == "paging"
     world.turn()
     view = world.why.consumer(consumer.consumer_id)
