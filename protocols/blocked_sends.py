@@ -1,4 +1,4 @@
-"""Messages that wait, in order, because their addresses take nothing now, in every protocol."""
+"""Messages that wait, in order, because their addresses accept nothing now; the same in every protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocols.connection import ProtocolConnection
 
 
 class BlockedSend:
-    """addresses: what it waits for.  size_bytes: what it takes meanwhile."""
+    """addresses: those that it waits for.  size_bytes: its memory meanwhile."""
 
     __slots__ = ("addresses", "size_bytes")
 
@@ -24,7 +24,7 @@ Waiting = TypeVar("Waiting", bound=BlockedSend)
 
 
 class BlockedSends(Generic[Waiting]):
-    """waiting: in the order they came.  addresses: what they wait for, so that nothing overtakes them."""
+    """waiting: in the order of arrival.  addresses: those that they wait for, so that nothing overtakes them."""
 
     __slots__ = ("flow", "connection", "limit", "waiting", "size_bytes", "addresses")
 
@@ -37,13 +37,13 @@ class BlockedSends(Generic[Waiting]):
         self.addresses: set[str] = set()
 
     def holds(self, destination: Destination) -> bool:
-        """Say whether a message to ``destination`` would overtake one that waits."""
+        """Say whether a message to ``destination`` would overtake a waiting one."""
         return bool(self.addresses) and any(address in self.addresses for address in addresses_of(destination))
 
     def park(self, one: Waiting, destination: Destination, gate: int) -> bool:
-        """Let ``one`` wait at the gate of ``destination``; return False if that is too much.
+        """Let ``one`` wait at the gate of ``destination``; return False if too much waits then.
 
-        gate: OPEN where it only waits behind others.
+        gate: OPEN if it only waits behind others.
         """
         verdict = self.limit.verdict(self.connection, self.size_bytes, one.size_bytes)
         if verdict == REFUSE:

@@ -1,7 +1,7 @@
-"""Names that only the gateway writes: the one table of what no sender's header, property or annotation may be called.
+"""Names that only the gateway writes: the one table of names that senders' headers, properties and annotations lose.
 
-A receiver trusts these: where it was moved from, how often it was delivered, who sent it.  A SEND's are dropped, and so
-are an AMQP message's where it becomes STOMP's, and the other way round.
+Receivers trust these headers: where a message was moved from, how often it was delivered, who sent it.  Those of a SEND
+are dropped, and those of a message that is converted between AMQP and STOMP.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from engine.features.scheduler.ticket import JOB_ID
 
 TRANSFORMATION_ERROR: Final = "transformation-error"
 
-# Headers of a MESSAGE that say something of this delivery.
+# Headers of a MESSAGE about this delivery.
 _OF_DELIVERY: Final = (
     "destination",
     "message-id",
@@ -28,7 +28,7 @@ _OF_DELIVERY: Final = (
     "ingress-timestamp",
     TRANSFORMATION_ERROR,
 )
-# What moved a message, from where, and what became of it before (engine.fate.dead_letters, engine.features.retry).
+# The cause, origin and history of a moved message (engine.fate.dead_letters, engine.features.retry).
 _OF_MOVE: Final = (
     "original-destination",
     "originalMessageId",
@@ -47,7 +47,7 @@ _OF_MOVE: Final = (
     "_AMQ_ORIG_MESSAGE_ID",
     "_AMQ_ACTUAL_EXPIRY",
 )
-# Of a STOMP sender nobody checks whom it names; AMQP's user-id is checked (engine.limits.permissions).
+# Unchecked in STOMP, so dropped; AMQP's user-id is checked (engine.limits.permissions).
 USER: Final = "JMSXUserID"
 
 BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))
@@ -56,8 +56,8 @@ BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))
 JMS_TYPE: Final = "x-opt-jms-msg-type"
 JMS_DESTINATION: Final = "x-opt-jms-dest"
 JMS_REPLY_TO: Final = "x-opt-jms-reply-to"
-INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
-ANNOTATION_PREFIX: Final = "x-opt-"  # of a broker's header where it is an annotation
+INGRESS_TIME: Final = "x-opt-ingress-time"  # Artemis' name
+ANNOTATION_PREFIX: Final = "x-opt-"  # prefix of a broker's header as an annotation
 
 _BROKER_ANNOTATIONS: Final = frozenset(
     (
@@ -72,5 +72,5 @@ _BROKER_ANNOTATIONS: Final = frozenset(
 
 
 def is_broker_annotation(name: object) -> bool:
-    """Say whether the gateway alone writes this annotation into a message that it converts."""
+    """Say whether only the gateway may write this annotation into a message that it converts."""
     return name in _BROKER_ANNOTATIONS

@@ -1,4 +1,4 @@
-"""The shape that every protocol adapter has, seen from the gateway."""
+"""The common shape of protocol adapters, as the gateway sees them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from protocols.peer_socket import PeerSocket
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolConnection(Client):
-    """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.
+    """One connection: octets in, operations on the engine, octets out.  No sockets; times are passed in.
 
-    is_ending: nothing more is read; only then is there a sense in asking ``is_finished``.
-    outbox: what ``end_turn`` is to return.  door: of the engine; context, holdings, store_events: its parts.
+    is_ending: nothing more is read; ``is_finished`` has a meaning only then.
+    outbox: octets for ``end_turn`` to return.  door: of the engine; context, holdings, store_events: its parts.
     """
 
     __slots__ = ("is_ending", "socket", "outbox", "door", "context", "holdings", "store_events")
@@ -40,7 +40,7 @@ class ProtocolConnection(Client):
     def refused(self) -> None:
         self.outbox.touch()
 
-    # -- what the engine calls in the middle of a turn: a defect of ours in it ends this connection alone
+    # -- called by the engine in the middle of a turn: a defect of ours in it ends only this connection
 
     def give_up(self, error: EngineError) -> None:
         try:
@@ -84,80 +84,80 @@ class ProtocolConnection(Client):
             if not self.socket.take_fault(fault):
                 raise
 
-    # -- what a protocol makes of it
+    # -- the protocol's own part
 
     @abstractmethod
     def fail(self, error: PenstockError) -> None:
-        """End the connection because of an error, and tell the peer why."""
+        """End the connection because of an error, and send the peer the reason."""
 
     @abstractmethod
     def release_owed(self, offset: int) -> bool:
-        """Let go of the confirmations that waited for ``offset``; say whether others wait."""
+        """Release the confirmations that waited for ``offset``; say whether others wait."""
 
     @abstractmethod
     def send_waiting(self) -> None:
-        """Send again what waits at a gate, see ``admit``."""
+        """Try the frames that wait at a gate again, see ``admit``."""
 
     @abstractmethod
     def refuse_waiting(self, uri: str, error: EngineError) -> None:
-        """Answer what waits for ``uri`` with ``error``."""
+        """Answer the frames that wait for ``uri`` with ``error``."""
 
     def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
-        """End one consumer and tell the peer why; return False where the protocol cannot."""
+        """End one consumer and send the peer the reason; return False if the protocol cannot."""
         return False
 
-    # -- what the gateway calls
+    # -- called by the gateway
 
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:
-        """Take what one read brought; ``now_ms`` is monotonic.  Never raises for bad input."""
+        """Take the octets of one read; ``now_ms`` is monotonic.  Never raises for bad input."""
 
     @abstractmethod
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         """Return all octets that may leave now.
 
-        offset: what confirmations of this turn wait for.  confirmed_offset: what has come true already.
+        offset: the one that confirmations of this turn wait for.  confirmed_offset: the one reached already.
         """
 
     @abstractmethod
     def output_written(self, is_paused: bool) -> None:
-        """The octets of ``end_turn`` are with the transport; ``is_paused``: it wants no more for now.
+        """Note that the transport has the octets of ``end_turn``; ``is_paused``: it accepts no more for now.
 
-        Called where that changes something: if it wants no more, or ``is_output_full``.
+        Called only if that changes something: if it is paused, or ``is_output_full``.
         """
 
     @abstractmethod
     def is_finished(self) -> bool:
-        """Say whether the connection is to be closed once its octets have left."""
+        """Say whether the connection is to be closed once its octets are sent."""
 
     @abstractmethod
     def authenticated(self, is_allowed: bool) -> None:
-        """Take the answer to ``PeerSocket.authenticate``."""
+        """Take the result of ``PeerSocket.authenticate``."""
 
     @abstractmethod
     def tick(self, now_ms: int) -> int:
-        """Do what time asks for (heart-beats, limits); return the milliseconds until the next tick.
+        """Do the timed work (heart-beats, limits); return the milliseconds until the next tick.
 
-        now_ms: monotonic; all that had reached the socket by then has been received.
+        now_ms: monotonic; all octets that had reached the socket by then have been received.
         """
 
     @abstractmethod
     def is_blocked(self) -> bool:
-        """Say whether frames wait at a gate that a client which hangs up takes back: they are not confirmed."""
+        """Say whether unconfirmed frames wait at a gate; a client that hangs up takes them back."""
 
     @abstractmethod
     def pause_reading(self) -> None:
-        """Too much of what was sent waits at a gate: take no more until some of it has gone on."""
+        """Too many frames wait at a gate: accept no more until some of them have passed."""
 
     @abstractmethod
     def input_ended(self) -> None:
-        """The peer sends no more but may still read: finish once what it is owed has left."""
+        """The peer sends no more but may still read: finish once all owed confirmations are sent."""
 
     @abstractmethod
     def fault_words(self, text: str) -> bytes:
-        """Return what the peer is told last where a defect of ours ends the connection, b"" if it can be told nothing.
+        """Return the last octets for the peer if a defect of ours ends the connection, b"" if it can get none.
 
-        What was to leave in this turn does not.
+        Nothing else of this turn is sent.
         """
 
     @abstractmethod
@@ -166,11 +166,11 @@ class ProtocolConnection(Client):
 
     @abstractmethod
     def shut_down(self) -> None:
-        """The gateway stops: say so, release what can be released, finish."""
+        """The gateway stops: inform the peer, release what can be released, finish."""
 
 
 def holding_words(under_way_bytes: int, transaction_bytes: int, parked_bytes: int, name_bytes: int) -> str:
-    """Return each part that is there with its octets; "" for nothing."""
+    """Return each part with its octets, "" for none."""
     parts = (
         ("messages under way", under_way_bytes),
         ("open transactions", transaction_bytes),

@@ -19,9 +19,9 @@ REDELIVERY_PATH: Final = "redelivery."
 
 
 def with_defaults(options: SubscribeOptions, defaults: ConnectionDefaults, is_topic: bool) -> SubscribeOptions:
-    """Return ``options`` with what they leave open and the connection says.
+    """Return ``options``, completed with the connection's defaults.
 
-    Not here: what is on or off (exclusive, retroactive), for the options cannot tell off from not said.
+    Switches (exclusive, retroactive) have no defaults here, because the options cannot tell off from absent.
     """
     values = defaults.values
     pending_limit = options.pending_limit

@@ -1,4 +1,4 @@
-"""A message that crosses protocols: what an adapter asks for when the native encoding is not its own."""
+"""Messages that cross protocols: an adapter asks for a form when the native encoding is another one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Converter:
 
     @abstractmethod
     def map_of(self, message: Message) -> Map | None:
-        """Return what a MapMessage in another encoding holds, None for another message.
+        """Return the map of a MapMessage in another encoding, None for another message.
 
-        Raises: MapError where it holds what a map of JMS does not, and for an object of Java's.
+        Raises: MapError for a map that JMS cannot express, and for a Java object.
         """
 
     @abstractmethod
     def stomp_form(self, message: Message) -> Message:
-        """Return ``message``, whose encoding is not STOMP, as a message that is; ids and times stay."""
+        """Return ``message``, of another encoding, in STOMP's encoding; ids and times stay."""
 
     @abstractmethod
     def raw_form(self, message: Message) -> Message:
-        """Return it with its octets as they came for a body: where ``stomp_form`` fails, this does not."""
+        """Return it with its octets as they came for a body: the safe fallback if ``stomp_form`` fails."""

@@ -1,8 +1,8 @@
 """First octets -> which protocol.  One port serves all of them.
 
 first octets                protocol
-41 4d 51 50 + 4 octets      AMQP; the four octets say which, and its adapter answers what it does not speak
-anything else               STOMP, which answers what it does not know with an ERROR
+41 4d 51 50 + 4 octets      AMQP; the four octets name the version, and the adapter answers unsupported ones
+anything else               STOMP, which answers unknown octets with an ERROR
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _HEADER_BYTES: Final = 8
 
 
 def detect(octets: bytes) -> int:
-    """Return what the first octets of a connection begin, UNDECIDED if they are too few to say."""
+    """Return the protocol of the first octets of a connection, UNDECIDED if they are too few."""
     if not octets.startswith(_AMQP):
         return UNDECIDED if _AMQP.startswith(octets) else STOMP
     if len(octets) < _HEADER_BYTES:
         return UNDECIDED
-    # 0-9-1 has a revision behind a zero where 1.0 has its protocol id; 0-9 and 0-10 have a one there.
+    # The octet of 1.0's protocol id is 0 in 0-9-1, with a revision after it; in 0-9 and 0-10 it is 1.
     return AMQP_0_9_1 if octets[4:8] == b"\x00\x00\x09\x01" else AMQP_1_0

@@ -1,12 +1,12 @@
-"""How a connection comes to its end, in every protocol: what it is owed leaves first, but only up to a deadline."""
+"""The end of a connection, in every protocol: owed confirmations are sent first, but only up to a deadline."""
 
 from __future__ import annotations
 
 
 class Ending:
-    """last_words: what leaves behind all that is owed.  late_words: the same where that took until ``deadline_ms``.
+    """last_words: sent after all owed confirmations.  late_words: sent instead at ``deadline_ms``.
 
-    deadline_ms: monotonic; 0 as long as nothing ends.
+    deadline_ms: monotonic; 0 until the end begins.
     """
 
     __slots__ = ("last_words", "late_words", "deadline_ms")
@@ -17,13 +17,13 @@ class Ending:
         self.deadline_ms = 0
 
     def begin(self, last_words: bytes, late_words: bytes, deadline_ms: int) -> None:
-        """End with ``last_words``, b"" for none; with ``late_words`` if what is owed takes longer."""
+        """End with ``last_words``, b"" for none; with ``late_words`` if the confirmations take longer."""
         self.last_words = last_words
         self.late_words = late_words
         self.deadline_ms = deadline_ms
 
     def take_words(self, now_ms: int, is_owed: bool) -> bytes:
-        """Return what may leave now, once.  is_owed: something is still to be confirmed."""
+        """Return the octets that may be sent now, once.  is_owed: confirmations are still owed."""
         if is_owed and now_ms < self.deadline_ms:
             return b""
         words = self.late_words if is_owed else self.last_words

@@ -1,4 +1,4 @@
-"""JMS MapMessages as texts: the XML and the JSON that ActiveMQ writes of them, to typed values and back.
+"""JMS MapMessages as texts: ActiveMQ's XML and JSON of them to typed values, and back.
 
     <map>                                        {"map": {"entry": [
       <entry>                                      {"string": ["name", "Ann"]},
@@ -12,8 +12,8 @@
     </map>
 
 Source: XStream's map converter and Jettison's mapped notation, as ActiveMQ's ``JmsFrameTranslator`` uses them.  In JSON
-the children of an element are grouped by name, so that an order among different names is lost; one child stands alone.
-Nothing of Java is made: other elements, references and classes are refused.
+the children of an element are grouped by name, so the order among different names is lost; an only child is no list.
+No Java object is made: other elements, references and classes are refused.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape
 
-BYTES_MAX: Final = 64 * 1024  # of a text that is read, or written
-VALUES_MAX: Final = 5_000  # entries of maps and items of lists in one message, all together
+BYTES_MAX: Final = 64 * 1024  # octets of a text that is read or written
+VALUES_MAX: Final = 5_000  # entries of maps and items of lists in one message, in total
 DEPTH_MAX: Final = 16  # maps and lists inside each other
 
 XML: Final = "jms-map-xml"
 JSON: Final = "jms-map-json"
 FORMS: Final = frozenset((XML, JSON))
 
-# Words of the text -> what JMS has.
+# Words of the text -> types of JMS.
 BOOLEAN: Final = "boolean"
 BYTE: Final = "byte"
 SHORT: Final = "short"
@@ -61,7 +61,7 @@ _QUOTES: Final = {'"': "&quot;", "'": "&apos;", "\r": "&#xd;"}
 
 
 class MapError(Exception):
-    """A text that is no map, or a map that the text cannot hold."""
+    """A text that is no map, or a map that the form cannot express."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ Map = dict[str, Typed]
 
 
 class Budget:
-    """Counts what one message holds, on whatever way it is taken apart."""
+    """Counts the values of one message while it is read or written."""
 
     __slots__ = ("left",)
 
@@ -91,7 +91,7 @@ class Budget:
 
 
 def read_map(text: bytes, form: str) -> Map:
-    """Return the map that ``text`` says.  form: XML or JSON.  Raises: MapError."""
+    """Return the map of ``text``.  form: XML or JSON.  Raises: MapError."""
     if len(text) > BYTES_MAX:
         raise MapError(f"a map of {len(text)} octets; the limit is {BYTES_MAX}")
     root = _read_xml(text) if form == XML else _read_json(text)
@@ -246,7 +246,7 @@ def _read_json(text: bytes) -> Element:
     try:
         found = json.loads(text, parse_constant=_refuse)
         if b"\\u" in text:
-            json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no character
+            json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is no character
     except (ValueError, RecursionError):
         raise MapError("the text is no JSON") from None
     if not isinstance(found, dict) or len(found) != 1:
@@ -262,7 +262,7 @@ def _refuse(constant: str) -> None:
 
 
 def _named(tag: str, content: Any, depth: int, budget: Budget) -> Element:
-    """Return what a member of an object stands for: members are children, or text."""
+    """Return the element of a member of an object: its members are children, or it is a text."""
     element = Element(tag)
     if isinstance(content, dict):
         if depth > 4 * DEPTH_MAX:
@@ -282,7 +282,7 @@ def _named(tag: str, content: Any, depth: int, budget: Budget) -> Element:
 
 
 def _mapped(elements: list[Element]) -> dict[str, Any]:
-    """Return the object of these elements: those of one name together."""
+    """Return the object of these elements, grouped by name."""
     members: dict[str, Any] = {}
     last = ""
     for element in elements:

@@ -1,4 +1,4 @@
-"""The output of a connection in one turn, in every protocol: collected, with a bound, until the turn ends."""
+"""The output of a connection in one turn, in every protocol: collected up to a limit, until the turn ends."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from protocols.peer_socket import PeerSocket
 
 
 class Outbox:
-    """parts: octets that leave with this turn, in order.
+    """parts: octets to be sent with this turn, in order.
 
     size_bytes: of the messages among them; beyond ``limit_bytes`` the connection is full (``Client.is_output_full``).
-    is_touched: the gateway knows that something may leave.
+    is_touched: the gateway knows that there may be output.
     """
 
     __slots__ = ("socket", "parts", "size_bytes", "limit_bytes", "is_touched")
@@ -22,7 +22,7 @@ class Outbox:
         self.is_touched = False
 
     def touch(self) -> None:
-        """Have the turn's end look at this connection."""
+        """Put this connection on the list for the turn's end."""
         if not self.is_touched:
             self.is_touched = True
             self.socket.touch()

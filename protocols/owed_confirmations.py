@@ -1,4 +1,4 @@
-"""Confirmations that a connection owes until their operations are durable, in every protocol."""
+"""The confirmations that a connection owes until their operations are durable, in every protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Held:
-    """A part of a connection that may send only once a confirmation has left."""
+    """A part of a connection that may send only after a confirmation."""
 
     __slots__ = ()
 
@@ -17,11 +17,11 @@ class Held:
 
 
 class OwedConfirmations:
-    """Stamped at the end of a turn, let go in order as the confirmed offset moves.
+    """Stamped at the end of a turn, released in order as the confirmed offset moves.
 
-    out: what the connection sends in this turn.
-    owed: the offset up to which the log must be durable, the octets that may leave then, and who may send then, None
-    where nobody could wait for it.  barrier_count: of those for which somebody may.
+    out: the connection's output of this turn.
+    owed: the offset up to which the log must be durable, the octets to be sent then, and the parts that may send after
+    them, None if no part can wait for them.  barrier_count: the number of entries with such parts.
     """
 
     __slots__ = ("out", "owed", "barrier_count")
@@ -32,7 +32,7 @@ class OwedConfirmations:
         self.barrier_count = 0
 
     def owe(self, offset: int, octets: bytes, held: list[Held] | None, confirmed_offset: int) -> None:
-        """Let ``octets`` leave once the log is durable up to ``offset``: now, if it is and nothing is owed before."""
+        """Send ``octets`` once the log is durable up to ``offset``: now, if it is and nothing is owed before."""
         if self.owed or offset > confirmed_offset:
             self.owed.append((offset, octets, held))
             if held is not None:
@@ -44,7 +44,7 @@ class OwedConfirmations:
                 one.release()
 
     def release(self, offset: int) -> bool:
-        """Let go what waited for ``offset`` or less; return whether anything still waits."""
+        """Release the entries that waited for ``offset`` or less; return whether others still wait."""
         owed = self.owed
         while owed and owed[0][0] <= offset:
             _, octets, held = owed.popleft()

@@ -17,11 +17,11 @@ class PeerSocket:
 
     @abstractmethod
     def authenticate(self, login: str, passcode: str) -> None:
-        """Check credentials on a worker thread; ``ProtocolConnection.authenticated`` gets the answer."""
+        """Check credentials on a worker thread; ``ProtocolConnection.authenticated`` gets the result."""
 
     @abstractmethod
     def login_proved(self, login: str, is_right: bool) -> None:
-        """Count a login whose proof has been looked at (SCRAM); ``authenticated`` gets the answer in its turn."""
+        """Count a login whose proof has been checked (SCRAM); ``authenticated`` gets the result in its turn."""
 
     @abstractmethod
     def pause_reading(self) -> None:
@@ -32,30 +32,30 @@ class PeerSocket:
 
     @abstractmethod
     def look_soon(self) -> None:
-        """Have ``ProtocolConnection.tick`` called soon: the peers have agreed on what time asks for."""
+        """Have ``ProtocolConnection.tick`` called soon: the peers have agreed on intervals."""
 
     @abstractmethod
     def warn(self, text: str) -> None:
-        """Tell the operator; ``text`` holds no credentials and no bodies."""
+        """Log a line for the operator; ``text`` holds no credentials and no bodies."""
 
     def conversion_failed(self, text: str) -> None:
-        """Tell the operator that a message leaves unconverted because of a defect of ours."""
+        """Log that a message is sent unconverted because of a defect of ours."""
         self.warn(text)
 
     def take_fault(self, error: Exception) -> bool:
-        """Take a defect of ours that showed while the engine was calling the adapter; return whether that is all.
+        """Handle a defect of ours in a call of the engine; return whether the engine can go on.
 
-        True: the engine can go on, and the connection ends with this turn.  False: ``error`` is to be raised again.
-        error: as it was caught where the engine's call came in.
+        True: only the connection ends, with this turn.  False: the caller must raise ``error`` again.
+        error: as it was caught in the method that the engine called.
         """
         return False
 
     def unread_bytes(self) -> int:
-        """Return how much output the peer has not taken and the system does not hold."""
+        """Return how much output is neither read by the peer nor in the system's buffers."""
         return 0
 
     def cut_off(self) -> None:
-        """End the connection with what the peer has not read; its session has ended, or ends in this turn."""
+        """End the connection and drop unread output; its session has ended, or ends in this turn."""
         return None
 
     def identity(self) -> str:
@@ -63,7 +63,7 @@ class PeerSocket:
         return ""
 
     def frames_dropped(self, count: int) -> None:
-        """Tell the operator that ``count`` unconfirmed frames, which waited at a gate, went with the connection."""
+        """Log that ``count`` unconfirmed frames, which waited at a gate, were lost with the connection."""
         self.warn(f"{count} unconfirmed frames that waited at a gate were lost with the connection")
 
     @abstractmethod

@@ -1,7 +1,7 @@
-"""When a peer was last heard, and how long it has taken over what it began: the same in every protocol.
+"""Times of a peer: its last octets, and the beginnings of what it has not completed; the same in every protocol.
 
-Who asks for a fault passes a time up to which the peer's socket has been read: then no octet that came in time is
-held against the peer, however late we are.
+A check for a fault gets the time up to which the peer's socket has been read.  So a peer whose octets came in time is
+never blamed, however late we are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_FRAME: Final = 0
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PeerTimes:
-    """opened_ms: monotonic time of the accept; received_ms, sent_ms: of the last octet either way.
+    """opened_ms: monotonic time of the accept; received_ms, sent_ms: of the last octet in each direction.
 
     resumed_ms: since then we have read without a pause.
     opening: the frame that opens a connection, within connect_time_ms.  frame_time_ms: from a frame's first octet to
@@ -50,9 +50,9 @@ class PeerTimes:
         self.partial_since_ms = now_ms
 
     def frame_seen(self, number: int, now_ms: int) -> None:
-        """Remember since when a frame has been under way.
+        """Remember when a partial frame began.
 
-        number: which one of the connection's partial frames it is; NO_FRAME where none has begun that has not ended.
+        number: that of the connection's partial frame; NO_FRAME if there is none.
         """
         if number != self.partial_number:
             self.partial_number = number
@@ -63,7 +63,7 @@ class PeerTimes:
         self.received_ms = self.resumed_ms = now_ms
 
     def fault(self, now_ms: int, is_open: bool, is_reading_paused: bool) -> str:
-        """Return what the peer took too long for, "" for nothing.  While we do not read, its clock stands still."""
+        """Return the time limit that the peer has passed, "" for none.  Its clock stops while we do not read."""
         if is_reading_paused:
             return ""
         if not is_open and now_ms - self.opened_ms >= self.connect_time_ms:
@@ -75,10 +75,10 @@ class PeerTimes:
 
     @abstractmethod
     def silence(self, silent_ms: int) -> str:
-        """Return what is wrong with a silence of ``silent_ms`` on an open connection, "" for nothing."""
+        """Return the fault of a silence of ``silent_ms`` on an open connection, "" for none."""
 
     def interval_ms(self, is_open: bool, now_ms: int) -> int:
-        """Return when to look again; one that opens meanwhile asks for it sooner (``PeerSocket.look_soon``)."""
+        """Return when to check again; a connection that opens meanwhile asks sooner (``PeerSocket.look_soon``)."""
         if is_open:
             return max(TICK_LEAST_MS, min(TICK_MOST_MS, self.open_interval_ms()))
         left_ms = self.opened_ms + self.connect_time_ms - now_ms
@@ -86,4 +86,4 @@ class PeerTimes:
 
     @abstractmethod
     def open_interval_ms(self) -> int:
-        """Return how often what was agreed on an open connection wants to be looked at."""
+        """Return how often the agreed intervals of an open connection must be checked."""

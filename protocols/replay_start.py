@@ -4,8 +4,8 @@
     from-time      milliseconds since 1970, or 2026-01-31T12:00:00Z
     from-id        the message-id of a persistent message
 
-RabbitMQ's stream offsets say the same: first, last, next, a number, a time.  What is not kept any more they pass over,
-where ours are refused.
+RabbitMQ's stream offsets have the same kinds: first, last, next, a number, a time.  They skip messages that are no
+longer kept, where ours are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OFFSET_MOST: Final = 2**63 - 1
 
 
 def replay_start(asked: Mapping[str, str]) -> ReplayStart | None:
-    """Return what the values of ``NAMES`` say, None for no replay.  Raises: InvalidOption."""
+    """Return the start that the values of ``NAMES`` set, None for no replay.  Raises: InvalidOption."""
     given = [name for name in NAMES if name in asked]
     if not given:
         return None
@@ -46,7 +46,7 @@ def replay_start(asked: Mapping[str, str]) -> ReplayStart | None:
 
 
 def stream_start(text: str) -> ReplayStart:
-    """Return what RabbitMQ's ``x-stream-offset`` says: first, last, next, offset=N, timestamp=SECONDS.
+    """Return the start that RabbitMQ's ``x-stream-offset`` sets: first, last, next, offset=N, timestamp=SECONDS.
 
     Raises: InvalidOption.
     """

@@ -1,7 +1,7 @@
 """SASL mechanisms, the server's side: PLAIN, ANONYMOUS, EXTERNAL, SCRAM-SHA-256 and -512.
 
-A login is a few steps.  Each returns what to do next; nothing here hashes a password: PLAIN's is checked by whoever
-holds the users (it takes tens of milliseconds), and SCRAM works on verifiers.
+A login is a few steps, and each returns what to do next.  Nothing here hashes a password, which takes tens of
+milliseconds: the owner of the users checks PLAIN's password, and SCRAM works on verifiers.
 Sources: RFC 4616 (PLAIN), 4505 (ANONYMOUS), 4422 appendix A (EXTERNAL), 5802 and 7677 (SCRAM).
 """
 
@@ -42,14 +42,14 @@ class Credentials(ABC):
 
     @abstractmethod
     def scram(self, mechanism: str, login: str) -> ScramVerifier:
-        """Return the verifier of a user; for an unknown one something that looks the same and proves nothing."""
+        """Return the verifier of a user; an unknown user gets one that looks the same and that no password fits."""
 
     @abstractmethod
     def nonce(self) -> str:
         """Return text that nobody can foresee: printable ASCII without a comma."""
 
 
-# What a step leads to.
+# The results of a step.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Look whether this is the user's password."""
+    """Check whether this is the user's password."""
 
     login: str
     passcode: str
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """``login`` is who it is, "" for nobody in particular.  octets: go with the outcome."""
+    """login: the name of the user, "" for nobody in particular.  octets: sent with the outcome."""
 
     login: str
     octets: bytes | None = None
@@ -77,7 +77,7 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The client has shown whether it knows the user's password.  octets: go with the outcome if it does."""
+    """The client has shown whether it knows the user's password.  octets: sent with the outcome if it does."""
 
     login: str
     is_right: bool
@@ -86,7 +86,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """reason: for our log; the peer only hears that it failed."""
+    """reason: for our log; the peer learns only that the login failed."""
 
     reason: str
 
@@ -95,7 +95,7 @@ Step = Challenge | Check | Proof | Success | Failure
 
 
 class Login:
-    """One attempt.  mechanisms: what is offered.  identity: of the peer's certificate, "" for none."""
+    """One attempt.  mechanisms: those on offer.  identity: the one in the peer's certificate, "" for none."""
 
     __slots__ = ("mechanisms", "credentials", "identity", "mechanism", "scram")
 
@@ -112,7 +112,7 @@ class Login:
             return Failure(f"mechanism {mechanism[:80]!r} is not offered; offered are {', '.join(self.mechanisms)}")
         self.mechanism = mechanism
         if response is None and mechanism != ANONYMOUS:
-            return Challenge(b"")  # the client speaks first in all of them, so what it says next is that
+            return Challenge(b"")  # the client speaks first in each, so its next octets are its initial response
         return self.respond(response or b"")
 
     def respond(self, response: bytes) -> Step:
@@ -221,7 +221,7 @@ class _Scram:
 
 
 def _name(text: str) -> str | None:
-    """Return a saslname unescaped: =2C is a comma, =3D an equals sign, and no other = may be there."""
+    """Return a saslname unescaped: =2C is a comma, =3D an equals sign, and no other = is allowed."""
     parts = text.split("=")
     if any(part[:2] not in ("2C", "3D") for part in parts[1:]) or not text:
         return None

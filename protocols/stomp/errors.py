@@ -8,20 +8,20 @@ from engine.values.errors import PenstockError
 
 
 class ProtocolError(PenstockError):
-    """The peer broke the protocol: nothing after it on this connection can be trusted."""
+    """The peer broke the protocol: its next octets on this connection cannot be trusted."""
 
     condition: ClassVar[str] = "protocol-error"
     scope: ClassVar[str] = "connection"
 
 
 class FrameError(ProtocolError):
-    """Octets that are not a frame; the decoder that raised it is dead."""
+    """Octets that are not a frame; the decoder accepts nothing more."""
 
     condition: ClassVar[str] = "malformed-frame"
 
 
 class FrameTooLarge(FrameError):
-    """A head, a line or a body beyond its limit; refused before it is buffered."""
+    """A head, a line or a body beyond its limit, refused before it is buffered."""
 
     condition: ClassVar[str] = "frame-too-large"
 
@@ -39,7 +39,7 @@ class InvalidHeader(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """accept-version and we have no version in common."""
+    """accept-version has no version that we support."""
 
     condition: ClassVar[str] = "unsupported-version"
 
@@ -57,7 +57,7 @@ class TimedOut(ProtocolError):
 
 
 class ParkedTooMuch(ProtocolError):
-    """The client sent on although what it sent before waits at a gate."""
+    """The client continued to send while too much of its input waits at a gate."""
 
     condition: ClassVar[str] = "parked-too-much"
 
@@ -97,5 +97,5 @@ MESSAGES: Final[dict[str, str]] = {
 
 
 def message_for(error: PenstockError) -> str:
-    """Return the text for the ``message`` header; a condition that is missing above speaks for itself."""
+    """Return the text for the ``message`` header; for a condition without an entry above, the condition itself."""
     return MESSAGES.get(error.condition, error.condition.replace("-", " "))

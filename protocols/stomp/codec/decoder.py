@@ -1,11 +1,11 @@
-"""Octets to frames, by short ways for what real clients send most.
+"""Octets to frames, with fast paths for the most common frames of real clients.
 
-``next_frame`` gives the same results as ``next_frame_slow`` (a property test says so) and first tries on whole frames
-in one read:
+``next_frame`` gives the same results as ``next_frame_slow`` (a property test checks this).  For whole frames in one
+read it first tries three fast paths:
 
-1. a SEND like the last one: nothing but the receipt's value and the body's octets differ (``_guess_*``);
-2. a SEND whose head, less receipt and content-length, was parsed before (``_heads``);
-3. an ACK or NACK that has an id and perhaps a receipt, and nothing else.
+1. a SEND like the last one: only the receipt's value and the body's octets differ (``_guess_*``);
+2. a SEND whose head, without receipt and content-length, was parsed before (``_heads``);
+3. an ACK or NACK with an id, perhaps a receipt, and no other header.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocols.stomp.codec.head_parser import LENGTH_DIGITS
 from protocols.stomp.codec.reassembly import BETWEEN, FILLER, Reassembly
 from protocols.stomp.errors import FrameError
 
-# Heads beyond this are not kept for the fast ways, and no more than this many.
+# Limits of the heads that are kept for the fast paths: octets of one, and their number.
 _KEPT_HEAD_BYTES: Final = 1024
 _KEPT_HEADS: Final = 256
 
@@ -27,7 +27,7 @@ _CONTENT_LENGTH: Final = b"\ncontent-length:"
 _RECEIPT: Final = b"\nreceipt:"
 _RECEIPT_SIZE: Final = len(_RECEIPT)
 
-# A value that every version reads as it is: no blanks to trim, no escape, no CR, nothing to decode.
+# A value that every version reads unchanged: no blanks to trim, no escape, no CR, nothing to decode.
 _PLAIN: Final = re.compile(rb"[!-\[\]-~]+")
 
 _ORD_CR: Final = 13
@@ -39,8 +39,8 @@ _ORD_S: Final = 83
 class Decoder(Reassembly):
     """Call ``next_frame`` until it returns None after each ``receive_data``.
 
-    A SEND of the short ways is the same object each time, and so is an ACK with nothing but an id: what they say is
-    true until the next frame is asked for; who keeps one takes ``Frame.kept``.
+    The fast paths return the same object for every SEND, and one for every ACK with only an id.  It is valid until the
+    next call; ``Frame.kept`` makes a copy that lasts.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class Decoder(Reassembly):
                     if stop < 0:
                         return self._next_known(start)
                     receipt = buffer[at:stop]
-                    # A LF, too, is not plain: what was found is the end of this very line.
+                    # A LF is not plain either: the match is the end of this very line.
                     if not receipt.isalnum() and not _PLAIN.fullmatch(receipt):
                         return self._next_known(start)
                     at = stop + self._guess_after_size
@@ -156,11 +156,11 @@ class Decoder(Reassembly):
         return self._next_slow()
 
     def _next_slow(self) -> Frame | None:
-        self._send_frame.body = b""  # what is in parts may take its time
+        self._send_frame.body = b""  # a partial frame is no hot path
         return self.next_frame_slow()
 
     def _next_with_id(self, command: int, at: int) -> Frame | None:
-        """Return the ACK or NACK whose id begins at ``at``, if nothing else but a receipt is in it."""
+        """Return the ACK or NACK whose id begins at ``at``, if it has no other header but a receipt."""
         buffer = self._buffer
         stop = buffer.find(b"\n", at, at + self._value_max + 1)
         if stop < 0:
@@ -185,8 +185,8 @@ class Decoder(Reassembly):
     def _next_known(self, start: int) -> Frame | None:
         """Return the SEND at ``start`` by way of ``_heads``; parse its head and keep it there if it is new.
 
-        The key is the head without its first receipt line, and without its first content-length line but for the LF
-        before it: the empty line that this leaves cannot be in any other key.
+        The key is the head without its first receipt line and its first content-length line.  The LF before the latter
+        stays: the empty line that this leaves cannot be in any other key.
         """
         buffer = self._buffer
         self._position = start
@@ -215,19 +215,19 @@ class Decoder(Reassembly):
         at = end + 2
         stop = at + length if length >= 0 else buffer.find(b"\0", at)
         if not at <= stop < len(buffer) or buffer[stop] != 0 or stop - at > self._body_max:
-            return self._next_slow()  # still in parts, or wrong
+            return self._next_slow()  # partial, or wrong
         head = self._heads.get(key)
         if head is None:
             try:
                 head = self._parser.parse(octets)
             except FrameError:
-                # Raised again there, and for good; or no error at all, if the head ends before, at LF CR LF.
+                # The slow path raises it again, for good; or it finds no error, if the head ends before, at LF CR LF.
                 return self._next_slow()
             if len(self._heads) >= _KEPT_HEADS:
                 self._heads.clear()
             self._heads[key] = head
         elif head is self._known and length == self._known_length:
-            self._guess(octets, b"\n\n", head, length)  # this costs something: only for a head twice in a row
+            self._guess(octets, b"\n\n", head, length)  # this has a cost: only for a head twice in a row
         self._known = head
         self._known_length = length
         self._position = stop + 1
@@ -238,7 +238,7 @@ class Decoder(Reassembly):
         return frame
 
     def _guess(self, octets: bytes, terminator: bytes, head: Head, length: int) -> None:
-        """Take it that the next SEND has these octets for its head, but for the receipt's value."""
+        """Expect the next SEND to have this head, except for the receipt's value."""
         before, found, rest = octets.partition(_RECEIPT)
         after = b""
         if found:
@@ -258,7 +258,7 @@ class Decoder(Reassembly):
 
     def _learn(self, octets: bytes, terminator: bytes, head: Head) -> None:
         if head.command == SEND and len(octets) <= _KEPT_HEAD_BYTES:
-            self._guess(octets, terminator, head, head.content_length)  # the fast way of peers whose lines end in CR LF
+            self._guess(octets, terminator, head, head.content_length)  # the fast path of peers that send CR LF
 
     def _forget(self) -> None:
         self._value_max = _value_max(self.limits)
@@ -268,5 +268,5 @@ class Decoder(Reassembly):
 
 
 def _value_max(limits: FrameLimits) -> int:
-    """Return how long an id or a receipt may be on the fast ways: its line keeps to the limit."""
+    """Return how long an id or a receipt may be on the fast paths, so that its line is within the limit."""
     return min(_KEPT_HEAD_BYTES, limits.header_line_bytes - _RECEIPT_SIZE)

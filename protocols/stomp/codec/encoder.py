@@ -8,10 +8,10 @@ from protocols.stomp.codec.versions import VERSION_1_0
 
 
 def encode(command: int, headers: list[tuple[str, str]], body: bytes, version: int) -> bytes:
-    """Return one frame: these headers in this order, and a content-length if ``body`` could not do without it.
+    """Return one frame: these headers in this order, and a content-length if ``body`` needs one.
 
-    That is, if a NUL is in it and the caller gave none: a client may read content-length as "not a text".
-    The LF behind the NUL is for clients that look for both together (old PHP) or for a line (telnet).
+    It needs one if it contains a NUL and the caller gave none; clients may read a content-length as "not a text".
+    The LF after the NUL is for clients that search for both together (old PHP) or for a line (telnet).
     """
     if command in VERSIONLESS:
         version = VERSION_1_0

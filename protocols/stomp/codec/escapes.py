@@ -1,13 +1,13 @@
-"""Headers as they are on the wire: what each version escapes, and blocks of header lines.
+"""Headers as they are on the wire: the escapes of each version, and blocks of header lines.
 
 CONNECT, STOMP and CONNECTED are always read and written as in 1.0:
 
     version   reading                                    writing a LF, a colon, a backslash, a CR
-    1.0       blanks around values go, no escapes        blank, kept (blank in a name), kept, kept
+    1.0       trims blanks around values, no escapes     blank, kept (blank in a name), kept, kept
     1.1       \\n \\c \\\\, any other escape is an error    \\n, \\c, \\\\, kept
     1.2       \\n \\c \\\\ \\r, any other is an error       \\n, \\c, \\\\, \\r
 
-A NUL cannot be in a header of any version: read, it is an error; written, it becomes a blank.
+No version allows a NUL in a header: a NUL that is read is an error; one that is written becomes a blank.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def unescape(text: str, version: int) -> str:
 
 
 def unescape_known(text: str, version: int) -> str:
-    """Return a header's name or value without its escapes; a backslash before anything else stands for itself.
+    """Return a header's name or value without its escapes; any other backslash is kept.
 
-    So ActiveMQ reads every version, 1.0 included.
+    ActiveMQ reads every version like this, 1.0 included.
     """
     if "\\" not in text:
         return text
@@ -90,7 +90,7 @@ _UNESCAPED: Final = {"n": "\n", "c": ":", "\\": "\\", "r": "\r"}
 
 
 def _escape_1_1(text: str) -> str:
-    # The backslash first: it must not double those that the others bring.
+    # The backslash first: it must not double the backslashes of the other escapes.
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c")
 
 
@@ -99,5 +99,5 @@ def escape_1_2(text: str) -> str:
 
 
 def escape_name(name: str, version: int) -> bytes:
-    """1.0 would take the first colon of a name for its end."""
+    """Return a name for 1.0, which would take its first colon for its end."""
     return escape(name.replace(":", " ") if version == VERSION_1_0 else name, version)

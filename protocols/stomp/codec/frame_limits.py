@@ -1,4 +1,4 @@
-"""Limits of one frame: beyond them the decoder refuses before it buffers."""
+"""Limits of one frame: the decoder refuses a larger one before it buffers it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FrameLimits:
         command_bytes: int = 1024,
         body_bytes: int = 100 * 1024 * 1024,
     ) -> None:
-        # Below these the fast ways would have to measure what no sane limit forbids.
+        # With lower limits the fast paths would have to measure more.
         assert header_line_bytes >= 64, f"header_line_bytes is {header_line_bytes}, at least 64"
         assert header_count >= 2, f"header_count is {header_count}, at least 2"
         assert command_bytes >= 16, f"command_bytes is {command_bytes}, at least 16"
@@ -29,7 +29,7 @@ class FrameLimits:
         self.body_bytes = body_bytes
 
     def before_login(self) -> FrameLimits:
-        """Return what a peer may send before we know it: RabbitMQ's 100 headers and 64 KiB, if that is less."""
+        """Return the limits before the login: RabbitMQ's 100 headers and 64 KiB, or ours if they are lower."""
         return FrameLimits(
             min(self.header_count, 100), self.header_line_bytes, self.command_bytes, min(self.body_bytes, 64 * 1024)
         )

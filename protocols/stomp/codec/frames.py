@@ -1,4 +1,4 @@
-"""STOMP frames as values: commands, what a frame's head says, the frame itself.
+"""STOMP frames as values: commands, heads, and frames.
 
 octets on the wire              here
 SEND\\n                          Frame.command, Head.command
@@ -57,7 +57,7 @@ BODIED: Final = frozenset((SEND, MESSAGE, ERROR))
 # Read and written by the rules of 1.0 whatever the version: the peers agree on one only in these frames.
 VERSIONLESS: Final = frozenset((CONNECT, STOMP, CONNECTED))
 
-# Headers of a SEND that say something to the gateway.  They are not passed through: the session writes what is
+# Headers of a SEND for the gateway.  They are not passed through: the session writes what is
 # right for each MESSAGE, and a sender must not forge what only a broker can know.
 CONTROL_HEADERS: Final = BROKER_HEADERS | {"receipt", "transaction", "timestamp", "amq-msg-type"}
 
@@ -66,12 +66,12 @@ class Head:
     """Command and headers of a frame.  Equal heads of one connection may be the same object: never change one.
 
     headers: unescaped, the first of repeated ones, without ``receipt`` and ``content-length``.
-    content_length: -1 if absent, else what the first frame with this head said.  Frames that share a Head may differ
-    in it: whether it was there is true of all of them, how long a body is says ``len(frame.body)``.
+    content_length: -1 if absent, else that of the first frame with this head.  All frames that share a Head have one or
+    none, but the values may differ: ``len(frame.body)`` is the length of a body.
     block: of a SEND, the header lines that pass through to the MESSAGE, each ``name:value\\n`` in UTF-8 with the
     escapes of STOMP 1.2, whatever version the sender speaks; else empty.
-    is_plain: ``block`` holds no escape, so it is the same octets in every version.
-    mapped: whatever the session made of this head, to be made once.
+    is_plain: ``block`` has no escape, so its octets are the same in every version.
+    mapped: the session's object for this head, made once.
     """
 
     __slots__ = ("command", "headers", "content_length", "block", "is_plain", "mapped")
@@ -90,9 +90,9 @@ class Frame:
 
     receipt: octets of the receipt header as they were on the wire, so that they can be echoed unchanged (the escapes
     of one connection are the same both ways); without the blanks around them in 1.0.  None: no receipt wanted.
-    id: the ``id`` header of an ACK or NACK, unescaped, if no other header but receipt and content-length is there;
+    id: the ``id`` header of an ACK or NACK, unescaped, if it has no other header but receipt and content-length;
     ``head.headers`` is then empty.  None: look into ``head.headers``.
-    body: empty for the commands that cannot have one, whatever came.
+    body: empty for the commands that cannot have one, even if octets came.
     """
 
     __slots__ = ("command", "head", "receipt", "id", "body")
@@ -105,5 +105,5 @@ class Frame:
         self.body = body
 
     def kept(self) -> Frame:
-        """Return a copy that stays as it is, whatever the decoder does with the original."""
+        """Return a copy that the decoder does not change."""
         return Frame(self.command, self.head, self.receipt, self.id, self.body)

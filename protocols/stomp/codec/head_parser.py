@@ -11,7 +11,7 @@ from protocols.stomp.codec.frames import ACK, COMMANDS, CONNECTED, CONTROL_HEADE
 from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import FrameError, FrameTooLarge
 
-LENGTH_DIGITS: Final = 15  # of a content-length that is looked at
+LENGTH_DIGITS: Final = 15  # digits of a content-length that are read
 NUL_IN_HEAD: Final = "a NUL comes before the empty line that ends the headers"
 
 _CREDENTIALS: Final = frozenset(("login", "passcode"))
@@ -24,9 +24,9 @@ class HeadParser:
     """Parses the heads of one connection.
 
     receipt, id: of the head parsed last, as ``Frame`` has them.  ack, nack: the heads of an ACK and of a NACK that
-    have nothing beside these two.
-    is_lenient: as ActiveMQ reads them, a line without a colon is a header without a value, a backslash that begins no
-    escape stands for itself, and 1.0 has the escapes of 1.1.
+    have only these two headers.
+    is_lenient: as in ActiveMQ, a line without a colon is a header without a value, a backslash that begins no escape is
+    a plain backslash, and 1.0 has the escapes of 1.1.
     """
 
     __slots__ = ("version", "limits", "is_lenient", "receipt", "id", "ack", "nack")
@@ -41,7 +41,7 @@ class HeadParser:
         self.nack = Head(NACK, {}, -1, b"")
 
     def parse(self, octets: bytes) -> Head:
-        """Return what a whole head says; sets ``receipt`` and ``id`` beside it."""
+        """Return the parsed head; also set ``receipt`` and ``id``."""
         limits = self.limits
         first_line, _, _ = octets.partition(b"\n")
         command = COMMANDS.get(first_line, 0)
@@ -67,7 +67,7 @@ class HeadParser:
         kept: list[str] = []
         receipt: str | None = None
         if "\\" not in text and "\r" not in text and (version > VERSION_1_0 or (" " not in text and "\t" not in text)):
-            # Most heads: no escape, no CR, nothing to trim; the lines are as 1.2 writes them, but for a colon perhaps.
+            # Most heads: no escape, no CR, nothing to trim; the lines are as in 1.2, except perhaps for a colon.
             has_colons = text.count(":") > len(lines)
             for line in lines:
                 name, colon, value = line.partition(":")
@@ -83,7 +83,7 @@ class HeadParser:
                         kept.append(line)
             receipt = headers.pop("receipt", None)
         else:
-            # 1.0 is read with some patience, but a password is what it is where a later version is asked for.
+            # 1.0 trims values, but not the passwords of clients that ask for a later version.
             is_trimmed = version == VERSION_1_0
             keeps_credentials = command in VERSIONLESS and "\naccept-version:" in text
             for line in lines:
@@ -126,7 +126,7 @@ class HeadParser:
         digits = digits.strip(" \t")  # some clients pad it, in every version
         if not digits.isascii() or not digits.isdigit():
             raise FrameError("content-length is not a decimal number")
-        # Not all of a number without end is turned into one.
+        # An endless number is not converted whole.
         length = int(digits) if len(digits.lstrip("0")) <= LENGTH_DIGITS else 10**LENGTH_DIGITS
         if length > self.limits.body_bytes:
             name = NAMES[command].decode()
@@ -143,7 +143,7 @@ class HeadParser:
 
 
 def check_command(line: bytes, is_whole: bool, limits: FrameLimits) -> int:
-    """Return the number of a whole command line, 0 for the beginning of one that may still become good."""
+    """Return the number of a whole command line, 0 for the beginning of one that may still become valid."""
     if line.endswith(b"\r") and is_whole:
         line = line[:-1]
     command = COMMANDS.get(line, 0) if is_whole else 0
@@ -177,6 +177,6 @@ def line_too_long(number: int, limits: FrameLimits) -> str:
 
 
 def _bad_line(lines: list[str], line: str) -> str:
-    """The line itself is not shown: it may be half a password."""
+    """Return the error of a line without showing it, because it may hold part of a password."""
     fault = "has an empty name" if line.startswith(":") else "has no colon"
     return f"header line {lines.index(line) + 1} {fault}; allowed is name:value"

@@ -8,10 +8,10 @@ from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.head_parser import NUL_IN_HEAD, check_command, line_too_long, too_many_headers
 from protocols.stomp.errors import FrameError, FrameTooLarge
 
-# A head is searched in pieces of this size, so that a peer whose heads end in CR LF costs no scan of a whole read.
+# A head is searched in pieces of this size, so that heads that end in CR LF cost no scan of a whole read.
 PIECE_BYTES: Final = 4096
 
-# Body chunks below the first are gathered in pieces of up to the second: one octet a read must not cost a list item.
+# Body chunks below the first size are joined up to the second: one octet per read must not cost a list item.
 _SMALL_CHUNK_BYTES: Final = 4096
 _GATHERED_BYTES: Final = 65536
 
@@ -22,7 +22,7 @@ _ORD_CR: Final = 13
 class PartialHead:
     """The beginning of a head, with its end once it is whole.
 
-    lines: line ends in ``octets``.  size: where the head ends and its empty line begins, -1 as long as it is not whole.
+    lines: line ends in ``octets``.  size: where the head ends and its empty line begins, -1 until it is whole.
     """
 
     __slots__ = ("octets", "lines", "size")
@@ -40,14 +40,14 @@ class PartialHead:
     def take(self, buffer: bytes, position: int, limits: FrameLimits) -> int:
         """Take octets of ``buffer`` from ``position`` on until the head is whole; return the place after them.
 
-        Raises: FrameError for a head that cannot become a good one, before more of it is kept.
+        Raises: FrameError for a head that cannot become valid, before more of it is kept.
         """
         octets = self.octets
         while position < len(buffer):
             seen = len(octets)
             piece = buffer[position : position + PIECE_BYTES]
             octets += piece
-            end = find_head_end(octets, max(seen - 2, 0), len(octets))  # it may have begun in the piece before
+            end = find_head_end(octets, max(seen - 2, 0), len(octets))  # it may have begun in the previous piece
             if end >= 0:
                 after = end + end_size(octets, end)
                 del octets[after:]
@@ -58,9 +58,9 @@ class PartialHead:
         return position
 
     def _check(self, seen: int, limits: FrameLimits) -> None:
-        """Refuse a head that cannot become a good one, before more of it is kept.
+        """Refuse a head that cannot become valid, before more of it is kept.
 
-        seen: how much of it was looked at before.
+        seen: how much of it was checked before.
         """
         octets = self.octets
         if self.lines == 0:
@@ -79,7 +79,7 @@ class PartialHead:
         while start < len(octets):
             end = octets.find(b"\n", start)
             size = (len(octets) if end < 0 else end) - start
-            # A CR is no part of the line: not the one before the LF, nor one that may turn out to be.
+            # A CR is no part of the line, if a LF follows it or may still follow.
             if size > limits.header_line_bytes and end >= 0 and octets[end - 1] == _ORD_CR:
                 size -= 1
             if lines > 0 and size > limits.header_line_bytes + (1 if end < 0 else 0):
@@ -116,7 +116,7 @@ class PartialBody:
         self.chunks.append(bytearray(chunk))
 
     def skip(self, size: int) -> None:
-        """Count octets of a frame that can have no body: against the limit, and not kept."""
+        """Count the octets after the head of a frame that cannot have a body against the limit; do not keep them."""
         self.size += size
 
     def take(self, last: bytes) -> bytes:

@@ -1,11 +1,11 @@
-"""Octets to frames by the rules alone, STOMP 1.0, 1.1 and 1.2.  No sockets, no clock, no meaning of any header.
+"""Octets to frames by the complete rules of STOMP 1.0, 1.1 and 1.2.  No sockets, no clock, no meaning of headers.
 
     stream  = *( EOL / NUL ) *( frame *( EOL / NUL ) )
     frame   = command EOL *( name ":" value EOL ) EOL body NUL
     EOL     = [CR] LF                                            CR is taken in every version
 
-It knows every rule, keeps a frame that is still in parts, and refuses what it must.  ``Decoder`` is the same, with
-short ways for what real clients send most.
+It keeps a partial frame and refuses invalid ones.  ``Decoder`` adds fast paths for the most common frames of real
+clients.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from protocols.stomp.codec.partial_frame import PIECE_BYTES, PartialBody, Partia
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError, FrameTooLarge
 
-# Where the decoder is.
-BETWEEN: Final = 0  # the buffer begins with a frame, or with what may be between frames
+# States of the decoder.
+BETWEEN: Final = 0  # the buffer begins with a frame, or with octets allowed between frames
 _HEAD: Final = 1  # ``_partial_head`` holds the beginning of a head
 _SIZED_BODY: Final = 2  # ``_partial_body`` holds the beginning of a body with a content-length
 _OPEN_BODY: Final = 3  # the same, ending at the first NUL
@@ -35,11 +35,11 @@ class Reassembly:
     """Frames out of one connection's octets, in whatever pieces they come.  Either end of the wire.
 
     Call ``next_frame_slow`` until it returns None after each ``receive_data``.  The session sets ``version`` when the
-    peers have agreed on one, before it asks for the frame behind CONNECT or CONNECTED, and ``limits`` after a login.
-    After an error every call raises it again and further octets are dropped.
-    is_drained: the last frame used up all there was; if not, ``next_frame`` says whether there is another.
-    begun_count: frames that were read piece by piece, or are being; it tells one partial frame from the next.
-    is_lenient: headers are read as ActiveMQ reads them (``HeadParser``).
+    peers have agreed on one, before it asks for the frame after CONNECT or CONNECTED, and ``limits`` after a login.
+    After an error every call raises it again and drops further octets.
+    is_drained: the last frame used up all octets; if not, ``next_frame`` knows whether there is another.
+    begun_count: frames that were or are being read piece by piece; it tells one partial frame from the next.
+    is_lenient: headers are read as in ActiveMQ (``HeadParser``).
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Reassembly:
         self._error: FrameError | None = None
         self._partial_head = PartialHead()
         self._partial_body = PartialBody()
-        # Of the frame whose body is being read.
+        # The frame whose body is being read.
         self._head = Head(SEND, {}, -1, b"")
         self._receipt: bytes | None = None
         self._id: bytes | None = None
@@ -81,7 +81,7 @@ class Reassembly:
 
     @property
     def version(self) -> int:
-        """10, 11 or 12; 10 until the session sets it."""
+        """Return 10, 11 or 12; 10 until the session sets it."""
         return self._parser.version
 
     @version.setter
@@ -92,7 +92,7 @@ class Reassembly:
 
     @property
     def limits(self) -> FrameLimits:
-        """Limits of a frame; the session may raise them when it knows its peer."""
+        """Return the limits of a frame; the session may raise them once it knows its peer."""
         return self._parser.limits
 
     @limits.setter
@@ -113,7 +113,7 @@ class Reassembly:
             self.drop()
 
     def partial_number(self) -> int:
-        """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
+        """Return a unique number for the frame that has begun and not ended, NO_FRAME for none."""
         return self.begun_count if _HEAD <= self._state <= _OPEN_BODY else NO_FRAME
 
     def buffered_bytes(self) -> int:
@@ -186,7 +186,7 @@ class Reassembly:
         return True
 
     def _open(self, octets: bytes, terminator: bytes) -> None:
-        """Parse a whole head; what comes next is its body."""
+        """Parse a whole head; its body comes next."""
         parser = self._parser
         head = parser.parse(octets)
         self._head = head
@@ -197,10 +197,10 @@ class Reassembly:
         self._learn(octets, terminator, head)
 
     def _learn(self, octets: bytes, terminator: bytes, head: Head) -> None:
-        """A head was parsed; for who keeps heads."""
+        """Note a parsed head, in a subclass that keeps heads."""
 
     def _forget(self) -> None:
-        """Nothing that was parsed under another version or other limits may be used again."""
+        """Forget everything that was parsed under another version or other limits."""
 
     def _collect_body(self) -> Frame | None:
         buffer = self._buffer

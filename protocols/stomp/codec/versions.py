@@ -1,4 +1,4 @@
-"""The versions of STOMP that are spoken here, as numbers that compare and as the peers write them."""
+"""The supported versions of STOMP, as numbers that compare and as peers write them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Settings of a CONNECT for its connection's subscriptions: ``activemq.`` headers, options of ActiveMQ's URIs.
 
-``activemq.prefetchPolicy.queuePrefetch:1`` is ``?jms.prefetchPolicy.queuePrefetch=1`` of a JMS client.  It is above
-the listener's URI and below destination options and headers of SUBSCRIBE.
+``activemq.prefetchPolicy.queuePrefetch:1`` is ``?jms.prefetchPolicy.queuePrefetch=1`` of a JMS client.  It overrides
+the listener's URI; destination options and headers of SUBSCRIBE override it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.values.errors import InvalidOption
 
 ACTIVEMQ: Final = "activemq."
 JMS: Final = "jms."
-WARNINGS_MOST: Final = 3  # of headers of one CONNECT; the others are not told
+WARNINGS_MOST: Final = 3  # warnings about headers of one CONNECT; further ones are not reported
 
-# Setters of ActiveMQ's ConnectionInfo that a CONNECT can reach there; they are for its own clients.
+# Setters of ActiveMQ's ConnectionInfo that a CONNECT can reach in ActiveMQ; they are for its own clients.
 _INTERNAL: Final = frozenset(
     ("clientMaster", "manageable", "faultTolerant", "failoverReconnect", "brokerMasterConnector")
 )
-# A text of CONNECT's own headers, or not known before the login.
+# Set by other headers of CONNECT, or unknown before the login.
 _ELSEWHERE: Final = {"clientID": "client-id", "userName": "login", "password": "passcode"}
 _KNOWN: Final = tuple(
     ACTIVEMQ + name.removeprefix(JMS)
@@ -36,7 +36,7 @@ _KNOWN: Final = tuple(
 def connection_defaults(
     headers: dict[str, str], listener: ConnectionDefaults, is_strict: bool
 ) -> tuple[ConnectionDefaults, list[str]]:
-    """Return the connection's defaults, and warnings about headers that have no effect.
+    """Return the connection's defaults, and warnings about headers without an effect.
 
     is_strict: these are errors.  Raises: InvalidOption.
     """

@@ -10,7 +10,7 @@ from config.options import OptionError
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.values.errors import InvalidDestination, InvalidOption
 
-PARTS_MOST: Final = 100  # of a composite destination
+PARTS_MOST: Final = 100  # destinations in a composite one
 
 _PREFIXES: Final = (
     ("/queue/", QUEUE),
@@ -26,7 +26,7 @@ _PREFIXES: Final = (
     ("temp-topic://", TEMP_TOPIC),
 )
 _ALIASES: Final = (("/temp-queue/", TEMP_QUEUE), ("/temp-topic/", TEMP_TOPIC))
-# What other brokers know there and nobody could mean here.
+# Prefixes of other brokers that have no meaning here.
 _ELSEWHERE: Final = (
     ("/exchange/", "is an exchange of RabbitMQ; allowed are /queue/NAME and /topic/NAME"),
     ("/reply-queue/", "is a reply queue of RabbitMQ; answer to the reply-to of the message"),
@@ -44,7 +44,7 @@ _ROUTING_TYPES: Final = {"ANYCAST": QUEUE, "MULTICAST": TOPIC}  # Artemis
 class Named:
     """One destination: its kind, and its name without a prefix.
 
-    is_alias: of a temporary one, the name is only what this connection calls it.
+    is_alias: a temporary destination under this connection's own name for it.
     """
 
     kind: int
@@ -64,14 +64,14 @@ class Address:
     options: ConsumerOptions
 
     def is_topic(self) -> bool:
-        """Say whether it is topics alone."""
+        """Say whether all parts are topics."""
         return all(is_topic(part.kind) for part in self.parts)
 
 
 def address_in(text: str, routing_type: str | None = None) -> Address:
-    """Return what ``text`` names.
+    """Return the destination that ``text`` names.
 
-    routing_type: Artemis' destination-type or subscription-type, which says what a name without a prefix is.
+    routing_type: Artemis' destination-type or subscription-type, the kind of a name without a prefix.
     Raises: InvalidDestination, InvalidOption.
     """
     try:
@@ -96,7 +96,7 @@ def address_in(text: str, routing_type: str | None = None) -> Address:
 
 
 def named_in(text: str) -> Named | None:
-    """Return the destination that a prefix tells; None if there is no such prefix."""
+    """Return the destination of a name with a known prefix, None without one."""
     for prefix, kind in _PREFIXES:
         if text.startswith(prefix):
             return Named(kind, text.removeprefix(prefix))
@@ -107,18 +107,18 @@ def named_in(text: str) -> Named | None:
 
 
 def header_for(kind: int, name: str) -> str:
-    """Return how a MESSAGE calls a destination."""
+    """Return the name of a destination in a MESSAGE."""
     return _WRITTEN[kind] + name
 
 
 def alias_for(named: Named) -> str:
-    """Return how its own connection writes a temporary destination."""
+    """Return a temporary destination as its own connection writes it."""
     prefix = next(prefix for prefix, kind in _ALIASES if kind == named.kind)
     return prefix + named.name
 
 
 def _plain(text: str, default: int) -> Named:
-    """default: kind of a name without a prefix."""
+    """Return one destination.  default: kind of a name without a prefix."""
     for prefix, reason in _ELSEWHERE:
         if text.startswith(prefix):
             raise InvalidDestination(f"destination {text[:200]!r} {reason}")

@@ -1,7 +1,7 @@
-"""Destinations behind the names that one connection uses, its temporary ones among them.
+"""The destinations of the names that one connection uses, temporary ones included.
 
-The client says ``/temp-queue/answers``; everybody else finds ``/remote-temp-queue/`` and the real name, which is
-unique, in the reply-to of its messages (ActiveMQ's way).
+The client writes ``/temp-queue/answers``; in the reply-to of its messages everybody else finds ``/remote-temp-queue/``
+and the unique real name (as with ActiveMQ).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from protocols.stomp.mapping.destination_header import Address, Named, alias_for
 class DestinationResolver:
     """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection.
 
-    aliases: what others call them -> what the client calls them, as in headers.
-    scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
+    aliases: real name -> the client's name, as in headers.
+    scheduled: targets of SENDs that schedule, by their heads without the times (SendTarget).
     """
 
     __slots__ = ("door", "context", "schedule_limits", "client", "temporaries", "aliases", "scheduled")
@@ -33,7 +33,7 @@ class DestinationResolver:
         self.scheduled: dict[object, object] = {}
 
     def target(self, address: Address) -> Destination:
-        """Return what a SEND goes to.  Raises: EngineError."""
+        """Return the destination of a SEND.  Raises: EngineError."""
         found: list[Target] = []
         for part in address.parts:
             if part.is_alias:
@@ -43,13 +43,13 @@ class DestinationResolver:
         return found[0] if len(found) == 1 else Composite(found)
 
     def source(self, address: Address) -> Source:
-        """Return what a SUBSCRIBE takes from.  Raises: EngineError."""
+        """Return the destination of a SUBSCRIBE.  Raises: EngineError."""
         if len(address.parts) == 1:
             return self._source(address.parts[0])
         return CompositeSource([self._source(part) for part in address.parts])
 
     def with_reply_to(self, block: bytes, text: str) -> bytes:
-        """Return a block of header lines whose reply-to, ``text``, others can use.  Raises: LimitReached."""
+        """Return a block of header lines in which others can use the reply-to ``text``.  Raises: LimitReached."""
         named = named_in(text)
         if named is None or not named.is_alias:
             return block

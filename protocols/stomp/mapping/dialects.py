@@ -1,7 +1,7 @@
-"""Dialects: a listener may behave as another broker does, where that differs from ours.
+"""Dialects: a listener may behave like another broker where that one differs from us.
 
-Source: docs/reference/stomp.md, "Dialect activemq": ActiveMQ answers a wrong request with ERROR and
-keeps the connection; a NACK gives exactly the named message up, at once, in every ack mode; clients find its name in
+Source: docs/reference/stomp.md, "Dialect activemq".  ActiveMQ answers a wrong request with ERROR and keeps the
+connection.  A NACK dead-letters exactly the named message, at once, in every ack mode.  Clients find its name in
 CONNECTED and choose their own dialect by it.
 """
 
@@ -16,14 +16,14 @@ from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """server: what CONNECTED calls us, unless the configuration has a name; "" for our own.
+    """server: our name in CONNECTED, unless the configuration has one; "" for our own.
 
     keeps_connection: an ERROR that answers a wrong request does not end the connection, in any version.
-    nack: what a NACK means that does not say more; is_nack_single: it is of one message also in mode ``client``.
-    is_lenient: a header line without a colon is a header without a value, a backslash that begins no escape stands for
-    itself, and escapes count under 1.0 too.  is_ack_exact: an ACK or NACK has the headers that its version requires.
-    is_client_id_sole: of connections with one client id the second is refused.  needs_selector: a blank one is an
-    error.  is_clamped: a priority or an expiration beyond what there is becomes the nearest that there is.
+    nack: the meaning of a NACK without further headers; is_nack_single: also in mode ``client`` it is of one message.
+    is_lenient: a header line without a colon is a header without a value, a backslash that begins no escape is a plain
+    backslash, and escapes count under 1.0 too.  is_ack_exact: an ACK or NACK must have the headers that its version
+    requires.  is_client_id_sole: a second connection with the same client id is refused.  needs_selector: a blank one
+    is an error.  is_clamped: a priority or an expiration out of range becomes the nearest allowed value.
     """
 
     server: str = ""

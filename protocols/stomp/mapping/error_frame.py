@@ -1,4 +1,4 @@
-"""An error as the ERROR frame that tells the client of it."""
+"""An error as an ERROR frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocols.stomp.errors import UnsupportedVersion, message_for
 
 
 def error_frame(error: PenstockError, frame: Frame | None, version: int) -> bytes:
-    """Return the octets of ERROR; ``frame`` is the one that failed, None if it is none of the peer's."""
+    """Return the octets of ERROR; ``frame`` is the peer's frame that failed, None if none did."""
     headers = [("message", message_for(error)), ("condition", error.condition), ("content-type", "text/plain")]
     if isinstance(error, UnsupportedVersion):
         headers.append(("version", ",".join(VERSIONS)))
@@ -19,6 +19,6 @@ def error_frame(error: PenstockError, frame: Frame | None, version: int) -> byte
     headers.append(("content-length", str(len(body))))
     octets = encode(frames.ERROR, headers, body, version)
     if frame is not None and frame.receipt is not None:
-        # The receipt as it was on the wire is escaped already.
+        # The receipt is kept as it was on the wire, so it is escaped already.
         octets = octets.replace(b"\n", b"\nreceipt-id:" + frame.receipt + b"\n", 1)
     return octets

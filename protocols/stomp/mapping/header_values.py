@@ -21,7 +21,7 @@ def boolean(name: str, text: str) -> bool:
 
 
 def clamped(name: str, text: str, least: int, most: int, size_bits: int) -> int:
-    """Read a whole number of so many bits and return the nearest that is allowed.  Raises: InvalidOption."""
+    """Read a whole number of ``size_bits`` bits and return the nearest allowed one.  Raises: InvalidOption."""
     digits = text.strip()
     value = digits.removeprefix("-")
     if value.isascii() and value.isdigit() and len(value) <= 19 and int(value) < 2 ** (size_bits - 1):

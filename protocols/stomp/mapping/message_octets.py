@@ -8,19 +8,19 @@ from engine.values.message import INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, TE
 from protocols.stomp.codec.escapes import block_for
 from protocols.stomp.codec.versions import VERSION_1_1, VERSION_1_2
 
-# What differs from message to message, in one go where nothing is peculiar: piece by piece takes twice the time.
+# The headers that differ from message to message, formatted at once: header by header takes twice the time.
 _HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%bcontent-length:%d\ntimestamp:%d\n"
 _TEXT_HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%btimestamp:%d\n"
 _PERSISTENT: Final = b"persistent:true\n"
-_PRIORITY_TOLD: Final = 1 << PRIORITY_SHIFT  # from here on the flags hold the priority as it was sent
+_PRIORITY_TOLD: Final = 1 << PRIORITY_SHIFT  # bits from here on hold the priority as it was sent
 
 
 def message_parts(
     message: Message, version: int, id_prefix: bytes, serial_prefix: bytes
 ) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
-    """Return what a MESSAGE has from its message-id on, the NUL included.
+    """Return the octets of a MESSAGE from its message-id to the NUL, in parts.
 
-    In parts, so that the body is copied once, with everything else that its connection gets in this turn.
+    With parts the body is copied once, together with the connection's other output of this turn.
     id_prefix, serial_prefix: of message ids (``Broker.id_prefixes``) as ``version`` writes them.
     """
     headers = message.headers
@@ -39,14 +39,14 @@ def message_parts(
     priority = message.priority if flags < _PRIORITY_TOLD else message.jms_priority()
     persistent = _PERSISTENT if flags & PERSISTENT else b""
     time_ms = message.store_time_ms
-    # A text ends at its NUL, unless it holds one (amq-msg-type:text with a content-length).
-    # ``find``, because ``in`` costs octets an exception: it tries whether they are a number first.
+    # A text ends at its NUL, unless it contains one (amq-msg-type:text with a content-length).
+    # ``find``, because ``in`` on bytes first tries them as a number, at the cost of an exception.
     if flags & TEXT and body.find(b"\0") < 0:
         head = _TEXT_HEAD % (prefix, number, priority, message.expires_ms, persistent, time_ms)
     else:
         head = _HEAD % (prefix, number, priority, message.expires_ms, persistent, len(body), time_ms)
     if headers.find(b"timestamp:") >= 0 and (headers.startswith(b"timestamp:") or headers.find(b"\ntimestamp:") >= 0):
-        head = head[: head.rindex(b"timestamp:")]  # the sender's own counts
+        head = head[: head.rindex(b"timestamp:")]  # the sender's own value is kept
     if flags & INGRESS:
         head += b"ingress-timestamp:%d\n" % time_ms
     return head, annotations, headers, b"\n", body, b"\0\n"
@@ -55,8 +55,8 @@ def message_parts(
 def shared_octets(message: Message, version: int, id_prefix: bytes, serial_prefix: bytes) -> bytes:
     """Return the same in one piece, for a message that several receivers get.
 
-    It is kept in ``message.wire`` where it is the same for all of the version.  Of a queue's message nobody else gets
-    it: kept until the answer, it would be the body a second time.
+    ``message.wire`` keeps it if it is the same for all receivers of this version.  The message of a queue has only one
+    receiver: keeping it until the acknowledgement would double the memory of the body.
     """
     is_plain = message.flags & PLAIN
     if message.wire is not None and version == VERSION_1_1 and is_plain:

@@ -9,14 +9,15 @@ from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from protocols.stomp.mapping.header_values import boolean, number
 
 DELAY_MOST_MS: Final = 365 * 86_400_000
-REASON_MOST: Final = 1_000  # characters of it that are kept
+REASON_MOST: Final = 1_000  # characters of a reason that are kept
 
 
 def refusal_in(headers: dict[str, str], unsaid: Refusal = AS_THE_ADDRESS_SAYS) -> Refusal:
-    """Return what becomes of the message, ``unsaid`` where the NACK does not say.  Raises: InvalidOption.
+    """Return the refusal that a NACK asks for, ``unsaid`` if it has no option.  Raises: InvalidOption.
 
-    requeue: true puts it back to its place without counting an attempt, false gives it up (RabbitMQ's header); without
-    it the address says.  delay: milliseconds until it is delivered again.  reason: kept with a dead letter.
+    requeue: true puts the message back to its place without counting an attempt, false dead-letters it (RabbitMQ's
+    header); without it the address decides.  delay: milliseconds until it is delivered again.  reason: kept with a dead
+    letter.
     """
     requeue = headers.get("requeue")
     delay = headers.get("delay")
@@ -29,6 +30,6 @@ def refusal_in(headers: dict[str, str], unsaid: Refusal = AS_THE_ADDRESS_SAYS) -
         raise InvalidOption("NACK has requeue:false, which gives the message up, and a delay; allowed is one of them")
     text = "" if reason is None else reason[:REASON_MOST]
     if is_requeued is None:
-        # A NACK with a delay wants the message again; a reason alone goes with whatever becomes of it.
+        # A NACK with a delay asks for the message again; a reason alone changes nothing else.
         return Refusal(unsaid.mode if delay_ms is None else "redeliver" if unsaid.mode else None, delay_ms, text=text)
     return Refusal("requeue" if is_requeued else "dead-letter", delay_ms, text=text)

@@ -1,6 +1,6 @@
-"""A message rewritten for one subscription: with the names that its connection gave.
+"""A message rewritten for one subscription, with its connection's names of temporary destinations.
 
-A subscription whose messages leave as they are never comes here (``Subscription.is_plain``).
+Subscriptions whose messages need no change do not use this (``Subscription.is_plain``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _REMOTE: Final = b"/remote-temp-"
 
 
 def with_own_reply_to(message: Message, aliases: dict[str, str]) -> Message:
-    """Return a message of STOMP's encoding with the name that its receiver gave to its own temporary destination.
+    """Return a message in STOMP's encoding, with its receiver's own name in the reply-to.
 
     aliases: real name -> own name, as headers write them.
     """

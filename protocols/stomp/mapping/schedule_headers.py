@@ -13,18 +13,18 @@ _JOB_ID_LINE: Final = f"{JOB_ID}:".encode()
 
 
 def plan_in(headers: dict[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
-    """Return when a SEND with these headers is to be delivered, None for at once.  Raises: InvalidOption."""
+    """Return the plan that the headers of a SEND ask for, None for a delivery at once.  Raises: InvalidOption."""
     asked = {name: text for name, text in headers.items() if name in PROPERTIES}
     return plan_of(asked, limits, now_ms) if asked else None
 
 
 def without_schedule(block: bytes) -> bytes:
-    """Return header lines without those: what is delivered is not to be scheduled by whoever sends it on."""
+    """Return header lines without those: a receiver that forwards the message must not schedule it again."""
     return _without(block, _LINES)
 
 
 def without_job_id(block: bytes) -> bytes:
-    """Return header lines without what names a schedule."""
+    """Return header lines without the id of a schedule."""
     return _without(block, (_JOB_ID_LINE,))
 
 

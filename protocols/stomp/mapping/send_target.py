@@ -25,13 +25,13 @@ from protocols.stomp.mapping.schedule_headers import plan_in, without_job_id, wi
 from protocols.stomp.mapping.transformations import BYTES_TRANSFORMATION, looks_at_body, transformation_error
 
 EXPIRATION_MOST_MS: Final = 2**53
-SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; few differ in more than their times
+SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; most differ only in their times
 
 
 class SendTarget:
-    """The common part of all SENDs with the same head; made once a head, see ``Head.mapped``.
+    """The common part of all SENDs with the same head; made once per head, see ``Head.mapped``.
 
-    paced: the destination that looks at how fast messages come, of several the first; None for none.
+    paced: the first destination that measures the rate of its producers; None for none.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class SendTarget:
         self.is_persistent = bool(flags & PERSISTENT) or is_logged_anyway(destination)
 
     def later(self, plan: Plan) -> SendTarget:
-        """Return the same when ``plan`` says so.  Raises: InvalidDestination."""
+        """Return the same target with another plan.  Raises: InvalidDestination."""
         return SendTarget(
             delayed(self.destination, plan),
             self.flags,
@@ -88,9 +88,9 @@ class SendTarget:
 def send_target(
     head: Head, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect = PENSTOCK, body: bytes = b""
 ) -> SendTarget:
-    """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
+    """Return the target of a SEND's head, and keep it in the head if it is valid for the next SEND too.
 
-    body: looked at only where its transformation has to be.  Raises: InvalidHeader, EngineError.
+    body: read only if its transformation must be checked.  Raises: InvalidHeader, EngineError.
     """
     headers = head.headers
     if "destination" not in headers:
@@ -109,9 +109,9 @@ def send_target(
 def _later(
     head: Head, plan: Plan, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
 ) -> SendTarget:
-    """Return what is asked for when ``plan`` says so.
+    """Return the target of a head that schedules by ``plan``.
 
-    Each such head may name another time, and nothing else that is new: the rest is made once.
+    Such heads often differ only in their times, so the rest is made once.
     """
     rest = {name: text for name, text in head.headers.items() if name not in PROPERTIES}
     key = (head.content_length >= 0, *rest.items())
@@ -127,9 +127,9 @@ def _later(
 
 
 def _is_its_own(headers: dict[str, str]) -> bool:
-    """Say whether the next SEND with this head asks for something else.
+    """Say whether the next SEND with this head may need another target.
 
-    That is an expiration some time after now (RabbitMQ), and a transformation that its body may not allow.
+    It may with an expiration relative to now (RabbitMQ), and with a transformation, which depends on the body.
     """
     return "expiration" in headers or looks_at_body(headers)
 
@@ -137,14 +137,14 @@ def _is_its_own(headers: dict[str, str]) -> bool:
 def _asked_for(
     head: Head, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
 ) -> SendTarget:
-    """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
+    """Return the target of a head without its schedule.  Raises: InvalidHeader, EngineError."""
     headers = head.headers
     address = address_in(headers["destination"], headers.get("destination-type"))
     block = head.block
     timestamp = headers.get("timestamp")
     is_plain = head.is_plain
     if timestamp is not None:
-        # JMSTimestamp as the sender says it; ours is only for those who say nothing.
+        # The sender's JMSTimestamp; without one it is ours.
         line = annotation("timestamp", timestamp)
         is_plain = is_plain and b"\\" not in line
         block += line
@@ -166,8 +166,8 @@ def _asked_for(
         lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
         expires_ms = later_ms(resolver.context.wall_ms, lives_ms)
     if JOB_ID in headers and not any(is_management(part.name) for part in address.parts):
-        block = without_job_id(block)  # which schedule has delivered a message says only the gateway
-    # Made last: nothing else can be wrong.
+        block = without_job_id(block)  # only the gateway may name the schedule of a message
+    # Created last, when no other part of the frame can be wrong.
     destination = resolver.target(address)
     reply_to = headers.get("reply-to")
     if reply_to is not None:
@@ -188,12 +188,12 @@ def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple
 
 
 def text_hash(text: str | None) -> int:
-    """Return what consume-queue entries hold of a JMSType or a JMSXGroupID; 0 for none."""
+    """Return the value of a JMSType or a JMSXGroupID in consume-queue entries; 0 for none."""
     return crc32c(text.encode()) if text else 0
 
 
 def _is_text(head: Head) -> bool:
-    """ActiveMQ's rule: without a content-length it is text, unless amq-msg-type says otherwise."""
+    """Return whether a body is text.  ActiveMQ's rule: it is without a content-length, unless amq-msg-type differs."""
     kind = head.headers.get("amq-msg-type")
     if kind is None:
         return head.content_length < 0 and head.headers.get("transformation") != BYTES_TRANSFORMATION

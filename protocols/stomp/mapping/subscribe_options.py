@@ -1,7 +1,7 @@
-"""SUBSCRIBE, in the words of every dialect: headers and destination options to ``SubscribeOptions``.
+"""SUBSCRIBE in the words of every broker: headers and destination options to ``SubscribeOptions``.
 
-Lowest to highest: the connection's defaults, the destination's ``?consumer.`` options, headers; and of headers that
-say the same, ``activemq.`` ones stand highest.
+From lowest to highest: the connection's defaults, the destination's ``?consumer.`` options, headers.  Among headers
+with the same meaning the ``activemq.`` ones are highest.
 
     asked for                 ActiveMQ                      Artemis, HornetQ               RabbitMQ
     messages in flight        activemq.prefetchSize                                        prefetch-count (0: no limit)
@@ -10,10 +10,10 @@ say the same, ``activemq.`` ones stand highest.
     durable subscription      activemq.subscriptionName     durable-subscription-name,     durable:true (shared by
                                                             durable-subscriber-name        all who use the same id)
     its shared name           shared-subscription-name                                     x-queue-name
-    not what I sent myself    activemq.noLocal              no-local
+    not my own messages       activemq.noLocal              no-local
     priority                  activemq.priority                                            x-priority
     browser                   browser, activemq.browser
-    what was there before     from-offset, from-time,                                      x-stream-offset
+    earlier messages          from-offset, from-time,                                      x-stream-offset
                               from-id
 """
 
@@ -37,15 +37,15 @@ from protocols.stomp.mapping.transformations import TRANSFORMATION, is_known
 ACTIVEMQ: Final = "activemq."
 PREFETCH_HEADER: Final = "prefetch-count"
 WINDOW_HEADER: Final = "consumer-window-size"
-PREFETCH_MOST: Final = 2**31 - 1  # that may be written; the broker takes it down to its own most
-WARNINGS_MOST: Final = 3  # of headers of one SUBSCRIBE; how many more there are is said in one
+PREFETCH_MOST: Final = 2**31 - 1  # the highest that may be written; the broker lowers it to its own maximum
+WARNINGS_MOST: Final = 3  # warnings about headers of one SUBSCRIBE; one more counts the rest
 
 DURABLE_NAMES: Final = (ACTIVEMQ + "subscriptionName", "durable-subscription-name", "durable-subscriber-name")
 SHARED_NAMES: Final = ("shared-subscription-name", "x-queue-name")
 
-# .NET clients misspell it, beside the right one.
+# .NET clients also send this misspelt header.
 _MISSPELT: Final = frozenset(("activemq.subcriptionName",))
-# What RabbitMQ's queues or brokers would do, and an option in the wrong place: who writes one expects an effect.
+# Options of RabbitMQ, and an option in the wrong place: a client that sends one expects an effect.
 _IN_VAIN: Final = frozenset(("consumer.prefetchSize", "exclusive"))
 _RABBITMQ_ARGUMENT: Final = "x-"
 _RABBITMQ_HONOURED: Final = frozenset(("x-queue-name", "x-priority", STREAM_OFFSET))
@@ -71,9 +71,9 @@ def subscribe_options(
     defaults: ConnectionDefaults,
     is_strict: bool,
 ) -> Asked:
-    """Return what a SUBSCRIBE asks for.
+    """Return the options of a SUBSCRIBE.
 
-    uri: the destination's own options.  key: what the subscription is known by.  is_topic: of its destination.
+    uri: the destination's own options.  key: the subscription's id.  is_topic: of its destination.
     is_strict: a header without an effect is an error.  Raises: InvalidOption.
     """
     given, unknown = _activemq(headers)
@@ -118,7 +118,7 @@ def durable_name(headers: dict[str, str]) -> str:
 
 
 def rabbitmq_name(headers: dict[str, str], key: str) -> str:
-    """Return the name of RabbitMQ's durable subscription: everybody who uses it with the same id shares it."""
+    """Return the name of RabbitMQ's durable subscription: all clients with the same id share it."""
     return shared_name(headers) or f"{headers.get('destination', '')}:{key}"
 
 
@@ -139,7 +139,7 @@ def is_rabbitmq_durable(headers: dict[str, str]) -> bool:
 
 
 def _activemq(headers: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the options behind ``activemq.``, and those of these headers that nobody knows."""
+    """Return the options with the prefix ``activemq.``, and the headers with this prefix that are unknown."""
     given: dict[str, str] = {}
     unknown: list[str] = []
     for header, value in headers.items():
@@ -156,7 +156,7 @@ def _activemq(headers: dict[str, str]) -> tuple[dict[str, str], list[str]]:
 
 def _warnings(headers: dict[str, str], unknown: list[str]) -> tuple[str, ...]:
     known = [ACTIVEMQ + name for name in CONSUMER]
-    # Without the list of all that are known: a warning is one line.
+    # Without the list of all known options: a warning is one line.
     texts = [
         f"SUBSCRIBE has {str(unknown_option(repr(one[:80]), known)).split(';')[0]}" for one in unknown[:WARNINGS_MOST]
     ]
@@ -182,7 +182,7 @@ def _subscription(
     if name:
         return name, True, False
     if not is_topic:
-        name = headers.get("shared-subscription-name", "")  # the engine refuses it; x-queue-name asks for nothing
+        name = headers.get("shared-subscription-name", "")  # the engine refuses it; x-queue-name has no effect
         return name, False, bool(name)
     if is_rabbitmq_durable(headers):
         return rabbitmq_name(headers, key), True, True
@@ -212,7 +212,7 @@ def _rabbitmq_priority(headers: dict[str, str]) -> int | None:
 
 
 def _foreign(headers: dict[str, str], header: str, option: str) -> Mapping[str, object]:
-    """Return what another broker's header sets that stands for one of ActiveMQ's options.  Raises: InvalidOption."""
+    """Return the value of another broker's header with the meaning of an ActiveMQ option.  Raises: InvalidOption."""
     if header not in headers:
         return {}
     try:
@@ -224,7 +224,7 @@ def _foreign(headers: dict[str, str], header: str, option: str) -> Mapping[str, 
 def _switch(
     headers: dict[str, str], given: dict[str, str], option: str, header: str, own: bool, of_destination: bool
 ) -> bool:
-    """Return a switch that can be written in three places; off in a higher one is above on in a lower one."""
+    """Return a switch that can be set in three places; off in a higher one overrides on in a lower one."""
     if option in given:
         return own
     if header in headers:

@@ -1,9 +1,9 @@
-"""The header ``transformation``: how a body stands for a JMS message that is neither text nor octets.
+"""The header ``transformation``: bodies that represent JMS messages other than text or octets.
 
-On SEND it says what the body is: the text of a map, which AMQP's clients get as a MapMessage.  On SUBSCRIBE it says
-what MapMessages are to become.  A text is stored as it came, whatever it says.
-Source: ActiveMQ's ``JmsFrameTranslator`` and ``StompSubscription``: what fails goes on untransformed, with a header
-``transformation-error``.
+On SEND it declares the body as the text of a map, which AMQP clients get as a MapMessage.  On SUBSCRIBE it asks for
+a form of MapMessages.  A text is always stored as it came.
+Source: ActiveMQ's ``JmsFrameTranslator`` and ``StompSubscription``: a message whose transformation fails is delivered
+untransformed, with a header ``transformation-error``.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from protocols.stomp.mapping.reply_to import with_headers
 TRANSFORMATION: Final = "transformation"
 ERROR: Final = "transformation-error"
 BYTES_TRANSFORMATION: Final = "jms-byte"
-_EITHER: Final = frozenset(("jms-xml", "jms-json"))  # of SUBSCRIBE; on SEND nothing is made of it
+_EITHER: Final = frozenset(("jms-xml", "jms-json"))  # of SUBSCRIBE; without an effect on SEND
 _OBJECTS: Final = "jms-object-"
 _ADVISORIES: Final = frozenset(("jms-advisory-xml", "jms-advisory-json"))  # advisories are JSON already
 
 _LINE: Final = b"\ntransformation:"
 _ERROR_LINE: Final = b"\ntransformation-error:"
-# What the JSON of another protocol's map says of itself.
+# Headers of another protocol's map in JSON.
 _OF_OTHERS: Final = (b"amqp-body:", b"content-type:application/json", b"transformation:")
 
 
 def transformation_error(headers: dict[str, str], has_length: bool, body: bytes) -> str:
-    """Return why a SEND's transformation is not done, "" if all is well; ActiveMQ sends the text on anyway.
+    """Return why a SEND's transformation is not done, "" if it is; ActiveMQ sends the text on anyway.
 
-    has_length: with a content-length the body is bytes, whatever is to be made of it.
+    has_length: with a content-length the body is bytes, and is not transformed.
     """
     name = headers.get(TRANSFORMATION, "")
     if not name or has_length or name == BYTES_TRANSFORMATION or name in _EITHER:
@@ -49,12 +49,12 @@ def transformation_error(headers: dict[str, str], has_length: bool, body: bytes)
 
 
 def looks_at_body(headers: dict[str, str]) -> bool:
-    """Say whether it takes a SEND's body to know whether its transformation can be done."""
+    """Say whether a check of a SEND's transformation needs the body."""
     return headers.get(TRANSFORMATION) in FORMS
 
 
 def form_asked(headers: dict[str, str]) -> str:
-    """Return what a SUBSCRIBE wants MapMessages to become, "" for what they are."""
+    """Return the form of MapMessages that a SUBSCRIBE asks for, "" for no change."""
     name = headers.get(TRANSFORMATION, "")
     if name in FORMS or name in _EITHER or name.startswith(_OBJECTS):
         return {"xml": XML, "json": JSON}.get(name.rpartition("-")[2], "")
@@ -69,9 +69,9 @@ def is_known(name: str) -> bool:
 
 
 def transformed(message: Message, original: Message, form: str, converter: Converter | None) -> Message:
-    """Return ``message`` in the form that a subscription asked for, untransformed what is no map.
+    """Return ``message`` in the form that a subscription asked for; other messages than maps are unchanged.
 
-    message: in STOMP's encoding; original: as it is stored, perhaps in another one.
+    message: in STOMP's encoding; original: as it is stored, perhaps in another encoding.
     """
     try:
         if original.encoding == STOMP:

@@ -1,4 +1,4 @@
-"""ACK and NACK: which deliveries they mean, what becomes of them, and what is confirmed when."""
+"""ACK and NACK: the deliveries that they name, their effect, and their confirmation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AckCommand:
         self._confirm(frame, consumer)
 
     def _take_other(self, frame: Frame) -> None:
-        """Take what another header names than the ``ack`` of 1.2, or what a transaction is to settle."""
+        """Settle deliveries that another header than the ``ack`` of 1.2 names, or within a transaction."""
         delivery = self.unsettled.find(frame, self.version, self.dialect.is_ack_exact)
         if delivery is None:
             self.receipts.confirm(frame)
@@ -70,7 +70,7 @@ class AckCommand:
         name = frame.head.headers.get("transaction")
         if name is not None:
             self._settle(frame, name, consumer, delivery)
-            self.receipts.confirm(frame)  # accepted into the transaction: nothing to wait for
+            self.receipts.confirm(frame)  # accepted into the transaction: it waits for nothing
             return
         is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
         if is_single and frame.command == ACK and frame.receipt is None and delivery.state == IN_FLIGHT:

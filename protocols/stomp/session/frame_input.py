@@ -1,4 +1,4 @@
-"""Frames that a STOMP client sends: what each does, and what becomes of the connection by it."""
+"""The frames of a STOMP client: the effect of each on the engine and the connection."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from protocols.stomp.session.unsettled import Unsettled
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FrameInput(MessageOutput):
-    """state: see states.py.  subscribe, send, ack: the ways that frames take.
+    """state: see states.py.  subscribe, send, ack: handlers of these frames.
 
     disconnect_by_ms: until then a DISCONNECT may wait behind frames at a gate.
     """
@@ -102,25 +102,25 @@ class FrameInput(MessageOutput):
             self.socket.pause_reading()
 
     def read_frames(self) -> None:
-        self.context.sender = self.client_number  # here, for frames also wait for a password or for room
+        self.context.sender = self.client_number  # set here: frames also wait for a password or room
         decoder = self.decoder
         frame: Frame | None = None
         while True:
             try:
                 while self.state == OPEN:
-                    frame = None  # what the decoder itself refuses has no receipt
+                    frame = None  # octets that the decoder refuses have no receipt
                     frame = decoder.next_frame()
                     if frame is None:
                         break
                     command = frame.command
                     if command == ACK:
                         self.ack.take(frame)
-                        if decoder.is_drained:  # a consumer that takes one at a time: one read brings one ACK
+                        if decoder.is_drained:  # a consumer with one message at a time: one read brings one ACK
                             break
                     elif command == SEND:
                         self.send.take(frame)
-                        if decoder.is_drained:  # so does a producer that waits for each receipt
-                            frame.body = b""  # the decoder has it still, and an idle connection is not to keep a body
+                        if decoder.is_drained:  # a producer that waits for each receipt
+                            frame.body = b""  # the decoder holds it, and an idle connection keeps no body
                             break
                     else:
                         self._take_rare(frame)
@@ -143,8 +143,8 @@ class FrameInput(MessageOutput):
             self.outbox.touch()
 
     def take_blocked(self, waiting: list[BlockedFrame]) -> None:
-        """Try again what waited, in order; what must still wait is parked again."""
-        self.context.sender = self.client_number  # a timer may have begun this turn
+        """Try the waiting frames again, in order; park those that must still wait."""
+        self.context.sender = self.client_number  # this turn may have begun with a timer
         for one in waiting:
             if self.state >= LEAVING:
                 break
@@ -200,7 +200,7 @@ class FrameInput(MessageOutput):
         settings = self.settings
         terms = self.handshake.terms
         terms.passcode = ""
-        if settings.needs_login:  # a login that nobody checked proves nothing
+        if settings.needs_login:  # an unchecked login proves nothing
             self.groups = settings.groups.get(terms.login, self.groups)
             self.user = terms.login
         is_sole = settings.dialect.is_client_id_sole
@@ -231,9 +231,7 @@ class FrameInput(MessageOutput):
         self.is_ending = self.state >= LEAVING
 
     def refuse(self, error: PenstockError, frame: Frame | None) -> None:
-        """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or
-        in a dialect that keeps it.
-        """
+        """Answer with ERROR.  The connection ends, unless only the request was wrong and 1.0 or a dialect applies."""
         is_kept = self.version == VERSION_1_0 or self.settings.dialect.keeps_connection
         if is_kept and isinstance(error, EngineError | InvalidHeader) and is_open(self.state):
             self.receipts.add_error(error_frame(error, frame, self.version))
@@ -245,14 +243,14 @@ class FrameInput(MessageOutput):
         self.end(error_frame(error, frame, self.version), is_lost=True)
 
     def end(self, error: bytes, is_lost: bool) -> None:
-        """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
+        """Finish with an ERROR that waits a limited time for the confirmations before it."""
         self.move(FAIL)
         self.ending.begin(error, error, self.now_ms + self.settings.ending_time_ms)
         self.let_go(is_lost)
         self.outbox.touch()
 
     def leave(self, frame: Frame | None, is_lost: bool) -> None:
-        """Finish once everything that came is confirmed; DISCONNECT is ``frame``, or the client has closed its side."""
+        """Finish once everything is confirmed; ``frame`` is a DISCONNECT, or the client has closed its side."""
         late = error_frame(self.too_late("the store to take the frames before it"), frame, self.version)
         self.ending.begin(b"", late, self.now_ms + self.settings.disconnect_time_ms)
         self.let_go(is_lost)
@@ -262,7 +260,7 @@ class FrameInput(MessageOutput):
         return TimedOut(f"the end of this connection waited {self.settings.disconnect_time_ms} ms for {waited_for}")
 
     def let_go(self, is_lost: bool) -> None:
-        """Abort what is open and give back what is held."""
+        """Abort open transactions and return unsettled deliveries."""
         self.transactions.abort_all(self.door)
         dropped = len(self.blocked.take_all())
         if dropped:

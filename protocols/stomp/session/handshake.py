@@ -1,4 +1,4 @@
-"""CONNECT and CONNECTED: version, heart-beats, who is there.  Source: STOMP 1.2, "Connecting" and "Heart-beating"."""
+"""CONNECT and CONNECTED: version, heart-beats, identities.  Source: STOMP 1.2, "Connecting" and "Heart-beating"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocols.stomp.errors import InvalidHeader, UnexpectedFrame, UnsupportedVe
 from protocols.stomp.mapping.connect_options import connection_defaults
 from protocols.stomp.session.settings import SessionSettings
 
-HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
+HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for a shorter interval gets this one
 HEART_BEAT_MOST_MS: Final = 2**31 - 1
 
 
@@ -35,9 +35,9 @@ class Terms:
 
 
 class Handshake:
-    """terms: one object for all who go by them; before CONNECT it says what holds until then.
+    """terms: one object, shared by all that use them; before CONNECT it has the initial terms.
 
-    frame: the CONNECT that is not answered yet.  has_proved_login: a certificate has said who this is.
+    frame: the CONNECT that is not answered yet.  has_proved_login: a certificate has proved the login.
     """
 
     __slots__ = ("socket", "settings", "terms", "frame", "has_proved_login")
@@ -50,7 +50,7 @@ class Handshake:
         self.has_proved_login = False
 
     def take(self, frame: Frame) -> ConnectionDefaults:
-        """Take the first frame; return what it sets for all subscriptions of the connection.
+        """Take the first frame; return its settings for all subscriptions of the connection.
 
         Raises: UnexpectedFrame, UnsupportedVersion, InvalidHeader, InvalidOption.
         """
@@ -73,7 +73,7 @@ class Handshake:
         return defaults
 
     def answer(self, session: str) -> bytes:
-        """Return CONNECTED, once the login is known to be right.  session: a number of the connection."""
+        """Return CONNECTED, after a successful login.  session: a number of the connection."""
         frame = self.frame
         assert frame is not None, "only a CONNECT opens a session"
         self.frame = None
@@ -82,10 +82,10 @@ class Handshake:
 
 
 def negotiate(headers: dict[str, str], terms: Terms) -> None:
-    """Set the terms that CONNECT's headers lead to.  Raises: UnsupportedVersion, InvalidHeader."""
+    """Set the terms that CONNECT's headers ask for.  Raises: UnsupportedVersion, InvalidHeader."""
     terms.version = _version(headers.get("accept-version"))
     can_send_ms, wants_ms = _heart_beat(headers.get("heart-beat", "0,0"))
-    # We agree to what the client wants, as ActiveMQ does.
+    # We agree to the client's intervals, as ActiveMQ does.
     terms.receive_ms = max(can_send_ms, HEART_BEAT_LEAST_MS) if can_send_ms else 0
     terms.send_ms = max(wants_ms, HEART_BEAT_LEAST_MS) if wants_ms else 0
     terms.login = headers.get("login", "")
@@ -96,7 +96,7 @@ def negotiate(headers: dict[str, str], terms: Terms) -> None:
 def connected_headers(terms: Terms, server: str, session: str, request: Frame) -> list[tuple[str, str]]:
     """Return the headers of CONNECTED, the answer to ``request``.
 
-    session: a number of the connection; a client that has an id finds that there, as with ActiveMQ.
+    session: a number of the connection; clients with a client id get that instead, as with ActiveMQ.
     """
     headers = [
         ("version", VERSION_NAMES[terms.version]),

@@ -8,7 +8,7 @@ from protocols.peer_times import TICK_MOST_MS, PeerTimes
 from protocols.stomp.session.handshake import Terms
 from protocols.stomp.session.settings import SessionSettings
 
-SEND_EARLY: Final = 0.8  # of the agreed interval, so that a loaded machine is not late
+SEND_EARLY: Final = 0.8  # fraction of the agreed interval, so that a loaded machine is not late
 
 
 class HeartBeat(PeerTimes):

@@ -23,15 +23,15 @@ from protocols.stomp.mapping.reply_to import with_own_reply_to
 from protocols.stomp.mapping.transformations import transformed
 from protocols.stomp.session.subscription import Subscription
 
-DELIVERY_OVERHEAD_BYTES: Final = 256  # of the headers that the gateway writes, rounded up
+DELIVERY_OVERHEAD_BYTES: Final = 256  # octets of the headers that the gateway writes, rounded up
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageOutput(ProtocolConnection):
-    """by_ack: what is not settled, by the ``ack`` header of 1.2; next_ack: the next such header.
+    """by_ack: unsettled deliveries by the ``ack`` header of 1.2; next_ack: the next such header.
 
-    version: of the connection, once it is open.  id_prefix, serial_prefix: of message ids, as the version writes them.
-    resolver: knows the names that the client has given.  converter: of messages that came in by another protocol.
+    version: of the connection, once it is open.  id_prefix, serial_prefix: of message ids, in the version's form.
+    resolver: knows the client's names of destinations.  converter: for messages that came by another protocol.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class MessageOutput(ProtocolConnection):
     # -- the steps
 
     def _append_message(self, message: Message) -> None:
-        """Write a message; once for all that get it, where more may: it is held by several, or a topic holds it not."""
+        """Write a message; encode it once if several receivers may get it (several queues hold it, or a topic)."""
         message = self._stomp_form(message)
         if message.holders > 1 or (not message.holders and message.log_offset < 0):
             self.outbox.parts.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
@@ -157,7 +157,7 @@ class MessageOutput(ProtocolConnection):
             self.outbox.parts += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
 
     def _written_for(self, subscription: Subscription, message: Message) -> Message:
-        """Return a message as a subscription gets it whose messages do not all leave as they are."""
+        """Return a message in the form for a subscription that rewrites some of its messages."""
         aliases = self.resolver.aliases
         if subscription.is_mixed:
             subscription.turn_to(message.destination_id, self.door.destinations, aliases)
@@ -185,4 +185,4 @@ class MessageOutput(ProtocolConnection):
 
     def _tell_unconverted(self, message: Message, error: Exception) -> None:
         name = self.context.message_id(message)
-        self.socket.conversion_failed(f"{name} leaves unconverted: {type(error).__name__}: {error}")
+        self.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")

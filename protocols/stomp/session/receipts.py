@@ -1,4 +1,4 @@
-"""Confirmations of a STOMP connection, in order: RECEIPT, and an ERROR that must not overtake one."""
+"""Confirmations of a STOMP connection, in order: RECEIPT, and ERROR, which must not overtake one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Receipts(OwedConfirmations):
     """A receipt also stands for the earlier frames of its connection, so none overtakes another.
 
     receipts: of this turn, as they were on the wire; the hot path appends to it, and all are written at once.
-    earlier: octets that come before them.  turn_held: consumers that wait for one of them.
-    last_offset: what the latest logged operation of this connection waits for.
-    has_unlogged: an ACK that asked for no receipt may have been put off; the next receipt stands for it too.
+    earlier: octets before them.  turn_held: consumers that wait for one of them.
+    last_offset: the log offset that the latest logged operation of this connection waits for.
+    has_unlogged: an ACK without a receipt may not be logged yet; the next receipt confirms it too.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Receipts(OwedConfirmations):
         self.has_unlogged = False
 
     def add_error(self, octets: bytes) -> None:
-        """Let an ERROR that does not close follow what this turn confirmed before it."""
+        """Put an ERROR that keeps the connection after the earlier confirmations of this turn."""
         self.earlier = self._turn_octets() + octets
         self.receipts.clear()
 
@@ -68,7 +68,7 @@ class Receipts(OwedConfirmations):
             self.receipts.append(frame.receipt)
 
     def start_after(self, receipt: bytes, consumer: Consumer) -> None:
-        """Start ``consumer`` once the receipt of its SUBSCRIBE has left; that is now where nothing comes before it."""
+        """Start ``consumer`` once the receipt of its SUBSCRIBE is sent; that is now if nothing comes before it."""
         if self.is_settled(self.store.confirmed_offset()):
             self.out.append(receipt_frames([receipt]))
             consumer.start()
@@ -87,7 +87,7 @@ class Receipts(OwedConfirmations):
         return self.is_idle() and self.last_offset <= confirmed_offset
 
     def end_turn(self, offset: int, confirmed_offset: int) -> None:
-        """Stamp what this turn collected; what may leave now goes to ``out``."""
+        """Stamp the confirmations of this turn; append those that may be sent now to ``out``."""
         if self.has_logged:
             self.has_logged = False
             self.last_offset = offset
@@ -112,5 +112,5 @@ class Receipts(OwedConfirmations):
 
 
 def receipt_frames(receipts: list[bytes]) -> bytes:
-    """Return one RECEIPT for each: their values are on the wire as they came, escaped already."""
+    """Return one RECEIPT for each; the values are sent as they came, escaped already."""
     return _RECEIPT + _NEXT_RECEIPT.join(receipts) + _RECEIPT_END

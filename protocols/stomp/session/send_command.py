@@ -1,4 +1,4 @@
-"""SEND, and COMMIT with what its transaction sends: into the engine, or to wait at a gate that is shut."""
+"""SEND, and COMMIT with the sends of its transaction: into the engine, or into the wait at a shut gate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
 
-FRAME_OVERHEAD_BYTES: Final = 512  # of a frame's objects, without the octets of head and body, rounded up
+FRAME_OVERHEAD_BYTES: Final = 512  # memory of a frame's objects, without head and body, rounded up
 
 
 class BlockedFrame(BlockedSend):
@@ -38,7 +38,7 @@ class BlockedFrame(BlockedSend):
 
 
 def frame_bytes(frame: Frame) -> int:
-    """Return what a frame that waits takes.  Equal heads may be shared, and then count once each anyway."""
+    """Return the memory of a waiting frame.  A head that frames share counts for each of them."""
     head = frame.head
     size = FRAME_OVERHEAD_BYTES + len(frame.body) + len(head.block) + len(frame.receipt or b"")
     for name, value in head.headers.items():

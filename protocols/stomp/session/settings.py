@@ -16,11 +16,11 @@ from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
 class SessionSettings:
     """One value for all connections of a listener.
 
-    needs_login: credentials are checked; else any are taken.
+    needs_login: credentials are checked; otherwise any are accepted.
     groups: login -> the groups it is in.
-    converter: of messages that came in by another protocol.
-    defaults: what the listener's URI says for the subscriptions of its connections.
-    dialect: what is done as another broker does it.
+    converter: for messages that came by another protocol.
+    defaults: options of the listener's URI for the subscriptions of its connections.
+    dialect: differences that follow another broker.
     """
 
     server: str = "Penstock"
@@ -41,4 +41,4 @@ class SessionSettings:
     block_park_bytes: int = 1024 * 1024
     block_park_max_bytes: int = 16 * 1024 * 1024
     ending_time_ms: int = 5_000  # an ERROR that closes waits this long for earlier confirmations
-    disconnect_time_ms: int = 60_000  # DISCONNECT waits this long for what came before it; then an ERROR
+    disconnect_time_ms: int = 60_000  # DISCONNECT waits this long for the frames before it; then an ERROR

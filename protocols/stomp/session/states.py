@@ -1,4 +1,4 @@
-"""The states of a STOMP connection, and what moves it from one to another.
+"""The states of a STOMP connection, and the events that change them.
 
     CONNECTING ------ADMIT------> OPEN ---LEAVE, HANG_UP---> LEAVING ---LOSE---> CLOSED
         |                        | ^ |                          ^
@@ -6,25 +6,25 @@
         v                        v | v                          |
     AUTHENTICATING --ADMIT-->  PAUSED  DISCONNECTING -----------+
 
-FAIL leads to FAILING from every state in which frames may still be taken, LOSE to CLOSED from every state.
+FAIL leads to FAILING from every state that still accepts frames, LOSE to CLOSED from every state.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-CONNECTING: Final = 0  # nothing but CONNECT is taken
+CONNECTING: Final = 0  # only CONNECT is accepted
 AUTHENTICATING: Final = 1  # CONNECT has come; its login is being checked elsewhere
-AUTHENTICATING_LAST: Final = 2  # the same of a client that sends no more: what it sent is taken, then it leaves
+AUTHENTICATING_LAST: Final = 2  # the same, but the client sends no more: its frames are taken, then it leaves
 OPEN: Final = 3
-PAUSED: Final = 4  # too much waits at a gate: nothing more is read until some of it has gone on
-DISCONNECTING: Final = 5  # DISCONNECT waits behind frames at a gate, and nothing behind it counts
-LEAVING: Final = 6  # DISCONNECT was taken, or the client sends no more; what it is owed still leaves
-FAILING: Final = 7  # an ERROR ends the connection, behind what is owed
+PAUSED: Final = 4  # too much waits at a gate: nothing more is read until some of it has passed
+DISCONNECTING: Final = 5  # DISCONNECT waits behind frames at a gate; later frames are ignored
+LEAVING: Final = 6  # DISCONNECT was taken, or the client sends no more; owed confirmations are still sent
+FAILING: Final = 7  # an ERROR ends the connection, after owed confirmations
 CLOSED: Final = 8  # the socket is gone
 
 CHECK: Final = 0  # CONNECT needs a login that is checked elsewhere
-ADMIT: Final = 1  # CONNECTED is the answer
+ADMIT: Final = 1  # CONNECTED is sent
 PAUSE: Final = 2
 RESUME: Final = 3
 WAIT: Final = 4  # DISCONNECT came while frames wait at a gate
@@ -62,7 +62,7 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (DISCONNECTING, HANG_UP): DISCONNECTING,
     (DISCONNECTING, FAIL): FAILING,
     (DISCONNECTING, LOSE): CLOSED,
-    # No FAIL, no LEAVE: frames are no longer taken, and the engine has let go of the connection's consumers and waits.
+    # No FAIL, no LEAVE: frames are no longer taken, and the engine has dropped the connection's consumers and waits.
     (LEAVING, HANG_UP): LEAVING,
     (LEAVING, LOSE): CLOSED,
     (FAILING, HANG_UP): FAILING,
@@ -78,10 +78,10 @@ def advance(state: int, event: int) -> int:
 
 
 def is_open(state: int) -> bool:
-    """Say whether CONNECTED has been said, and ERROR or the end not yet."""
+    """Say whether CONNECTED was sent, and no ERROR or end followed."""
     return OPEN <= state <= DISCONNECTING
 
 
 def is_ending(state: int) -> bool:
-    """Say whether nothing more is taken."""
+    """Say whether no more frames are accepted."""
     return state >= LEAVING

@@ -64,7 +64,7 @@ class StompSession(FrameInput):
         if is_paused:
             self.is_output_full = True
         elif self.is_output_full:
-            self.heart_beat.reading_resumed(self.now_ms)  # who takes nothing is not read either
+            self.heart_beat.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
             self.door.output_drained(self)
 
     def is_finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE: from the frame to the engine's consumer, and what is confirmed when."""
+"""SUBSCRIBE and UNSUBSCRIBE: from the frame to the engine's consumer, and their confirmations."""
 
 from __future__ import annotations
 
@@ -134,14 +134,14 @@ class SubscribeCommand:
             self.unsettled.forget(list(consumer.ledger.values()))
             self.door.unsubscribe(consumer, is_lost=False)
             if is_by_id:
-                durable = subscription.options.subscription  # of a queue it has none, and asks for nothing
+                durable = subscription.options.subscription  # on a queue it has no durable subscription, and no effect
         if durable:
             self._delete(durable)
         if frame.receipt is not None:
             self.receipts.receipts.append(frame.receipt)
 
     def _delete(self, name: str) -> None:
-        """End a durable subscription.  In 1.0 its own name may stand for the client id, as with ActiveMQ."""
+        """End a durable subscription.  In 1.0 its own name may replace the client id, as with ActiveMQ."""
         client_id = self.terms.client_id
         if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.named:
             client_id = name
@@ -149,7 +149,7 @@ class SubscribeCommand:
         self.receipts.has_logged = True
 
     def _new_key(self, headers: dict[str, str], destination: str) -> str:
-        """Return what a SUBSCRIBE is known by.  Raises: InvalidHeader, LimitReached."""
+        """Return the id of a SUBSCRIBE.  Raises: InvalidHeader, LimitReached."""
         key = headers.get("id")
         if key is None:
             if self.terms.version != VERSION_1_0:
@@ -163,7 +163,7 @@ class SubscribeCommand:
         return key
 
     def _take(self, headers: dict[str, str], durable: str) -> Subscription | None:
-        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.
+        """Remove and return the subscription that an UNSUBSCRIBE ends.
 
         durable: name of the durable subscription that it deletes, "" for none; None if that has no consumer here.
         Raises: InvalidHeader.
@@ -184,7 +184,7 @@ class SubscribeCommand:
         return subscription
 
     def _key_of_destination(self, destination: str | None) -> str | None:
-        """1.0 names a subscription by its destination, even where it has an id."""
+        """Return the id of the subscription that a 1.0 client names by its destination, even if it has an id."""
         if destination is None or destination in self.subscriptions:
             return destination
         found = (one.key for one in self.subscriptions.values() if one.destination == destination)

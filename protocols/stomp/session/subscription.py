@@ -1,4 +1,4 @@
-"""One STOMP subscription: what is before each of its messages, and the names of what it has not settled."""
+"""One STOMP subscription: the octets before each of its messages, and its unsettled deliveries by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from protocols.stomp.mapping.destination_header import header_for
 class Subscription:
     """prefix: the octets of MESSAGE up to the headers that differ from message to message.
 
-    first_prefix: the same of a message that is delivered for the first time.
-    is_mixed: its messages are of several destinations, and the prefixes are those of the latest, ``shown_id``.
-    form: what MapMessages become for it, "" for what they are.
-    is_plain: its messages leave as they are; else each is looked at first.
+    first_prefix: the same for a first delivery.
+    is_mixed: its messages have several destinations; the prefixes are those of the latest, ``shown_id``.
+    form: of MapMessages for it, "" for no change.
+    is_plain: its messages are sent unchanged; otherwise each is examined first.
     unsettled: deliveries by the name that ACK uses.  In 1.2 that is the ``ack`` header, unique on the connection,
-    and all subscriptions share one table; before, it is the message-id, unique in the subscription.
+    and all subscriptions share one table; before 1.2 it is the message-id, unique in the subscription.
     """
 
     __slots__ = (
@@ -67,19 +67,19 @@ class Subscription:
         self.unsettled = unsettled if version == VERSION_1_2 else {}
 
     def turn_to(self, destination_id: int, destinations: Destinations, aliases: dict[str, str]) -> None:
-        """Have the prefixes name the destination that the next message is of.  aliases: ``Naming.aliases``."""
+        """Make the prefixes for the next message's destination.  aliases: ``Naming.aliases``."""
         if destination_id == self.shown_id:
             return
         self.shown_id = destination_id
         found = destinations.by_id.get(destination_id)
-        if found is not None:  # it may have gone while the message was under way: then what was subscribed to
+        if found is not None:  # if it has ended meanwhile: the destination of the SUBSCRIBE
             name = header_for(found.kind, found.name)
             self._show(aliases.get(name, name))
         else:
             self._show(self.destination)
 
     def end_of_browsing(self) -> bytes:
-        """Return the MESSAGE that tells that a browser has shown everything."""
+        """Return the MESSAGE that ends a browser."""
         headers = [] if self.id_header is None else [("subscription", self.id_header)]
         headers += [("browser", "end"), ("destination", self.destination), ("message-id", "0")]
         return encode(frames.MESSAGE, headers, b"", self.version)

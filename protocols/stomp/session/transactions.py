@@ -1,4 +1,4 @@
-"""The transactions that one connection has open, by the names it gave them."""
+"""The open transactions of one connection, by its names for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocols.stomp.errors import InvalidHeader
 
 
 class Transactions:
-    """committing: those whose COMMIT waits at a gate, by its frame; the client may use their names again."""
+    """committing: transactions whose COMMIT waits at a gate, by its frame; the client may reuse their names."""
 
     __slots__ = ("client", "limits", "open", "committing")
 
@@ -41,7 +41,7 @@ class Transactions:
         return transaction
 
     def take(self, frame: Frame) -> Transaction:
-        """Return the transaction that a COMMIT or ABORT ends; it is open no more.
+        """Remove and return the transaction that a COMMIT or ABORT ends.
 
         Raises: InvalidHeader, TransactionError.
         """
@@ -52,7 +52,7 @@ class Transactions:
         return transaction
 
     def size_bytes(self) -> int:
-        """Return what the messages of all of them take."""
+        """Return the octets of the messages of all of them."""
         return sum(one.held_bytes() for one in [*self.open.values(), *self.committing.values()])
 
     def abort_all(self, door: Door) -> None:

@@ -1,4 +1,4 @@
-"""Unsettled deliveries of one connection, and which of them an ACK or NACK names."""
+"""Unsettled deliveries of one connection, by the names that ACK and NACK use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from protocols.stomp.session.subscription import Subscription
 
 
 class Unsettled:
-    """subscriptions: of the connection, under their id, in 1.0 also under their destination.
+    """subscriptions: of the connection, by their id, in 1.0 also by their destination.
 
-    consumers: of these.  A consumer knows its subscription; the other way round would be a cycle, which is freed late.
-    by_ack: what is not settled, by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions
-    name a message-id, which is unique in a subscription only: ``Subscription.unsettled``.
-    id_prefix, serial_prefix: of the message ids that this store gives.
+    consumers: of these.  A consumer knows its subscription; a reference back would be a cycle, which is freed late.
+    by_ack: unsettled deliveries by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions name
+    a message-id, which is unique only in a subscription: ``Subscription.unsettled``.
+    id_prefix, serial_prefix: of the message ids of this store.
     """
 
     __slots__ = ("subscriptions", "consumers", "by_ack", "id_prefix", "serial_prefix")
@@ -33,12 +33,12 @@ class Unsettled:
         self.serial_prefix = readers.serial_prefix
 
     def look_at_each_message(self) -> None:
-        """From now on a message may have to be written otherwise for this connection."""
+        """Note that messages may now need rewriting for this connection."""
         for subscription in self.subscriptions.values():
             subscription.is_plain = False
 
     def find(self, frame: Frame, version: int, is_exact: bool) -> Delivery | None:
-        """Return what an ACK or NACK names; None if there is nothing to acknowledge (automatic mode).
+        """Return the delivery that an ACK or NACK names; None in automatic mode, which needs no ACK.
 
         is_exact: the headers that the version requires must all be there.  Raises: InvalidHeader.
         """
@@ -72,7 +72,7 @@ class Unsettled:
         named: the subscription, None for any.
         """
         is_escaped = version == VERSION_1_0 and "\\" in wanted + (named or "")
-        # Some clients escape what they send under 1.0, too (go-stomp): found in either form.
+        # Some clients use escapes under 1.0, too (go-stomp): search both forms.
         keys = {wanted.encode(), unescape_known(wanted, version).encode()} if is_escaped else {wanted.encode()}
         names = {named, unescape_known(named, version)} if is_escaped and named is not None else {named}
         if version == VERSION_1_2:
@@ -92,11 +92,11 @@ class Unsettled:
         return found, has_automatic
 
     def forget(self, deliveries: list[Delivery]) -> None:
-        """These are settled, or no longer this connection's."""
+        """Forget deliveries that are settled or no longer this connection's."""
         consumer: ConsumerBase | None = None
         subscription: Subscription | None = None
         for delivery in deliveries:
-            if subscription is None or delivery.consumer is not consumer:  # mostly one has them all
+            if subscription is None or delivery.consumer is not consumer:  # usually one has all of them
                 consumer = delivery.consumer
                 assert consumer is not None, "an unsettled delivery is with a consumer"
                 adapter = consumer.adapter
@@ -110,7 +110,7 @@ class Unsettled:
         self.by_ack.clear()
 
     def _find_by_message_id(self, wanted: str, named: str | None) -> list[Delivery]:
-        """In 1.2 stomp-php's generic dialect answers with the message-id."""
+        """Search by message-id, which stomp-php's generic dialect sends in 1.2."""
         offset, serial = self._parse_message_id(wanted)
         if offset < 0 and serial < 0:
             return []
@@ -123,7 +123,7 @@ class Unsettled:
         ]
 
     def _parse_message_id(self, text: str) -> tuple[int, int]:
-        """Return log offset and serial that a message-id of this store names, -1 for what it does not."""
+        """Return log offset and serial of a message-id of this store, -1 for the absent one."""
         for prefix, is_serial in ((self.serial_prefix, True), (self.id_prefix, False)):
             digits = text.removeprefix(prefix)
             if text.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= 19:

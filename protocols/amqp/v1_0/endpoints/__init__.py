@@ -1,1 +1,1 @@
-"""Connection, session and link endpoints: what a peer asks for, done in the engine.  Source: AMQP 1.0 part 2."""
+"""Connection, session and link endpoints: they do in the engine what a peer asks for.  Source: AMQP 1.0 part 2."""

@@ -45,7 +45,7 @@ from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong, Valu
 
 SETTLED: Final = 1  # snd-settle-mode
 
-# delete-on-close (messaging 3.5.10): what every dynamic node here lives by.
+# delete-on-close (messaging 3.5.10): the lifetime of every dynamic node here.
 LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULong(0x2B), [])}
 
 
@@ -77,7 +77,7 @@ class LinkFactory:
             self._refuse(frame, handle, error)
 
     def _check_count(self) -> None:
-        """Raises: LimitReached; TooManyLinks where a peer attaches on without detaching what it was refused."""
+        """Raises: LimitReached; TooManyLinks if the peer attaches more links without detaching refused ones."""
         limit = self.connection.settings.link_count
         count = self.connection.link_count
         text = f"{count} links are attached on this connection; the limit is {limit}"
@@ -87,7 +87,7 @@ class LinkFactory:
             raise LimitReached(text)
 
     def _check_size(self, frame: Attach, handle: int) -> None:
-        """Raises: AttachTooLarge where the peer could not read the answer, which repeats most of what it says."""
+        """Raises: AttachTooLarge if the answer, which repeats most of the request, exceeds the peer's frame size."""
         try:
             answer = self._answer(frame, handle, frame.source, frame.target)
             fitted_frame(self.session.channel, answer, self.connection.peer_frame_size)
@@ -179,10 +179,10 @@ class LinkFactory:
             consumer.start()
 
     def _steal(self, name: str, options: SubscribeOptions) -> bool:
-        """Take a durable subscription from another connection of the same container; say whether that had it.
+        """Take a durable subscription from another connection of the same container; say whether one had it.
 
-        So a client that has lost its connection goes on before the gateway has noticed (transport 2.6.1).  On one
-        connection JMS has the second consumer refused, and of two connections with one client id the second connection.
+        A client that lost its connection can thus go on before the gateway notices (transport 2.6.1).  JMS refuses the
+        second consumer on one connection, and the second of two connections with one client id.
         """
         connection = self.connection
         container_id = connection.container_id
@@ -199,7 +199,7 @@ class LinkFactory:
         return False
 
     def _attach_subscription(self, frame: Attach, handle: int) -> None:
-        """Answer a consumer without a source: it looks for a durable subscription, to delete it (Qpid JMS)."""
+        """Answer a consumer without a source: it looks up a durable subscription in order to delete it (Qpid JMS)."""
         connection = self.connection
         client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
         name = subscription_name(frame.name)
@@ -225,7 +225,7 @@ class LinkFactory:
         source: Source | None,
         target: Target | Coordinator | None,
     ) -> Attach:
-        """Return our half: the modes as they were asked for (some clients insist), our handle, the termini in use."""
+        """Return our half: the modes as requested (some clients insist), our handle, the termini in use."""
         return Attach(
             frame.name,
             handle,

@@ -52,7 +52,7 @@ def check_attach(frame: Attach) -> None:
 
 
 def _check_terminus(name: str, terminus: Source | Target, is_asked_for: bool) -> None:
-    """is_asked_for: it is the one that the peer wants to have here."""
+    """is_asked_for: this terminus is the one that the peer requests here."""
     if (terminus.durable or 0) > DURABILITY_MOST:
         raise InvalidField(f"durable of the {name} is {terminus.durable}; allowed is 0 to {DURABILITY_MOST}")
     policy = terminus.expiry_policy

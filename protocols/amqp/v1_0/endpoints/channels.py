@@ -1,4 +1,4 @@
-"""Channels: which session is mapped to which of the peer's numbers, and to which of ours (transport 2.5.1 to 2.5.5)."""
+"""Channels: the mapping of sessions to the peer's channel numbers and to ours (transport 2.5.1 to 2.5.5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, End, F
 
 
 class Channels:
-    """mapped: sessions by the peer's channel; discarding: those that have ended for us, until the peer's end.
+    """mapped: sessions by the peer's channel; discarding: sessions that we have ended, until the peer's end.
 
     own: both, by our channel.
     """
@@ -30,7 +30,7 @@ class Channels:
         self.own: dict[int, AmqpSession] = {}
 
     def take(self, frame: Composite) -> None:
-        """Take a performative of a channel, as its session's state says.  Raises: FramingError, IllegalState."""
+        """Take a performative of a channel, if its session's state allows it.  Raises: FramingError, IllegalState."""
         peer_channel = self.connection.decoder.channel
         session = self.mapped.get(peer_channel) or self.discarding.get(peer_channel)
         state = UNMAPPED if session is None else session.state
@@ -60,7 +60,7 @@ class Channels:
         self.discarding[session.peer_channel] = session
 
     def output_changed(self) -> None:
-        """The socket takes nothing more, or takes octets again."""
+        """The socket has become full, or has room again."""
         for session in self.mapped.values():
             session.outgoing.changed()
 
@@ -68,7 +68,7 @@ class Channels:
         return any(session.draining for session in self.mapped.values())
 
     def close(self) -> None:
-        """Let go of all sessions."""
+        """Drop all sessions."""
         for session in self.mapped.values():
             session.close()
 
@@ -105,7 +105,7 @@ class Channels:
             self._say_end(session, End())
 
     def _say_end(self, session: AmqpSession, end: End) -> None:
-        """Send ``end`` behind all outcomes of a session that has let go of its links; it stands for all before it."""
+        """Send ``end`` after all outcomes of a session without links; it confirms everything before it."""
         connection = self.connection
         outcomes = session.end_turn(connection.out)
         connection.stand_for_all()

@@ -1,14 +1,14 @@
-"""Confirmations that an AMQP connection owes: the one place that knows what each waits for.
+"""Confirmations that an AMQP connection owes: only this file knows what each waits for.
 
 Two kinds of frames confirm something:
 
-    an outcome          one delivery or discharge: it waits until this turn is durable, and nothing else waits for it
-    an answer           to end, close, and attach or detach of a durable subscription: it stands for everything before
-                        it, so it waits for all of that
+    an outcome          of one delivery or discharge: it waits until this turn is durable, and nothing waits for it
+    an answer           to end, close, and attach or detach of a durable subscription: it confirms everything before
+                        it, so it waits until all of that is durable
 
-No begin, attach, detach or end overtakes an answer: a session may begin again on the channel that has ended, a link on
-the handle that was detached.  What such a session or link would send waits behind it (``BEGIN_RCVD``, ``ATTACH_RCVD``);
-all others go on.  Where nothing is left to be made durable an answer waits for nothing.
+No begin, attach, detach or end overtakes an answer, because a session may begin again on a channel that has ended, and
+a link may attach again with a handle that was detached.  Such a session or link sends nothing until the answer has left
+(``BEGIN_RCVD``, ``ATTACH_RCVD``); all others go on.  An answer leaves at once if everything is durable already.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Endpoint(Held):
 
     @abstractmethod
     def sent(self) -> None:
-        """Take note that our own begin or attach leaves."""
+        """Note that our own begin or attach is being sent."""
 
     def release(self) -> None:
-        """Go on: our own begin or attach, which had to wait, leaves."""
+        """Go on: our own begin or attach, which had to wait, is being sent."""
         self.sent()
 
 
 class Confirmations(OwedConfirmations):
     """Collected during a turn, stamped at its end.
 
-    behind: what of this turn waits; held: who may send once it has left.
-    is_answering: an answer is in ``behind``.  answer_offset: what the last answer waits for.
+    behind: frames of this turn that wait; held: sessions and links that may send once these have left.
+    is_answering: ``behind`` has an answer.  answer_offset: the log offset that the last answer waits for.
     is_due: the end of this turn has something to stamp besides outcomes.
-    kept: outcomes of earlier turns, while something that the peer has refused is still being put back.
+    kept: outcomes of earlier turns, kept while refused deliveries of the peer are still being put back.
     """
 
     __slots__ = ("store", "settlements", "behind", "held", "is_answering", "is_due", "kept", "answer_offset")
@@ -59,9 +59,9 @@ class Confirmations(OwedConfirmations):
         self.answer_offset = 0
 
     def stand_for_all(self, is_refusing: bool) -> None:
-        """Let what ``send`` is given from here on wait until everything before it is durable: it is an answer.
+        """Begin an answer: frames passed to ``send`` from here on wait until everything before them is durable.
 
-        is_refusing: something that the peer has refused is still being put back.
+        is_refusing: refused deliveries of the peer are still being put back.
         """
         if self.is_answering:
             return
@@ -69,11 +69,11 @@ class Confirmations(OwedConfirmations):
             self.is_answering = self.is_due = True
 
     def is_barred(self) -> bool:
-        """Say whether an answer waits, which no begin, attach, detach or end may overtake."""
+        """Say whether an answer waits; no begin, attach, detach or end may overtake it."""
         return self.is_answering or self.barrier_count > 0
 
     def send(self, octets: bytes) -> None:
-        """Send what must not overtake an answer."""
+        """Send a frame that must not overtake an answer."""
         if self.is_barred():
             self.behind.append(octets)
             self.is_due = True
@@ -81,7 +81,7 @@ class Confirmations(OwedConfirmations):
             self.out.append(octets)
 
     def hold(self, one: Endpoint) -> bool:
-        """Have ``one``, whose begin or attach is sent now, wait until that has left; return whether it must."""
+        """Hold ``one`` back until its begin or attach, which is sent now, has left; return whether it must wait."""
         if self.is_barred():
             self.held.append(one)
             return True
@@ -89,9 +89,9 @@ class Confirmations(OwedConfirmations):
         return False
 
     def end_turn(self, outcomes: bytes, offset: int, confirmed_offset: int) -> None:
-        """Stamp what this turn confirms; what may leave now goes to ``out``.
+        """Stamp the confirmations of this turn; append those that may leave now to ``out``.
 
-        outcomes: of the sessions that go on.
+        outcomes: of the sessions that have not ended.
         """
         if self.kept:
             outcomes = self.kept + outcomes

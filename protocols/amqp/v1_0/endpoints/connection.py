@@ -96,7 +96,7 @@ class AmqpConnection(ConnectionEndpoint):
         was_full = self.is_socket_full
         self.is_socket_full = is_paused
         if was_full and not is_paused:
-            self.idle.reading_resumed(self.now_ms)  # who takes nothing is not read either
+            self.idle.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
         if is_paused or self.outbox.size_bytes > self.outbox.limit_bytes:
             self._output_full()
         elif self.is_output_full:
@@ -216,13 +216,13 @@ class AmqpConnection(ConnectionEndpoint):
     # -- the steps
 
     def _output_full(self) -> None:
-        """Have nothing more handed over, by no session."""
+        """Stop the deliveries of all sessions."""
         if not self.is_output_full:
             self.is_output_full = True
             self.channels.output_changed()
 
     def fail(self, error: PenstockError) -> None:
-        """Close the connection because of an error; before open there is nothing that could say so but a header."""
+        """Close the connection because of an error; before open only a protocol header can be sent."""
         if self.is_ending:
             return
         self.socket.warn(f"{error.condition}: {str(error)[:300]}")

@@ -25,9 +25,9 @@ CHANNEL_MAX: Final = 65_535
 class ConnectionEndpoint(ProtocolConnection):
     """state: of ``states``.  out: the parts of the outbox.
 
-    peer_frame_size, peer_channel_max: what the peer takes.
-    link_count, name_bytes: of the links of all its sessions; the names' octets.
-    is_due: the sessions may have something to say at the end of this turn.
+    peer_frame_size, peer_channel_max: the peer's limits.
+    link_count, name_bytes: links of all its sessions, and the octets of their names.
+    is_due: the sessions may have something to send at the end of this turn.
     """
 
     __slots__ = (
@@ -67,30 +67,30 @@ class ConnectionEndpoint(ProtocolConnection):
         self.is_due = False
 
     def send(self, octets: bytes) -> None:
-        """Send a begin, attach, detach or end, or what belongs to a session or link whose own has not left."""
+        """Send a begin, attach, detach or end, or a frame of a session or link that still waits for its own."""
         self.confirmations.send(octets)
         self.outbox.touch()
 
     def send_fitted(self, channel: int, frame: Composite) -> None:
-        """Send one of these in a frame that the peer takes.  Raises: FrameSizeTooSmall."""
+        """Send one of these in a frame within the peer's limit.  Raises: FrameSizeTooSmall."""
         self.send(fitted_frame(channel, frame, self.peer_frame_size))
 
     def send_at_once(self, octets: bytes) -> None:
-        """Send a flow of what the peer knows already."""
+        """Send a flow of a session or link that the peer knows already."""
         self.out.append(octets)
         self.outbox.touch()
 
     def stand_for_all(self) -> None:
-        """Let what is sent from here on in this turn wait until everything before it is durable: it is an answer."""
+        """Begin an answer: frames sent from here on in this turn wait until everything before them is durable."""
         self.confirmations.stand_for_all(self.is_refusing)
 
     def say_at_end(self) -> None:
-        """Have the sessions say at the end of this turn what they have to."""
+        """Have the sessions send their pending frames at the end of this turn."""
         self.is_due = True
         self.outbox.touch()
 
     def count_link(self, count: int, name_bytes: int) -> None:
-        """Take note of a link that has come, or, below 0, gone."""
+        """Count a link that has come (1) or gone (-1)."""
         self.link_count += count
         self.name_bytes += name_bytes
         self.is_holding = True
@@ -99,7 +99,7 @@ class ConnectionEndpoint(ProtocolConnection):
         self.state = advance(CONNECTION, self.state, event)
 
     def unexpected(self, frame: Composite) -> None:
-        """Raises: FramingError for a channel that we do not take (2.7.1), IllegalState."""
+        """Raises: FramingError for a channel above our channel-max (2.7.1), IllegalState."""
         if self.state == OPENED and self.decoder.channel > self.settings.channel_max:
             raise FramingError(
                 f"{frame.NAME} on channel {self.decoder.channel}; allowed is up to {self.settings.channel_max}"
@@ -107,7 +107,7 @@ class ConnectionEndpoint(ProtocolConnection):
         raise IllegalState(f"{frame.NAME} on channel {self.decoder.channel} is not expected now")
 
     def end(self, last_words: bytes, late_words: bytes | None = None, is_lost: bool = False) -> None:
-        """Read nothing more; ``last_words`` leave behind what is owed, or at the deadline ``late_words``."""
+        """Read nothing more; send ``last_words`` after everything owed, or ``late_words`` at the deadline."""
         if self.is_ending:
             return
         self.let_go(is_lost)
@@ -119,4 +119,4 @@ class ConnectionEndpoint(ProtocolConnection):
 
     @abstractmethod
     def let_go(self, is_lost: bool) -> None:
-        """Drop whatever the sessions have, and leave the engine."""
+        """Drop everything that the sessions hold, and leave the engine."""

@@ -32,7 +32,7 @@ class Dispositions:
         state = disposition.state
         is_settled = bool(disposition.settled)
         door = self.door
-        if delivery.state != IN_FLIGHT:  # part of a transaction: settling it now says nothing new
+        if delivery.state != IN_FLIGHT:  # part of a transaction: its outcome is known already
             if is_settled:
                 del self.unsettled[number]
             return
@@ -64,14 +64,14 @@ class Dispositions:
             self.session.settle_logged([number], state)
 
     def take_range(self, first: int, last: int, disposition: Disposition) -> None:
-        """Apply an outcome to what is unsettled from ``first`` to ``last``."""
+        """Apply an outcome to the unsettled deliveries from ``first`` to ``last``."""
         state = disposition.state
         if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
-            return  # it says how far the peer has come, and changes nothing
+            return  # the state "received" reports progress, and changes nothing
         count = ((last - first) & MASK) + 1
         if count <= 2 * len(self.unsettled):
             numbers = [(first + step) & MASK for step in range(count)]
-        else:  # a range may be hostile: never walk what is not there
+        else:  # a range may be hostile: walk only numbers that exist
             numbers = [number for number in self.unsettled if ((number - first) & MASK) < count]
         if is_terminal(state) and not (isinstance(state, Modified) and state.message_annotations):
             self._take_all(numbers, disposition)
@@ -82,12 +82,12 @@ class Dispositions:
                 self.take(number, delivery, disposition)
 
     def _take_all(self, numbers: list[int], disposition: Disposition) -> None:
-        """Apply an outcome that is the same for all to what is unsettled of ``numbers``."""
+        """Apply one outcome to all unsettled deliveries among ``numbers``."""
         state = disposition.state
         is_settled = bool(disposition.settled)
         unsettled = self.unsettled
         known = [number for number in numbers if number in unsettled]
-        if not is_settled:  # what is part of a transaction stays until it is settled
+        if not is_settled:  # deliveries of a transaction stay until they are settled
             known = [number for number in known if unsettled[number].state == IN_FLIGHT]
         deliveries = [unsettled.pop(number) for number in known]
         if is_settled:
@@ -108,5 +108,5 @@ class Dispositions:
 
 
 def _consumer_of(delivery: Delivery) -> int:
-    """Return a number that the deliveries of one consumer share: what is settled of one at once costs less."""
+    """Return a number that the deliveries of one consumer share: settling them together costs less."""
     return 0 if delivery.consumer is None else delivery.consumer.consumer_id

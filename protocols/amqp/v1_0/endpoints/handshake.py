@@ -44,7 +44,7 @@ SOLE_CONNECTION: Final = "sole-connection-for-container"
 class Handshake:
     """is_sole: no other connection may have its container-id.
 
-    proof_octets: the server's own proof (SCRAM), for when the client's has been taken.
+    proof_octets: the server's own proof (SCRAM), sent once the client's proof has been accepted.
     """
 
     __slots__ = ("connection", "credentials", "login", "is_sole", "proof_octets")
@@ -60,7 +60,7 @@ class Handshake:
         connection = self.connection
         event = SASL_HEADER if header.layer == SASL_LAYER else AMQP_HEADER
         if not header.is_supported() or (connection.state, event) not in CONNECTION:
-            # Say what would be taken, and close (transport 2.2).
+            # Send the header that would be accepted, and close (transport 2.2).
             connection.end(self.wanted_header())
             return
         connection.out.append(protocol_header(header.layer))
@@ -76,11 +76,11 @@ class Handshake:
         connection.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
 
     def wanted_header(self) -> bytes:
-        """Return the header that is taken now."""
+        """Return the header that is accepted now."""
         return protocol_header(SASL_LAYER if self.connection.state == LOGIN_DUE else AMQP_LAYER)
 
     def sasl(self, frame: Composite) -> None:
-        """Take a frame of the SASL layer that has its row in the table."""
+        """Take a frame of the SASL layer; the table has a row for it."""
         login = self.login
         assert login is not None, "SASL frames come after its header"
         self.connection.advance(frame.CODE)
@@ -90,7 +90,7 @@ class Handshake:
             self._take_step(login.respond(frame.response))
 
     def checked(self, is_allowed: bool) -> None:
-        """Take the answer whether login and passcode are those of a user."""
+        """Take the result of the check of login and passcode."""
         connection = self.connection
         connection.advance(CHECKED)
         if is_allowed:
@@ -118,7 +118,7 @@ class Handshake:
             self.refuse(error)
             return
         except ClientIdInUse as error:
-            # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
+            # A property in open announces the failure; the client then waits for the close (Qpid JMS).
             self.refuse(error, {Symbol("invalid-field"): Symbol("container-id")})
             return
         connection.out.append(encode_frame(0, self._answer()))
@@ -126,7 +126,7 @@ class Handshake:
         connection.socket.look_soon()
 
     def refuse(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
-        """Open and close at once: before open there is nothing that could carry an error."""
+        """Open and close at once: before open no frame could carry an error."""
         answer = self._answer()
         answer.properties = {Symbol("amqp:connection-establishment-failed"): True}
         frame_most = self.connection.peer_frame_size

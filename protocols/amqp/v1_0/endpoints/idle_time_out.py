@@ -8,11 +8,11 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.errors import NotAllowed
 from protocols.peer_times import TICK_MOST_MS, PeerTimes
 
-IDLE_TIME_OUT_LEAST_MS: Final = 200  # of a peer's; one that asks for less is refused
+IDLE_TIME_OUT_LEAST_MS: Final = 200  # a peer that asks for less is refused
 
 
 class IdleTimes(PeerTimes):
-    """send_every_ms: what the peer asks for, 0 for nothing."""
+    """send_every_ms: the interval that the peer asks for, 0 for none."""
 
     __slots__ = ("idle_time_ms", "send_every_ms")
 
@@ -22,7 +22,7 @@ class IdleTimes(PeerTimes):
         self.send_every_ms = 0
 
     def agree(self, idle_time_out_ms: int | None) -> None:
-        """Take what the peer's open asks for.  Raises: NotAllowed where that cannot be kept (transport 2.4.5)."""
+        """Take the idle-time-out of the peer's open.  Raises: NotAllowed if it cannot be kept (transport 2.4.5)."""
         if idle_time_out_ms:
             if idle_time_out_ms < IDLE_TIME_OUT_LEAST_MS:
                 raise NotAllowed(

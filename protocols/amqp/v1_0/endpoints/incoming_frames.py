@@ -1,4 +1,4 @@
-"""The frames of a peer, each taken as the states of connection, session and link say.  Source: AMQP 1.0 part 2."""
+"""The frames of a peer, taken as the states of connection, session and link allow.  Source: AMQP 1.0 part 2."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class IncomingFrames:
         self.blocked = channels.producers.blocked
 
     def read(self) -> None:
-        """Take what frames there are, as far as the state and the gates allow."""
+        """Take the frames that have come, as far as the state and the gates allow."""
         connection = self.connection
-        connection.context.sender = connection.client_number  # here, for frames also wait for a password or for room
+        connection.context.sender = connection.client_number  # set here: frames also wait for a password or room
         connection.is_due = True
         decoder = connection.decoder
         mapped = self.mapped
@@ -56,7 +56,7 @@ class IncomingFrames:
             except SessionError as error:
                 if session is not None:
                     self.channels.fail(session, error)
-                    continue  # each of many sessions may end by an error in one read, and others have more
+                    continue  # in one read several sessions may end with an error while others have more frames
                 connection.fail(error)
             except PenstockError as error:
                 connection.fail(error)

@@ -1,4 +1,4 @@
-"""The outgoing window of a session: how many transfer frames its peer takes now, and what waits for that.
+"""The outgoing window of a session: how many transfer frames its peer takes now, and the deliveries that wait.
 
 Source: AMQP 1.0 part 2, 2.5.6.
 """
@@ -16,11 +16,11 @@ from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import Carrier, OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
 
-OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: what limits us is the peer's incoming window
+OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: only the peer's incoming window limits us
 
 
 class Outgoing:
-    """A delivery that waits for the session's window; ``sent``: octets of it that have left."""
+    """A delivery that waits for the session's window; ``sent``: octets of it that have been sent."""
 
     __slots__ = ("link", "delivery", "payload", "sent", "delivery_id")
 
@@ -33,13 +33,13 @@ class Outgoing:
 
 
 class OutgoingWindow(Carrier):
-    """remote_window: transfer frames that the peer takes; next_outgoing_id: of the next one.
+    """remote_window: transfer frames that the peer takes; next_outgoing_id: of the next frame.
 
-    waiting: deliveries that have begun and the remote window holds back, in order.  While there are any, or it takes
-    nothing, the consumers of this session get nothing more, nor while their connection takes nothing.
+    waiting: deliveries that the engine has handed over and the remote window holds back, in order.  While there are
+    any, or while the window or the connection is full, the consumers of this session get nothing more.
     unsettled: the session's.
-    settling: what is gone when sent.  too_large: what its link may not send.  Both wait for the end of the turn, for
-    the engine is in the middle of handing them over.
+    settling: deliveries that are settled when sent.  too_large: those that exceed the limit of their link.  Both wait
+    for the end of the turn, because the engine is still handing them over.
     """
 
     __slots__ = (
@@ -68,14 +68,14 @@ class OutgoingWindow(Carrier):
         self.is_output_full = self.is_shut() or session.connection.is_output_full
 
     def is_shut(self) -> bool:
-        """Say whether the peer takes nothing more of this session now."""
+        """Say whether the peer accepts no more frames of this session now."""
         return self.remote_window == 0 or bool(self.waiting)
 
     def output_gate(self) -> int:
         return gates.SESSION_WINDOW if self.is_shut() else gates.SOCKET_PAUSED
 
     def changed(self) -> None:
-        """Have the consumers of this session wait, or go on, as its window and its connection now are."""
+        """Hold the consumers of this session back or release them, by the state of its window and its connection."""
         connection = self.session.connection
         if connection.is_output_full or self.is_shut():
             self.is_output_full = True
@@ -83,7 +83,7 @@ class OutgoingWindow(Carrier):
             connection.door.output_drained(self)
 
     def set_remote_window(self, frames: int) -> None:
-        """Take what the peer's flow says; send what waited for that."""
+        """Take the window in the peer's flow; send what waited for it."""
         self.remote_window = 0 if frames > OUTGOING_WINDOW else frames
         if self.waiting:
             self._send_waiting()
@@ -136,13 +136,13 @@ class OutgoingWindow(Carrier):
             self.changed()
 
     def close(self) -> None:
-        """Forget everything, and take nothing more: the session has ended."""
+        """Forget everything and accept nothing more: the session has ended."""
         self.is_output_full = True
         self.unsettled.clear()
         self.waiting.clear()
 
     def end_turn(self) -> None:
-        """Do what could not be done while the engine handed over."""
+        """Do the work that had to wait while the engine handed over."""
         if self.settling:
             self._settle_sent()
         if self.too_large:
@@ -155,7 +155,7 @@ class OutgoingWindow(Carrier):
         self.session.connection.say_at_end()
 
     def _settle_at_end(self, delivery: Delivery) -> None:
-        """Settle a delivery that is gone when sent."""
+        """Settle a delivery that is settled when sent."""
         self.settling.append(delivery)
         self._say_at_end()
 
@@ -167,7 +167,7 @@ class OutgoingWindow(Carrier):
                 self.session.connection.door.acknowledge_unconfirmed(delivery)
 
     def _put_back(self) -> None:
-        """Let go of what was too large for its link, with the credit that it took."""
+        """Release a message that was too large for its link, with the credit that it used."""
         door = self.session.connection.door
         too_large = self.too_large
         self.too_large = []
@@ -178,7 +178,7 @@ class OutgoingWindow(Carrier):
                 consumer.grant(consumer.window.room() + 1)
 
     def _send_waiting(self) -> None:
-        """Send what waited, as far as the remote window goes."""
+        """Send waiting deliveries, as many as the remote window allows."""
         waiting = self.waiting
         out = self.out
         while waiting and self.remote_window > 0:

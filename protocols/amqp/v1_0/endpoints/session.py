@@ -45,12 +45,12 @@ from protocols.amqp.v1_0.wire.performatives import BEGIN, Attach, Begin, Detach,
 
 
 class AmqpSession(SessionEndpoint):
-    """links: attached, by the peer's handles; discarding: ended for us, until the peer detaches them.
+    """links: attached, by the peer's handles; discarding: links that we have ended, until the peer detaches them.
 
-    handles: ours in use.  outgoing: what the links' deliveries leave by; dispositions: what settles them.
-    next_incoming_id, incoming_window: frames that we take; the window is told again at ``window_low``.
+    handles: ours in use.  outgoing: sends the deliveries of the links; dispositions: settles them.
+    next_incoming_id, incoming_window: frames that we accept; the peer gets a new window at ``window_low``.
     states_now, states_logged: dispositions to be sent at the end of this turn, or once durable.
-    draining: links whose peer waits to hear that nothing more comes.
+    draining: links whose peer waits for the end of a drain.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class AmqpSession(SessionEndpoint):
         first = disposition.first
         last = disposition.last
         if not disposition.role:
-            # The peer settles what it sent: where it waits for that (second mode), we have forgotten it already.
+            # The peer settles its own deliveries: with second mode we have forgotten them already.
             return
         if last is None or last == first:
             delivery = self.unsettled.get(first)
@@ -165,7 +165,7 @@ class AmqpSession(SessionEndpoint):
             raise HandleInUse(f"handle {frame.handle} is attached already, to link {frame.name[:200]!r}")
         if frame.handle > self.connection.settings.handle_max:
             raise self._unattached("an attach with", frame.handle)
-        handle = frame.handle  # the same both ways, unless the peer does not take it
+        handle = frame.handle  # the same number in both directions, unless the peer's handle-max is lower
         if handle > self.peer_handle_max or handle in self.handles:
             handle = 0
             while handle in self.handles:
@@ -204,7 +204,7 @@ class AmqpSession(SessionEndpoint):
         self.connection.send_fitted(self.channel, answer)
 
     def close(self) -> list[Consumer]:
-        """Let go of all links; return the consumers that they had, which the caller closes."""
+        """Drop all links; return their consumers, which the caller closes."""
         consumers: list[Consumer] = []
         for link in [*self.links.values(), *self.discarding.values()]:
             self.connection.count_link(-1, -link.name_bytes())
@@ -220,10 +220,10 @@ class AmqpSession(SessionEndpoint):
         self.draining.clear()
         return consumers
 
-    # -- what leaves at the end of a turn
+    # -- frames at the end of a turn
 
     def end_turn(self, out: list[bytes]) -> bytes:
-        """Append what may leave at once to ``out``; return what must wait until this turn is durable."""
+        """Append the frames that may leave at once to ``out``; return those that wait until this turn is durable."""
         if self.accepted_now:
             out.append(encode_accepted_ranges(self.channel, self.accepted_now))
             self.accepted_now.clear()
@@ -241,7 +241,7 @@ class AmqpSession(SessionEndpoint):
         return octets
 
     def _end_turn(self, out: list[bytes]) -> None:
-        """Do what few turns have to do."""
+        """Do the work that few turns have."""
         self.is_due = False
         self.outgoing.end_turn()
         if self.states_now:
@@ -299,13 +299,13 @@ class AmqpSession(SessionEndpoint):
         self.connection.say_at_end()
 
     def _require_known(self, event: int, handle: int, what: str) -> None:
-        """Pass over what comes on a link that has ended for us only.  Raises: UnattachedHandle, FramingError."""
+        """Skip frames on a link that only we have ended.  Raises: UnattachedHandle, FramingError."""
         state = LINK_DISCARDING if handle in self.discarding else DETACHED
         if (state, event) not in LINK:
             raise self._unattached(what, handle)
 
     def _unattached(self, what: str, handle: int) -> AmqpError:
-        """Return what is wrong with a handle that has no link; one that we do not take ends the connection (2.7.2)."""
+        """Return the error of a handle without a link; a handle above our maximum ends the connection (2.7.2)."""
         handle_max = self.connection.settings.handle_max
         if handle > handle_max:
             return FramingError(f"{what} handle {handle}; allowed is up to {handle_max}")

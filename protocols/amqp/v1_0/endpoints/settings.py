@@ -13,15 +13,15 @@ from engine.transaction import TransactionLimits
 class AmqpSettings:
     """One value for all connections of a listener.
 
-    needs_login: credentials are checked; else any are taken, and none.
-    max_frame_size: octets of a frame that we take.  body_bytes: of a message, over all its frames.
-    partial_bytes: of messages of a connection whose frames are not all there.
+    needs_login: credentials are checked; otherwise any are accepted, and none.
+    max_frame_size: octets of a frame that we accept.  body_bytes: octets of a message, over all its frames.
+    partial_bytes: octets of the incomplete messages of a connection.
     delivery_time_ms: from a delivery's first transfer to its last.
-    idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
-    incoming_window: transfer frames of a session before it must hear from us.
+    idle_time_ms: silence after which a connection ends; we announce half of it (transport 2.4.5).
+    incoming_window: transfer frames that a session may send before it gets a new window.
     link_count: links of all sessions of a connection.
     groups: login -> the groups it is in.
-    defaults: what the listener's URI says for the consumers of its connections; credit is the client's own affair.
+    defaults: options of the listener's URI for the consumers of its connections; credit is the client's own choice.
     link_credit: messages that a producer may send ahead; topped up at half.
     """
 

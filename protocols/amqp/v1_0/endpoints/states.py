@@ -1,7 +1,7 @@
-"""The states of connections, sessions and links, and what moves them: the tables that code and tests read.
+"""The states of connections, sessions and links, and their events: the tables that code and tests read.
 
-A row says what a state becomes by an event.  A performative whose row is missing is the peer's error: on a connection
-or a channel an illegal state, of a handle what ``LINK_ERRORS`` says.
+A row gives the state that follows an event.  A performative without a row is the peer's error: an illegal state on a
+connection or a channel, the entry in ``LINK_ERRORS`` on a handle.
 Sources: AMQP 1.0 part 2, 2.4.6, 2.5.5, 2.6; part 5.
 """
 
@@ -22,28 +22,28 @@ from protocols.amqp.v1_0.wire.performatives import (
 )
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslResponse
 
-# Events that are no performatives: what else the peer sends, and what comes about here.
+# Events that are no performatives: the peer's other octets, and events of our own.
 SASL_INIT: Final = SaslInit.CODE
 SASL_RESPONSE: Final = SaslResponse.CODE
 AMQP_HEADER: Final = -1
 SASL_HEADER: Final = -2
-CHECK: Final = -3  # a password is looked at elsewhere
-CHECKED: Final = -4  # the answer to that
+CHECK: Final = -3  # a password is checked elsewhere
+CHECKED: Final = -4  # the result of that check
 LOGGED_IN: Final = -5
-LEFT: Final = -6  # our own begin or attach is with the peer
-FAIL: Final = -7  # we end it, and have said so
+LEFT: Final = -6  # our own begin or attach was sent
+FAIL: Final = -7  # we end it, and the peer knows
 
 # -- connections (2.4.6, and the SASL layer in front of it)
 
-LOGIN_DUE: Final = 0  # nothing has come; it must be the header of SASL
-START: Final = 1  # nothing has come
+LOGIN_DUE: Final = 0  # no octets yet; the header of SASL must come
+START: Final = 1  # no octets yet
 MECHANISM_DUE: Final = 2  # the peer chooses how to log in
 RESPONSE_DUE: Final = 3  # it answers our challenge
-CHECKING: Final = 4  # the octets behind its password wait
+CHECKING: Final = 4  # octets after its password wait
 SASL_DONE: Final = 5  # the header of AMQP comes next
 HDR_EXCH: Final = 6  # open comes next
 OPENED: Final = 7
-CLOSE_SENT: Final = 8  # nothing more is read; what is owed still leaves
+CLOSE_SENT: Final = 8  # nothing more is read; owed confirmations are still sent
 
 CONNECTION: Final[dict[tuple[int, int], int]] = {
     (LOGIN_DUE, SASL_HEADER): MECHANISM_DUE,
@@ -74,9 +74,9 @@ UNREAD: Final = frozenset((CHECKING, CLOSE_SENT))
 # -- sessions, by the peer's channel (2.5.5)
 
 UNMAPPED: Final = 0
-BEGIN_RCVD: Final = 1  # our begin has not left yet
+BEGIN_RCVD: Final = 1  # our begin was not sent yet
 MAPPED: Final = 2
-SESSION_DISCARDING: Final = 3  # we have said end because of an error; what comes is dropped until the peer has
+SESSION_DISCARDING: Final = 3  # we sent an end with an error; frames are dropped until the peer's end
 
 SESSION: Final[dict[tuple[int, int], int]] = {
     (UNMAPPED, BEGIN): BEGIN_RCVD,
@@ -93,9 +93,9 @@ for _state in (BEGIN_RCVD, MAPPED, SESSION_DISCARDING):
 # -- links, by the peer's handle (2.6.3 to 2.6.6)
 
 DETACHED: Final = 0
-ATTACH_RCVD: Final = 1  # our attach has not left yet
+ATTACH_RCVD: Final = 1  # our attach was not sent yet
 ATTACHED: Final = 2
-LINK_DISCARDING: Final = 3  # we have said detach because of an error; what comes is dropped until the peer has
+LINK_DISCARDING: Final = 3  # we sent a detach with an error; frames are dropped until the peer's detach
 
 LINK: Final[dict[tuple[int, int], int]] = {
     (DETACHED, ATTACH): ATTACH_RCVD,
@@ -109,7 +109,7 @@ for _state in (ATTACH_RCVD, ATTACHED, LINK_DISCARDING):
     LINK[_state, DETACH] = DETACHED
     LINK[_state, FAIL] = LINK_DISCARDING
 
-# What a performative means whose row is missing: conditions of ``wire.errors`` that end the session.
+# Errors of performatives without a row: conditions of ``wire.errors`` that end the session.
 LINK_ERRORS: Final[dict[int, str]] = {
     ATTACH: "handle-in-use",
     FLOW: "unattached-handle",

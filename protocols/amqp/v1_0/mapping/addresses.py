@@ -27,14 +27,14 @@ PARTS_MOST: Final = 100  # of a composite destination
 # Capabilities of a terminus that say what kind of node it is.
 _KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, "temporary-topic": TEMP_TOPIC}
 
-# x-opt-jms-dest: what JMS clients say of the destination of one message.
+# x-opt-jms-dest: the kind of one message's destination, as JMS clients annotate it.
 JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
 
 
 def target_of(door: Door, client: Client, address: str, capabilities: list[str] | None, kind: int = 0) -> Destination:
-    """Return what an address means to a producer, made at its first mention; several behind commas are one.
+    """Return the destination of a producer's address, created at its first mention; a list in commas is one.
 
-    kind: QUEUE or TOPIC where the message itself says so, 0 where it does not.  Raises: EngineError, InvalidField.
+    kind: QUEUE or TOPIC if the message itself states it, else 0.  Raises: EngineError, InvalidField.
     """
     named, _ = _resolve(door, address, capabilities, kind)
     found = [door.target(client, one_kind, name) for one_kind, name in named]
@@ -44,7 +44,7 @@ def target_of(door: Door, client: Client, address: str, capabilities: list[str] 
 def source_of(
     door: Door, client: Client, address: str, capabilities: list[str] | None
 ) -> tuple[Source, ConsumerOptions]:
-    """Return what an address means to a consumer, and the options behind its ``?``.
+    """Return the destination of a consumer's address, and the options behind its ``?``.
 
     Raises: EngineError, InvalidField.
     """
@@ -56,9 +56,9 @@ def source_of(
 def _resolve(
     door: Door, address: str, capabilities: list[str] | None, kind: int
 ) -> tuple[list[tuple[int, str]], ConsumerOptions]:
-    """A capability decides, then a prefix, then a destination of that name that is there; else it is a queue.
+    """A capability decides the kind, then a prefix, then an existing destination of that name; else it is a queue.
 
-    Of several destinations each one's own prefix decides first.
+    In a list the own prefix of each destination decides first.
     """
     try:
         uri = parse_destination(address)
@@ -81,8 +81,8 @@ def _resolve(
 
 
 def _without_prefix(text: str) -> tuple[int, str]:
-    """Return kind and name of one address, 0 where no prefix says the kind.  Raises: NotFound."""
-    if text.startswith("$"):  # nodes of management and of tokens that other services have; no queue is meant
+    """Return kind and name of one address; the kind is 0 without a prefix.  Raises: NotFound."""
+    if text.startswith("$"):  # management and token nodes of other services, never a queue
         raise NotFound(f"there is no node {text[:80]!r} here")
     if text.startswith(ENCODED_PREFIX):
         return QUEUE, unquote(text[len(ENCODED_PREFIX) :])
@@ -93,7 +93,7 @@ def _without_prefix(text: str) -> tuple[int, str]:
 
 
 def _known_kind(door: Door, name: str) -> int:
-    """Return what a name is that nothing says of: a destination that is there, else a queue."""
+    """Return the kind of a bare name: that of an existing destination, else a queue."""
     destinations = door.destinations
     temporary = destinations.temporaries.get(name)
     if temporary is not None:
@@ -102,5 +102,5 @@ def _known_kind(door: Door, name: str) -> int:
         return QUEUE
     if name in destinations.topics:
         return TOPIC
-    # Such names are those of temporary destinations: this one is gone, or of another broker.
+    # Temporary destinations have such names: this one has ended, or belongs to another broker.
     return TEMP_QUEUE if name.startswith(TEMPORARY_PREFIX) else QUEUE

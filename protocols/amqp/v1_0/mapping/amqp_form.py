@@ -56,7 +56,7 @@ from protocols.map_message import FORMS, MapError, read_map
 def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tuple[bytes, bytes]:
     """Return headers and body of a STOMP message as AMQP's, without a header section.
 
-    kind, name: of its destination.  message_id: what the broker calls it.
+    kind, name: of its destination.  message_id: the broker's id of it.
     """
     headers = read_lines(message.headers)
     is_text = bool(message.flags & TEXT)
@@ -93,7 +93,7 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     application: dict[Value, Value] = {}
     types = dict(pair.rpartition("=")[::2] for pair in headers.get(TYPES_HEADER, "").split(",") if "=" in pair)
     for header, text in headers.items():
-        if header in MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own is for AMQP's clients, too
+        if header in MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own headers are for AMQP clients, too
             continue
         if header.startswith(ANNOTATION_HEADER) and header.isascii():
             _annotate(annotations, header.removeprefix(ANNOTATION_HEADER), text)
@@ -109,7 +109,7 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
 
 
 def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
-    """Add what a sender calls an annotation, unless it is the gateway's own or not what JMS clients cast it to."""
+    """Add a sender's annotation, unless the name is the gateway's own or JMS clients could not cast the value."""
     if is_broker_annotation(name):
         return
     if name != DELIVERY_TIME:
@@ -121,7 +121,7 @@ def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
 
 
 def raw_sections(message: Message, message_id: str) -> tuple[bytes, bytes]:
-    """Return the least that AMQP needs of a STOMP message: for one that ``amqp_sections`` fails with."""
+    """Return the least that AMQP needs of a STOMP message: the fallback if ``amqp_sections`` fails."""
     properties = described_list(at.PROPERTIES, 1, encode(message_id))
     return properties, encode(Described(ULong(at.DATA), message.body))
 
@@ -160,7 +160,7 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
 
 
 def _from_json(body: bytes, was: str) -> tuple[bytes, int] | None:
-    """Return the section that a JSON text stands for, and x-opt-jms-msg-type; None for a text that AMQP cannot hold."""
+    """Return the section of a JSON text, and x-opt-jms-msg-type; None for a text that AMQP cannot express."""
     try:
         value = json.loads(body)
         if value is None or (was == "sequence" and not isinstance(value, list)) or not is_within_limits(value):

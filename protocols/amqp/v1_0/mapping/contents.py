@@ -1,4 +1,4 @@
-"""A message of ours decoded: properties, application-properties and body, for who needs to look inside."""
+"""A message of ours decoded: properties, application-properties and body, for readers of its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
 
 
 class Contents:
-    """header, properties: fields by place, None for those that are not there.  sections: of the body, decoded.
+    """header, properties: fields by place, None for absent ones.  sections: of the body, decoded.
 
     body_kind: DATA, SEQUENCE or VALUE, 0 for no body.
     """

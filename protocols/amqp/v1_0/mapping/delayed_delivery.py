@@ -13,15 +13,15 @@ from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
 
 DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"  # the capability, of a connection or of a producer's link
-DELIVERY_TIME: Final = "x-opt-delivery-time"  # stays: it is JMSDeliveryTime to who receives it
+DELIVERY_TIME: Final = "x-opt-delivery-time"  # is kept: receivers see it as JMSDeliveryTime
 
 _ASKING: Final[Mapping[int, Mapping[str, str]]] = {MESSAGE_ANNOTATIONS: ANNOTATIONS, APPLICATION_PROPERTIES: PROPERTIES}
 
 
 def plan_in(headers: bytes, limits: ScheduleLimits, now_ms: int) -> tuple[Plan | None, bytes]:
-    """Return when a message with these sections is to be delivered, and its sections without what says so.
+    """Return the plan that a message's sections ask for, and the sections without that request.
 
-    The plan is None for at once; the sections are those that came, then.  Raises: InvalidOption, DecodeError.
+    Without a request the plan is None and the sections are unchanged.  Raises: InvalidOption, DecodeError.
     """
     asked: dict[str, str] = {}
     kept: list[bytes] = []
@@ -46,7 +46,7 @@ def plan_in(headers: bytes, limits: ScheduleLimits, now_ms: int) -> tuple[Plan |
 
 
 def _text(value: Value) -> str:
-    """Return a value as a header would say it; numbers may come as any type of them."""
+    """Return a value as the text of a header; numbers may have any numeric type."""
     if value is None or value is False:
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -1,7 +1,7 @@
-"""Message and correlation ids that are no strings, in the form that JMS clients show (AMQP JMS mapping, 3.2.1.1).
+"""Message and correlation ids that are not strings, in the form that JMS clients show (AMQP JMS mapping, 3.2.1.1).
 
 ulong 7     ID:AMQP_ULONG:7          binary  ID:AMQP_BINARY:00FF
-uuid        ID:AMQP_UUID:0011...     string  itself; ID:AMQP_STRING: in front where it looks like one of these
+uuid        ID:AMQP_UUID:0011...     string  unchanged; with ID:AMQP_STRING: if it looks like one of these
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENCODED: Final = (_ULONG, _UUID, _BINARY, _STRING, _NO_PREFIX)
 
 
 def id_text(value: Value, is_message_id: bool = False) -> str | None:
-    """Return what JMS shows of an id; None for none, or for what is no id."""
+    """Return the JMS form of an id; None for no id, or for a value that cannot be one."""
     if isinstance(value, ULong):
         return f"{_ULONG}{int(value)}"
     if isinstance(value, uuid.UUID):
@@ -35,7 +35,7 @@ def id_text(value: Value, is_message_id: bool = False) -> str | None:
 
 
 def id_value(text: str) -> Value:
-    """Return the value that ``id_text`` showed."""
+    """Return the value of a text that ``id_text`` made."""
     try:
         if text.startswith(_ULONG):
             number = int(text.removeprefix(_ULONG))
@@ -44,7 +44,7 @@ def id_value(text: str) -> Value:
             return uuid.UUID(text.removeprefix(_UUID))
         if text.startswith(_BINARY):
             return bytes.fromhex(text.removeprefix(_BINARY))
-    except ValueError:  # only looks like one
+    except ValueError:  # only looks like such an id
         return text
     if text.startswith((_STRING, _NO_PREFIX)):
         return text.partition(":")[2].partition(":")[2]

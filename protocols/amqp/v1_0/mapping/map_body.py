@@ -1,4 +1,4 @@
-"""The body of a MapMessage (an amqp-value with a map) and the map that the texts of other protocols say."""
+"""The body of a MapMessage (an amqp-value with a map) <-> the map in the texts of other protocols."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ _TYPES: Final[dict[str, Callable[[Value], Value]]] = {
 
 
 def typed_map(values: dict[Value, Value]) -> Map:
-    """Return what a map of AMQP is in words of JMS.  Raises: MapError."""
+    """Return a map of AMQP in the types of JMS.  Raises: MapError."""
     return _typed_map(values, 1, Budget())
 
 
 def amqp_map(values: Map) -> dict[Value, Value]:
-    """Return the map as AMQP's types."""
+    """Return the map in the types of AMQP."""
     return {name: _amqp_value(typed) for name, typed in values.items()}
 
 

@@ -17,6 +17,6 @@ class AmqpKeys(KeyReader):
         try:
             contents = read_headers(Message(0, AMQP_1_0, 0, 0, 0, 0, 0, b"", headers, b""))
         except DecodeError:
-            return "", ""  # broken inside: it has no keys
+            return "", ""  # malformed sections: it has no keys
         words = contents.application_properties.get(NAME)
         return id_text(contents.field(at.CORRELATION_ID)) or "", str(words) if isinstance(words, str) else ""

@@ -1,4 +1,4 @@
-"""Outcomes of a consumer -> what becomes of the delivery.
+"""Outcomes of a consumer, and their effect on the delivery.
 
     accepted                                 gone
     rejected                                 dead-lettered, with the error's text
@@ -24,7 +24,7 @@ from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Value
 
-ANNOTATIONS_BYTES_MAX: Final = 64 * 1024  # that consumers may add to one message
+ANNOTATIONS_BYTES_MAX: Final = 64 * 1024  # octets of annotations that consumers may add to one message
 
 RELEASED: Final = Refusal("requeue")
 FAILED: Final = Refusal("redeliver")
@@ -37,7 +37,7 @@ def is_terminal(state: State | None) -> bool:
 
 
 def refusal_of(outcome: State | None, delivery: Delivery) -> Refusal | None:
-    """Return what an outcome of ``delivery`` asks for, None for accepted."""
+    """Return the refusal that an outcome of ``delivery`` asks for, None for accepted."""
     if isinstance(outcome, Accepted):
         return None
     if isinstance(outcome, Rejected):
@@ -66,6 +66,6 @@ def added_annotations(delivery: Delivery) -> dict[Value, Value]:
 
 
 def _merged(added: dict[Value, Value], annotations: dict[Value, Value]) -> bytes:
-    """Return all that was added, the newest over what was before; b"" if that is too much to keep."""
+    """Return all annotations, newer values replacing older ones; b"" if they exceed the limit."""
     octets = encode({**added, **annotations})
     return octets if len(octets) <= ANNOTATIONS_BYTES_MAX else b""

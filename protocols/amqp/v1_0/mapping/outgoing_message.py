@@ -1,4 +1,4 @@
-"""Message <-> sections: what is rewritten on the way out."""
+"""Message -> sections: the parts that are rewritten on the way out."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 
 
 def outgoing_sections(delivery: Delivery, queue: Queue, context: Context) -> tuple[bytes, bytes]:
-    """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came,
-    but for what the schedule says of those that it delivers.
+    """Return the octets of a message whose header changes on the way, in two parts.
 
-    A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
-    with a consumer before, counted or not.
+    The bare message stays as it came, except that a scheduled delivery gets properties of its schedule.  The header of
+    a redelivery has its delivery-count, and first-acquirer false if a consumer had it before, counted or not (messaging
+    3.2.1).
     """
     message = delivery.message
     headers, body = message.headers, message.body
@@ -68,7 +68,7 @@ def outgoing_sections(delivery: Delivery, queue: Queue, context: Context) -> tup
 
 
 def last_resort(delivery: Delivery, context: Context) -> tuple[bytes, bytes]:
-    """Return a message as it came, behind a header that is sure: for one that ``outgoing_sections`` fails with."""
+    """Return a message as it came, behind a safe header: the fallback if ``outgoing_sections`` fails."""
     message = delivery.message
     first_acquirer = False if delivery.is_redelivered else None
     header = _header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
@@ -81,18 +81,18 @@ def last_resort(delivery: Delivery, context: Context) -> tuple[bytes, bytes]:
 
 
 def _is_of_schedule(name: str) -> bool:
-    """Say whether the broker's header is a property to JMS clients, too: they do not see annotations.
+    """Say whether a header of the broker must also be a property, because JMS clients do not see annotations.
 
-    What a schedule delivers is a message that the broker itself sends, so its bare message is the broker's to write.
+    The broker itself sends scheduled deliveries, so it may write their bare message.
     Source: ActiveMQ SchedulerBroker, as its AMQP transformer shows it.
     """
     return name == JOB_ID or name in PROPERTIES
 
 
 def with_application_properties(sections: bytes, added: Mapping[str, str]) -> bytes:
-    """Return properties and application-properties, each perhaps not there, with some more of the latter.
+    """Return properties and application-properties, each optional, with some of the latter added.
 
-    Application-properties that nobody can read stay as they came, without more.
+    Unreadable application-properties stay as they came, with nothing added.
     """
     at = 0
     properties: dict[Value, Value] = {}
@@ -117,7 +117,7 @@ def with_application_properties(sections: bytes, added: Mapping[str, str]) -> by
 def _header_section(
     is_durable: bool, priority: int, ttl_ms: int, first_acquirer: bool | None, delivery_count: int
 ) -> bytes:
-    """Return a header.  priority: -1 to leave it out, as ttl_ms."""
+    """Return a header.  priority, ttl_ms: -1 to leave it out."""
     fields: list[bytes] = [
         encode(True if is_durable else None),
         encode(None if priority < 0 else UByte(priority)),

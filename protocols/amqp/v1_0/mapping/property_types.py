@@ -1,4 +1,4 @@
-"""Types of application-properties in words: what a text of STOMP was, and becomes again."""
+"""Names of the types of application-properties, so that texts of STOMP become typed values again."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def property_text(value: Value) -> str:
 
 
 def typed_property(text: str, kind: str | None) -> Value:
-    """Return a property as the type it had; a text that no longer is one stays a text."""
+    """Return a property in its original type; a text that no longer fits stays a text."""
     convert = None if kind is None else _FROM_TEXT.get(kind)
     if convert is None:
         return text

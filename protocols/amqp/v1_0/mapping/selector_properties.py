@@ -18,7 +18,7 @@ from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.values import Value
 from protocols.broker_headers import JMS_REPLY_TO
 
-FRAME_OF_SECTIONS: Final = 1024  # octets that stand around a body, at most, for it to be looked at
+FRAME_OF_SECTIONS: Final = 1024  # octets of descriptors and sizes around a body, at most, that is examined
 _TEXT_FIELDS: Final = {
     "JMSType": at.SUBJECT,
     "JMSXGroupID": at.GROUP_ID,
@@ -33,7 +33,7 @@ class AmqpPropertyReader(PropertyReader):
 
 
 class AmqpProperties(Properties):
-    """Decoded only if a selector asks for more than the engine itself knows."""
+    """Decoded only if a selector needs a property that the engine itself does not know."""
 
     __slots__ = ("_message", "_delivery_count", "_is_redelivered", "_contents", "_document")
 
@@ -84,7 +84,7 @@ class AmqpProperties(Properties):
         return str(value) if isinstance(value, str) else None
 
     def _body(self) -> bytes:
-        """Return a body that is text or octets, b"" for any other."""
+        """Return a body of text or octets, b"" for any other."""
         if len(self._message.body) > DOCUMENT_BYTES_MAX + FRAME_OF_SECTIONS:
             return b""
         try:
@@ -104,7 +104,7 @@ class AmqpProperties(Properties):
             try:
                 contents = read_headers(self._message)
             except DecodeError:
-                contents = Contents()  # broken inside: it has no properties
+                contents = Contents()  # malformed sections: it has no properties
             self._contents = contents
         return contents
 
@@ -119,7 +119,7 @@ def _qualified(address: Value, kind: Value) -> str | None:
 
 
 def _seen(value: Value) -> Seen:
-    """Return a property exactly as one of the types that selectors compute with; None for any other."""
+    """Return a property in the exact type for selectors; None for a type that selectors do not have."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -1,7 +1,6 @@
-"""Composite types: described lists.  A class for each lists its fields in the order of the wire.
+"""Composite types: described lists.  Each has a class that lists its fields in the order of the wire.
 
-The fields are spelled as the standard spells them.  None is a field that was not there, and whoever looks at it applies
-the default of the standard:
+Fields have the names of the standard.  An absent field is None, and its reader applies the default of the standard:
 
     open     max-frame-size 4294967295, channel-max 65535      begin    handle-max 4294967295
     attach   snd-settle-mode 2 (mixed), rcv-settle-mode 0      all booleans  false
@@ -18,7 +17,7 @@ from typing import ClassVar, Final
 
 from protocols.amqp.v1_0.wire.values import Value
 
-# What a field holds.
+# Kinds of values in a field.
 STRING: Final = "a string"
 SYMBOL: Final = "a symbol"
 BINARY: Final = "binary"
@@ -37,7 +36,7 @@ ERROR: Final = "an error"
 
 
 class Composite:
-    """FIELDS: (name on the wire, what it holds, whether it must be there), in order."""
+    """FIELDS: (name on the wire, kind of value, whether it is mandatory), in order."""
 
     __slots__ = ()
 

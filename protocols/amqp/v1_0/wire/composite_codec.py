@@ -1,6 +1,6 @@
-"""Composites to octets and back: the clear way, which knows every field and every rule.
+"""Composites to octets and back: the complete codec, which knows every field and every rule.
 
-The fast ways of the decoder make Transfer, Disposition and Flow without what is here; the result is the same.
+The fast paths of the decoder make Transfer, Disposition and Flow without it, with the same results.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ COMPOSITES: Final[tuple[type[Composite], ...]] = (
 FRAME_CODES: Final = frozenset(range(OPEN, CLOSE + 1))
 SASL_CODES: Final = frozenset(range(0x40, 0x45))
 _STATE_CODES: Final = frozenset((0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34))
-# What a nested composite may be, by what the field holds.
+# The composites allowed in a field, by its kind.
 _NESTED: Final[dict[str, frozenset[int]]] = {
     STATE: _STATE_CODES,
     SOURCE: frozenset((0x28,)),
@@ -121,7 +121,7 @@ def read_composite(octets: bytes, position: int, allowed: frozenset[int]) -> tup
 
 
 def composite_of(described: Described, allowed: frozenset[int]) -> Composite:
-    """Return what a described list stands for.  Raises: DecodeError."""
+    """Return the composite of a described list.  Raises: DecodeError."""
     descriptor = described.descriptor
     code = _CODE_BY_NAME.get(descriptor) if isinstance(descriptor, Symbol) else descriptor
     if not isinstance(code, int) or code not in allowed:
@@ -131,7 +131,7 @@ def composite_of(described: Described, allowed: frozenset[int]) -> Composite:
     composite = _BY_CODE[code]
     if not isinstance(described.value, list):
         raise DecodeError(f"{composite.NAME} holds a {type(described.value).__name__}, not a list")
-    # Fields beyond those we know belong to a later version and change nothing of what we know.
+    # Further fields belong to a later version and do not change those that we know.
     values = described.value[: len(composite.FIELDS)]
     fields: list[Value] = []
     for (name, holds, is_mandatory), value in zip(composite.FIELDS, values, strict=False):
@@ -150,7 +150,7 @@ def composite_of(described: Described, allowed: frozenset[int]) -> Composite:
 
 
 def is_delivery_state(value: Value) -> bool:
-    """Say whether ``value`` is a described list that stands for a delivery state."""
+    """Say whether ``value`` is the described list of a delivery state."""
     if not isinstance(value, Described):
         return False
     try:
@@ -175,7 +175,7 @@ def encode_composite(composite: Composite) -> bytes:
 def _field(composite: type[Composite], name: str, holds: str, value: Value) -> Value:
     expected = _TYPES.get(holds)
     if expected is not None:
-        # A symbol is a str in Python, a decimal is bytes: only the type itself will do.
+        # A Symbol is also a str, a Decimal is also bytes: compare the exact type.
         if type(value) is not expected:
             raise _wrong(composite, name, holds, value)
         if holds == PROPERTIES and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Delivery states: what has become of a delivery.  Sources: AMQP 1.0 part 3, 3.4; part 4, 4.5."""
+"""Delivery states: outcomes, and the states before an outcome.  Sources: AMQP 1.0 part 3, 3.4; part 4, 4.5."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ class TransactionalState(Composite):
 Outcome = Accepted | Rejected | Released | Modified | Declared
 State = Outcome | Received | TransactionalState
 
-ACCEPTED: Final = Accepted()  # has no fields, so one is enough
+ACCEPTED: Final = Accepted()  # no fields, so one object is enough
 ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"

@@ -9,20 +9,20 @@ from protocols.amqp.v1_0.wire.composite import Error
 
 
 class AmqpError(PenstockError):
-    """The peer broke the protocol; ``scope`` says what dies of it: connection, session, link or delivery."""
+    """The peer broke the protocol; ``scope`` is the part that ends: connection, session, link or delivery."""
 
     condition: ClassVar[str] = "protocol-error"
     scope: ClassVar[str] = "connection"
 
 
 class FramingError(AmqpError):
-    """Octets that are no frame; the decoder that raised it is dead."""
+    """Octets that are no frame; the decoder accepts nothing more."""
 
     condition: ClassVar[str] = "framing-error"
 
 
 class DecodeError(AmqpError):
-    """A frame whose content is not what the type system or the performative allows."""
+    """A frame whose content violates the type system or its performative."""
 
     condition: ClassVar[str] = "decode-error"
 
@@ -62,13 +62,13 @@ class UnattachedHandle(SessionError):
 
 
 class FrameSizeTooSmall(SessionError):
-    """The peer takes frames that are too small for what it has to be told."""
+    """The peer's max-frame-size is too small for a frame that it must get."""
 
     condition: ClassVar[str] = "frame-size-too-small"
 
 
 class InvalidFlow(SessionError):
-    """A flow of the session that says something of a link."""
+    """A flow without a handle that has fields of a link."""
 
     condition: ClassVar[str] = "invalid-field"
 
@@ -86,7 +86,7 @@ class LinkError(AmqpError):
 
 
 class TransferLimitExceeded(LinkError):
-    """More transfers than link credit was granted."""
+    """More transfers than the granted link credit."""
 
     condition: ClassVar[str] = "transfer-limit-exceeded"
 
@@ -96,19 +96,19 @@ class MessageSizeExceeded(LinkError):
 
 
 class PartialTooMuch(LinkError):
-    """Messages have begun whose frames are not all there."""
+    """Incomplete messages take too many octets."""
 
     condition: ClassVar[str] = "partial-too-much"
 
 
 class DeliveryTooSlow(LinkError):
-    """A delivery has begun whose last transfer has not come in time."""
+    """The last transfer of a delivery has not come in time."""
 
     condition: ClassVar[str] = "delivery-too-slow"
 
 
 class ParkedTooMuch(LinkError):
-    """The peer sent on although what it sent before waits at a gate."""
+    """The peer continued to send while too many of its messages wait at a gate."""
 
     condition: ClassVar[str] = "parked-too-much"
 
@@ -128,7 +128,7 @@ class NotImplementedHere(LinkError):
 
 
 class AttachTooLarge(LinkError):
-    """The answer to an attach does not fit into the frames that the peer takes."""
+    """The answer to an attach exceeds the peer's max-frame-size."""
 
     condition: ClassVar[str] = "frame-size-too-small"
 
@@ -192,10 +192,10 @@ SYMBOLS: Final[dict[str, str]] = {
 
 
 def symbol_for(error: PenstockError) -> str:
-    """Return the symbol of an error; a condition that is missing above is an internal error to the peer."""
+    """Return the symbol of an error; for a condition without an entry above, that of an internal error."""
     return SYMBOLS.get(error.condition, "amqp:internal-error")
 
 
 def error_of(error: PenstockError) -> Error:
-    """Return what a peer is told."""
+    """Return the error that the peer gets."""
     return Error(symbol_for(error), str(error))

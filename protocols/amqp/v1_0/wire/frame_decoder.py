@@ -1,9 +1,8 @@
 """Octets to frames.  No sockets, no clock, no meaning of any performative.
 
-There are two ways to a performative.  ``composite_codec.read_composite`` is the clear one and knows every rule.
-Transfers, dispositions and flows in the shape that real clients send go the way of ``plain_frames``.  What comes again
-and again, a transfer or a disposition with the octets of the last one but for its numbers and its tag, is known by its
-beginning, frame header and all.
+A performative is read in one of two ways.  ``composite_codec.read_composite`` is the complete one and knows every rule.
+``plain_frames`` reads transfers, dispositions and flows in the shape that real clients send.  A transfer or disposition
+that repeats the last one except for its numbers and its tag is recognised by its first octets, frame header included.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _DEAD: Final = -2
 class Decoder:
     """Frames out of one connection's octets, in whatever pieces they come.  Either end of the wire.
 
-    Call ``next_frame`` until it returns None after each ``receive_data``.  The first thing is a protocol header, and
-    the layer it names is what follows; ``expect_header`` has the next layer begin.  ``channel`` and ``payload`` belong
-    to the frame returned last, and so does a transfer that is a whole delivery, and a receiver's disposition that
-    accepts: the next one like it is the same object.
-    max_frame_size: octets of a frame that is taken; a larger one is refused unread.
+    Call ``next_frame`` until it returns None after each ``receive_data``.  A protocol header comes first and names the
+    layer of the frames after it; ``expect_header`` begins the next layer.  ``channel`` and ``payload`` belong to the
+    frame returned last.  A transfer that is a whole delivery, and a receiver's disposition that accepts, are valid only
+    until the next frame, because the next one like it is the same object.
+    max_frame_size: octets of a frame that is accepted; a larger one is refused unread.
     begun_count: frames that came, or are coming, in several reads; it tells one partial frame from the next.
-    After an error every call raises it again and further octets are dropped.
+    After an error every call raises it again and drops further octets.
     """
 
     __slots__ = (
@@ -70,7 +69,7 @@ class Decoder:
         self._buffer = b""
         self._position = 0
         self._partial = bytearray()
-        self._is_continued = False  # the buffer begins with what was partial
+        self._is_continued = False  # the buffer begins with the partial frame
         self._needed = 0
         self._error: AmqpError | None = None
         self._transfer = TransferShape()
@@ -93,7 +92,7 @@ class Decoder:
             partial.clear()
 
     def expect_header(self) -> None:
-        """Take a protocol header next: the SASL layer has ended."""
+        """Expect a protocol header next: the SASL layer has ended."""
         self._layer = _EXPECT_HEADER
         self._transfer.forget()
         self._disposition.forget()
@@ -102,7 +101,7 @@ class Decoder:
         return len(self._buffer) - self._position + len(self._partial)
 
     def partial_number(self) -> int:
-        """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
+        """Return a unique number for the frame that has begun and not ended, NO_FRAME for none."""
         return self.begun_count if self._partial else NO_FRAME
 
     def next_frame(self) -> Composite | None:
@@ -143,7 +142,7 @@ class Decoder:
         return self._next(True)
 
     def next_frame_slow(self) -> Composite | None:
-        """Do the same without the fast ways."""
+        """Do the same without the fast paths."""
         return self._next(False)
 
     def _next(self, is_fast: bool) -> Composite | None:
@@ -204,7 +203,7 @@ class Decoder:
     # -- the steps
 
     def _rare(self, left: int) -> Composite | None:
-        """Take a protocol header, or say again why nothing more is taken, or wait for a frame's header."""
+        """Take a protocol header, raise the earlier error again, or wait for a frame's header."""
         if self._error is not None:
             raise self._error
         if left < HEADER_BYTES:
@@ -240,9 +239,9 @@ class Decoder:
             raise FramingError(f"a frame of type {kind}; allowed here is {expected}")
 
     def _keep(self, size: int) -> None:
-        """Keep what there is of something that will have ``size`` octets, in a place that grows cheaply."""
+        """Keep the octets of a partial frame that will have ``size`` octets, in a buffer that grows cheaply."""
         if self._position > 0 or not self._is_continued:
-            self.begun_count += 1  # else its header has become whole, and the frame is the same
+            self.begun_count += 1  # otherwise its header has become whole, and the frame is the same
         self._partial += self._buffer[self._position :]
         self._needed = size
         self._buffer = b""

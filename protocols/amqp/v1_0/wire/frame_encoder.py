@@ -1,4 +1,4 @@
-"""Frames to octets; what is sent once a message goes straight into its octets."""
+"""Frames to octets; frames that are sent for each message are encoded directly."""
 
 from __future__ import annotations
 
@@ -137,9 +137,9 @@ def encode_link_flow(
 
 
 class TransferHead:
-    """Octets in front of a payload: of one link, everything is known but size, delivery-id and tag.
+    """Octets in front of a payload: for one link, only size, delivery-id and tag change.
 
-    The tag is the delivery-id in four octets: unique among what is unsettled.
+    The tag is the delivery-id in four octets: unique among unsettled deliveries.
     """
 
     __slots__ = ("_middle", "_pack", "size")

@@ -1,7 +1,7 @@
-"""Frames that must fit into what the peer takes: its max-frame-size (transport 2.7.1).
+"""Frames within the peer's max-frame-size (transport 2.7.1).
 
-Only a transfer can be cut into several frames.  Of an error the text is cut, and what else is said of it left out;
-what still does not fit cannot be said at all.
+Only a transfer can be cut into several frames.  An error loses its other fields and the end of its text.  A frame that
+still does not fit cannot be sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from protocols.amqp.v1_0.wire.errors import FrameSizeTooSmall
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End
 
-LENGTHS_BYTES: Final = 32  # that a text adds beside itself: to its own length, and to those of the lists around it
+LENGTHS_BYTES: Final = 32  # octets that a text adds to its own length and to those of the lists around it
 
 
 def fitted_frame(channel: int, frame: Composite, max_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Protocol headers and frames: their layout, and what is no performative.
+"""Protocol headers and frames: their layout, and the frames that are no performatives.
 
 Protocol header, 8 octets, before any frame of its layer:
 
@@ -9,10 +9,10 @@ Protocol header, 8 octets, before any frame of its layer:
 Frame:
 
     0  4  size          of the whole frame
-    4  1  data offset   in words of 4 octets, 2 or more; what lies between octet 8 and it is skipped
+    4  1  data offset   in words of 4 octets, 2 or more; octets from 8 up to it are skipped
     5  1  type          0 AMQP, 1 SASL
     6  2  channel       of an AMQP frame
-    .     performative (a described list), and behind a transfer its payload; nothing at all in a heartbeat
+    .     performative (a described list), after a transfer its payload; nothing in a heartbeat
 
 Source: AMQP 1.0 part 2, 2.2 and 2.3; part 5, 5.3.
 """
@@ -27,7 +27,7 @@ from protocols.amqp.v1_0.wire.composite import Composite
 HEADER_BYTES: Final = 8
 AMQP_LAYER: Final = 0
 SASL_LAYER: Final = 3
-# Codes of what the decoder returns that is no performative.
+# Codes of the decoder's results that are no performatives.
 PROTOCOL_HEADER: Final = -1
 HEARTBEAT: Final = -2
 FRAME_HEADER: Final = Struct(">IBBH")
@@ -35,7 +35,7 @@ HEARTBEAT_OCTETS: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 
 class ProtocolHeader(Composite):
-    """layer: AMQP_LAYER, SASL_LAYER or what else the peer wrote (2 is TLS)."""
+    """layer: AMQP_LAYER, SASL_LAYER or another number from the peer (2 is TLS)."""
 
     __slots__ = ("layer", "version")
 
@@ -51,7 +51,7 @@ class ProtocolHeader(Composite):
 
 
 class Heartbeat(Composite):
-    """A frame with nothing in it."""
+    """An empty frame."""
 
     __slots__ = ()
 

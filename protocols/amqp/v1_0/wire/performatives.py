@@ -1,6 +1,6 @@
 """Performatives: the frames of connection, session and link.  Source: AMQP 1.0 part 2, 2.7.
 
-What of their fields is null on the wire is None here (``composite``).
+A field that is null on the wire is None here (``composite``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.values import Value
 
-# Codes that the session looks at; the others are only in the classes.
+# Codes that the session compares; the others are only in the classes.
 OPEN: Final = 0x10
 BEGIN: Final = 0x11
 ATTACH: Final = 0x12
@@ -204,7 +204,7 @@ class Transfer(Composite):
 
 @dataclass(slots=True)
 class Disposition(Composite):
-    """role: of its sender; True speaks of deliveries that it received."""
+    """role: of its sender; True for deliveries that it received."""
 
     CODE: ClassVar[int] = DISPOSITION
     NAME: ClassVar[str] = "amqp:disposition:list"

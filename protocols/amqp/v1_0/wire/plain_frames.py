@@ -1,8 +1,8 @@
 """Transfers, dispositions and flows in the shape that real clients send them, read by position.
 
-A tag is within DELIVERY_TAG_MOST, and a transfer has nothing but the fields up to ``more``.  No value is built for a
-field.  Where anything is not as expected the answer is None, and the frame goes the clear way
-(``composite_codec.read_composite``).  The results are the same (a property test says so).
+A tag is within DELIVERY_TAG_MOST, and a transfer has only the fields up to ``more``.  No value is built for a field.
+If anything differs from this shape the result is None, and ``composite_codec.read_composite`` reads the frame.  The
+results are the same (a property test checks this).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FLOW_HEAD: Final = b"\x00\x53\x13\xc0"
 _NEVER: Final = b"no frame begins so"
 _FLAGS: Final[dict[int, bool | None]] = {0x40: None, 0x41: True, 0x42: False}
 _ACCEPTED_LIST8: Final = b"\x00\x53\x24\xc0\x01\x00"
-# A receiver's disposition behind its descriptor and list code: settled, accepted, four octets for first and last.
+# A receiver's disposition after its descriptor and list code: settled, accepted, four octets for first and last.
 _RANGE: Final = Struct(">4sIBI5s")
 _RANGE_BYTES: Final = 18
 _RANGE_HEAD: Final = b"\x11\x05\x41\x70"
@@ -33,7 +33,7 @@ RANGE_FRAME_BYTES: Final = HEADER_BYTES + len(DISPOSITION_HEAD) + _RANGE_BYTES
 class TransferShape:
     """The octets around delivery-id and tag of the last whole transfer; the next one like it is the same object.
 
-    transfer: what was read last; alike: the last whole delivery.
+    transfer: the one read last; alike: the last whole delivery.
     performative_head: from the performative's first octet to the delivery-id; head, head_bytes: from the frame's.
     tag_head, tail: in front of the tag's octets, and behind them.
     tail_at, payload_at, frame_bytes: octets from the frame's first one.
@@ -66,7 +66,7 @@ class TransferShape:
         self.channel = 0
 
     def forget(self) -> None:
-        """Know no frame any more: another layer begins."""
+        """Forget all frames: another layer begins."""
         self.head = _NEVER
 
     def read(self, buffer: bytes, at: int, end: int, channel: int) -> int:
@@ -153,7 +153,7 @@ class TransferShape:
 
 
 class DispositionShape:
-    """The last disposition of a receiver that accepts, and what was in front of its numbers."""
+    """The last disposition of a receiver that accepts, and the octets in front of its numbers."""
 
     __slots__ = ("disposition", "head", "head_bytes", "channel")
 
@@ -164,7 +164,7 @@ class DispositionShape:
         self.channel = 0
 
     def forget(self) -> None:
-        """Know no frame any more: another layer begins."""
+        """Forget all frames: another layer begins."""
         self.head = _NEVER
 
     def read(self, buffer: bytes, at: int, end: int, channel: int) -> Disposition | None:

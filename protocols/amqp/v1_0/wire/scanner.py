@@ -1,4 +1,4 @@
-"""Fields of a message for routing and storing, read by position: most of it is never decoded."""
+"""Fields of a message for routing and storing, read by position: most of a message is never decoded."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PRIORITY_MOST: Final = 9
 
 _SMALL_HEADER: Final = b"\x00\x53\x70\xc0"
 _BODIES: Final = frozenset((b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77"))
-_KEPT_HEADERS: Final = 256  # header sections that were read before; few differ in one application
+_KEPT_HEADERS: Final = 256  # known header sections; one application has few different ones
 _KEPT_HEADER_BYTES: Final = 64
 
 _NO_STRING: Final = ""
 _KEYS: Final = b"keys"
 _SCHEDULED: Final = b"AMQ_SCHED"
 _DELIVERY: Final = b"x-opt-delivery-"
-# Fields of the properties that are looked at here.
+# Fields of the properties that are read here.
 _ROUTING: Final = frozenset((USER_ID, TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_ID))
 
 
@@ -46,9 +46,9 @@ class Scanned:
     """Fields of a message for routing and storing.
 
     headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
-    may_have_keys: there is a correlation-id, or what looks like the application-property ``keys``.
-    to, subject, group_id, user_id: of the properties, empty for none.  has_annotations: there are message-annotations.
-    may_be_scheduled: something in it looks like a wish for a later delivery.
+    may_have_keys: it has a correlation-id, or octets that look like the application-property ``keys``.
+    to, subject, group_id, user_id: of the properties, empty for none.  has_annotations: it has message-annotations.
+    may_be_scheduled: some of its octets look like a request for a later delivery.
     """
 
     __slots__ = (
@@ -84,9 +84,9 @@ class Scanned:
 
 
 class Scanner:
-    """Reads messages of one connection; remembers what it read of header sections.
+    """Reads messages of one connection; remembers the header sections that it has read.
 
-    What ``scan`` returns is good until the next call.
+    The result of ``scan`` is valid until the next call.
     """
 
     __slots__ = ("_known", "_simple", "_bare")
@@ -97,8 +97,8 @@ class Scanner:
         self._bare = Scanned()
 
     def scan(self, payload: bytes) -> Scanned:
-        """Return what is needed of a message.  Raises: DecodeError."""
-        # Most messages have a header that was seen before, or none, and then a body: nothing else is to be read.
+        """Return the fields of a message for routing and storing.  Raises: DecodeError."""
+        # Most messages have a known header or none, and then a body: nothing else needs to be read.
         if payload[:4] == _SMALL_HEADER:
             end = 5 + payload[4] if len(payload) > 4 else 0
             simple = self._simple.get(payload[:end])
@@ -169,7 +169,7 @@ class Scanner:
         return found
 
     def _keep(self, found: Scanned) -> None:
-        """Remember a message that has nothing but a header and a body."""
+        """Remember the header of a message that has only a header and a body."""
         if len(self._simple) >= _KEPT_HEADERS:
             self._simple.clear()
         self._simple[found.headers] = found

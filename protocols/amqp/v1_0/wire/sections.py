@@ -1,4 +1,4 @@
-"""The sections of a message: found by position, without decoding what nobody here looks at.
+"""The sections of a message: found by position, decoded only where the broker needs their content.
 
     0x70  header                     rewritten on the way: delivery-count, ttl, first-acquirer
     0x71  delivery-annotations       hop by hop: dropped on receipt
@@ -8,8 +8,8 @@
     0x75..0x77  body                  |
     0x78  footer                     /
 
-A message of ours holds header, message-annotations, properties and application-properties in ``Message.headers`` and
-the rest in ``Message.body``, each as it came: both together are what leaves again.
+``Message.headers`` holds header, message-annotations, properties and application-properties as they came,
+``Message.body`` the rest.  The two together are sent on.
 Source: AMQP 1.0 part 3, 3.2.
 """
 
@@ -64,7 +64,7 @@ _FIXED: Final = (0, 0, 0, 0, 0, 1, 2, 4, 8, 16)
 def end_of(octets: bytes, at: int) -> int:
     """Return where the value at ``at`` ends, by its size alone.  Raises: DecodeError, IndexError."""
     code = octets[at]
-    while code == 0:  # a loop, for a chain of descriptors must not become a chain of calls
+    while code == 0:  # a loop, because a chain of descriptors must not become a chain of calls
         if octets[at + 1] == 0:
             raise DecodeError("a descriptor is described itself")
         at = end_of(octets, at + 1)
@@ -100,7 +100,7 @@ def read_list(octets: bytes, at: int) -> list[Value]:
 
 
 def split_header(headers: bytes) -> tuple[list[Value], bytes]:
-    """Return the fields of the header section that may be in front of ``headers``, and what follows it."""
+    """Return the fields of a header section at the beginning of ``headers``, and the octets after it."""
     if headers[:3] != b"\x00\x53\x70":
         return [], headers
     fields, end = decode(headers, 3)
@@ -108,9 +108,9 @@ def split_header(headers: bytes) -> tuple[list[Value], bytes]:
 
 
 def split_annotations(rest: bytes) -> tuple[dict[Value, Value], bytes]:
-    """Return the message-annotations that may be in front of ``rest``, and what follows them.
+    """Return the message-annotations at the beginning of ``rest``, and the octets after them.
 
-    Those that nobody can read (only their size was looked at when they came) are none.
+    Unreadable ones count as none: only their size was checked when they came.
     """
     if rest[:3] != b"\x00\x53\x72":
         return {}, rest

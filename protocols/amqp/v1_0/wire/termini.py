@@ -1,4 +1,4 @@
-"""Termini: where the messages of a link come from and go to.  Source: AMQP 1.0 part 3, 3.5."""
+"""Termini: the source and the target of a link.  Source: AMQP 1.0 part 3, 3.5."""
 
 from __future__ import annotations
 

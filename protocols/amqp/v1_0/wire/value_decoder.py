@@ -1,6 +1,6 @@
 """The type system: octets to values.  Source: AMQP 1.0 part 1.
 
-The high four bits of a format code give the width of what follows:
+The high four bits of a format code give the width of the octets after it:
 
     0x4_  nothing        0x8_  8 octets            0xC_  size 1, count 1, items (lists, maps)
     0x5_  1 octet        0x9_  16 octets           0xD_  size 4, count 4, items
@@ -8,9 +8,9 @@ The high four bits of a format code give the width of what follows:
     0x7_  4 octets       0xB_  size 4, octets      0xF_  size 4, count 4, constructor, items
     0x00  a descriptor and a value follow
 
-A reader never builds what it has not measured: sizes are checked against the octets that are there, items are counted
-against ITEMS_MAX before a list of them is made (an array of nulls takes no octets at all), and nesting ends at
-NESTING_MAX.  All of that raises DecodeError and nothing else does.
+A reader measures before it builds.  It checks sizes against the octets that have come, and the number of items against
+ITEMS_MAX before it makes a list of them, because an array of nulls takes no octets.  Nesting ends at NESTING_MAX.  Each
+failed check raises DecodeError, and no other error is raised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from protocols.amqp.v1_0.wire.values import (
 )
 
 NESTING_MAX: Final = 32  # lists, maps, arrays and descriptors inside each other
-ITEMS_MAX: Final = 65_536  # of one value, at every depth together
+ITEMS_MAX: Final = 65_536  # items of one value, at all depths together
 
 _U16: Final = Struct(">H")
 _U32: Final = Struct(">I")
@@ -51,15 +51,15 @@ _I64: Final = Struct(">q")
 _F32: Final = Struct(">f")
 _F64: Final = Struct(">d")
 
-# Octets that follow a format code of each class 0x4 to 0x9.
+# Octets after a format code of each class 0x4 to 0x9.
 _FIXED_WIDTH: Final = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 
-# Format codes with fixed width that are defined; the rest of their classes is an error.
+# The defined format codes of fixed width; other codes of their classes are errors.
 _DEFINED: Final = frozenset(
     bytes.fromhex("4041424344 45 505152535455 56 6061 7071727374 808182 8384 9498 a0a1a3 b0b1b3 c0c1 d0d1 e0 f0")
 )
 
-# Every code -> the widest one of its type, which stands for the type.
+# Every code -> the widest one of its type, which represents the type.
 WIDEST: Final = {
     0x41: 0x56,
     0x42: 0x56,

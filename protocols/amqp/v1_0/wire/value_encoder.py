@@ -1,4 +1,4 @@
-"""The type system: values to octets, each in its smallest form (value_decoder draws the format codes).
+"""The type system: values to octets, each in its smallest form (``value_decoder`` has a table of format codes).
 
 Source: AMQP 1.0 part 1.
 """
@@ -43,7 +43,7 @@ _F64: Final = Struct(">d")
 def encode(value: Value) -> bytes:
     """Return ``value`` in its smallest form.
 
-    Raises: ValueError for a number out of the range of its type, a char that is not one, a text with half a character.
+    Raises: ValueError for a number out of the range of its type, an invalid char, a text with half a surrogate pair.
     """
     match value:
         case None:
@@ -84,7 +84,7 @@ def encode(value: Value) -> bytes:
 
 
 def is_within_limits(value: Value) -> bool:
-    """Say whether a value is nested no deeper, and holds no more items, than every reader of ours takes."""
+    """Say whether a value's depth and number of items are within the limits of our readers."""
     items = 0
     level = [value]
     for _ in range(NESTING_MAX):
@@ -154,7 +154,7 @@ def _integer(value: int) -> bytes:
 
 
 def _sized(code: int, octets: bytes) -> bytes:
-    """Return octets behind their size; ``code`` is that of the form with one octet of size."""
+    """Return octets after their size; ``code`` is that of the form with one octet of size."""
     size = len(octets)
     if size < 256:
         return bytes((code, size)) + octets
@@ -180,7 +180,7 @@ def _array(array: Array) -> bytes:
     return _compound(0xE0, len(items), prefix + bytes((code,)) + b"".join(items))
 
 
-# Widest code -> the one with one octet of size, for items that are nothing but size and octets.
+# Widest code -> the one with one octet of size, for items that consist of size and octets.
 _NARROW: Final = {0xB0: 0xA0, 0xB1: 0xA1, 0xB3: 0xA3}
 
 

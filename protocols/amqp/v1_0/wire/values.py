@@ -1,4 +1,4 @@
-"""AMQP values in Python, so that their types survive.
+"""AMQP values in Python that keep their types.
 
     AMQP          Python              AMQP          Python              AMQP          Python
     null          None                byte          Byte                string        str
@@ -10,14 +10,14 @@
     list          list                map           dict                array         Array
     described     Described           decimal32, decimal64, decimal128  Decimal (the bits as sent)
 
-Comparing is Python's: ``UInt(1) == 1``.  Two keys of one map that are equal in Python count as repeated.
+Values compare as in Python: ``UInt(1) == 1``.  Two keys of one map that are equal in Python count as repeated.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-Value = Any  # one of the types above; a recursive alias would say no more, and mypy could not use it
+Value = Any  # one of the types above; mypy could not use a recursive alias
 
 
 class UByte(int):
@@ -73,7 +73,7 @@ class Symbol(str):
 
 
 class Decimal(bytes):
-    """decimal32, decimal64 or decimal128: 4, 8 or 16 octets, passed on and never computed with."""
+    """decimal32, decimal64 or decimal128: 4, 8 or 16 octets that are only passed on."""
 
     __slots__ = ()
 
@@ -103,9 +103,9 @@ class Described:
 
 
 class Array:
-    """Values of one type.  ``code``: the widest format code of that type; all items are of the type it stands for.
+    """Values of one type.  ``code``: the widest format code of that type; all items have this type.
 
-    descriptor: of every item where they are described (``is_described``); the items are then the bare values.
+    descriptor: of every item if they are described (``is_described``); the items are then the bare values.
     """
 
     __slots__ = ("code", "items", "is_described", "descriptor")

@@ -1,1 +1,1 @@
-"""Links and what moves on them.  Source: AMQP 1.0 part 2, 2.6; part 4."""
+"""Links, and the messages on them.  Source: AMQP 1.0 part 2, 2.6; part 4."""

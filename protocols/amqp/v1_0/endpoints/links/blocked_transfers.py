@@ -1,7 +1,8 @@
-"""Messages that wait at a gate: sent to an address that takes nothing now.
+"""Messages that wait at a gate: they were sent to an address that accepts nothing now.
 
-Their links are granted no more credit; what was granted is still taken, so what waits is bounded by the credit, and by
-octets: beyond ``park_bytes`` a connection that only sends is no longer read, beyond ``park_max_bytes`` the link ends.
+Their links get no more credit.  Messages within the granted credit are still accepted, so the credit bounds how many
+wait.  Octets bound them, too: beyond ``park_bytes`` a connection that only sends is no longer read, beyond
+``park_max_bytes`` the link ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 
-TRANSFER_OVERHEAD_BYTES: Final = 512  # of a message's objects, rounded up
+TRANSFER_OVERHEAD_BYTES: Final = 512  # memory of a message's objects, rounded up
 
 
 class BlockedTransfer(BlockedSend):
@@ -35,14 +36,14 @@ class BlockedTransfer(BlockedSend):
         self.message = message
 
     def refuse(self, error: EngineError) -> None:
-        """Say that it will not be sent."""
+        """Report that it will not be sent."""
         self.link.reject(self.delivery_id, self.is_settled, error)
 
 
 class BlockedTransfers(BlockedSends[BlockedTransfer]):
-    """is_reading_paused: so much waits that the connection is not read.
+    """is_reading_paused: the connection is not read, because too much waits.
 
-    short_links: links that wait for room in a full address to be granted credit.
+    short_links: links that get credit once their full address has room.
     """
 
     __slots__ = ("is_reading_paused", "short_links")
@@ -54,7 +55,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
         self.short_links: dict[TargetLink, None] = {}
 
     def forget(self, link: TargetLink) -> None:
-        """Drop what waits of a link that has gone."""
+        """Drop the waiting messages of a link that has gone."""
         self.short_links.pop(link, None)
         if self.waiting:
             for one in self.take_all():
@@ -62,7 +63,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
                     self.add(one)
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
-        """Keep a message until its gate opens; its link is granted no more.  Raises: ParkedTooMuch beyond the limit."""
+        """Keep a message until its gate opens; its link gets no more credit.  Raises: ParkedTooMuch."""
         one.link.is_held = True
         if not self.park(one, one.destination, gate):
             raise ParkedTooMuch(
@@ -71,7 +72,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             )
 
     def admit(self) -> None:
-        """A gate has opened: send what waits, as far as it goes."""
+        """A gate has opened: send as many of the waiting messages as possible."""
         waiting = self.take_all()
         for one in waiting:
             one.link.is_held = False
@@ -86,20 +87,20 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             link.room_found()
 
     def pause_reading(self) -> None:
-        """Have the connection read no more until little waits again."""
+        """Stop reading the connection until little waits again."""
         if not self.is_reading_paused:
             self.is_reading_paused = True
             self.connection.socket.pause_reading()
 
     def may_read_again(self) -> bool:
-        """Say, once, that so little waits now that the connection is read again."""
+        """Return True once when so little waits that the connection is read again."""
         if not self.is_reading_paused or not self.is_low():
             return False
         self.is_reading_paused = False
         return True
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        """Reject what has waited for room in the destination ``uri``."""
+        """Reject the messages that have waited for room in the destination ``uri``."""
         released: dict[TargetLink, None] = {}
         for one in self.take_all():
             if uri not in one.addresses:
@@ -120,7 +121,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             return
         try:
             gate = self.connection.door.send(one.destination, one.message)
-        except EngineError as error:  # the address fails what it has no room for
+        except EngineError as error:  # the policy of the address is FAIL
             one.refuse(error)
             return
         if gate != gates.OPEN:

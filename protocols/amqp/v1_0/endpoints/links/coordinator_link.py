@@ -1,4 +1,4 @@
-"""The link to the coordinator of transactions: what a peer declares and discharges.  Source: AMQP 1.0 part 4."""
+"""The link to the coordinator of transactions: a peer's declares and discharges.  Source: AMQP 1.0 part 4."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COORDINATOR_CREDIT: Final = 100
 
 
 class CoordinatorLink(TargetLink):
-    """The peer declares and discharges on it; without the outcome rejected, what fails ends the link (4.2, 4.3)."""
+    """The peer declares and discharges on it; a failure ends a link without the outcome rejected (4.2, 4.3)."""
 
     __slots__ = ("transactions",)
 
@@ -74,7 +74,7 @@ class CoordinatorLink(TargetLink):
 
 
 def _request(payload: bytes) -> Declare | Discharge:
-    """Return what the body of a message to the coordinator says.  Raises: DecodeError."""
+    """Return the declare or discharge in the body of a message to the coordinator.  Raises: DecodeError."""
     body = Scanner().scan(payload).body
     if body[:3] != bytes((0, 0x53, VALUE)):
         raise DecodeError("a message to the coordinator has no amqp-value")

@@ -1,8 +1,8 @@
 """Links on which the peer sends.
 
-Credit: an address that may hold anything grants ``link-credit`` messages, topped up at half.  One that BLOCKs when it
-is full grants as much as it has room for, and takes credit back once it is full; what the peer sent meanwhile, because
-it had been granted, is accepted anyway, up to max-size-bytes-reject-threshold.
+Credit: an address without a limit grants ``link-credit`` messages, topped up at half.  An address with the policy BLOCK
+grants as many as it has room for, and takes unused credit back once it is full.  Messages that the peer sent meanwhile
+within that credit are still accepted, up to max-size-bytes-reject-threshold.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ UNSETTLED: Final = 0  # snd-settle-mode
 SETTLED: Final = 1
 SECOND: Final = 1  # rcv-settle-mode
 
-ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
+ASSUMED_MESSAGE_BYTES: Final = 1_024  # assumed of a producer that has sent nothing yet
 NO_TRANSFER: Final = Transfer(0)
 
 
 class IncomingLink(TargetLink):
     """A producer of the peer.
 
-    destination: where its messages go, None for an anonymous relay, where each message says so itself.
+    destination: of its messages; None for an anonymous relay, where each message names its own.
     node: the temporary destination that was made for it, and ends with it.
-    producer: its number among those that advisories tell of; 0 for none.
-    withdrawn: so much of the credit was taken back, which the peer may not have known yet.
-    credit_low: once that is left, more is granted.  is_listed: it waits for the end of the turn for that.
-    limited: the destination, if its address may be full and BLOCK then; None for any other.
-    message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
-    partial: the delivery of which more transfers are to come.
-    plain: a transfer that was examined, and has nothing that is to be looked at again but its delivery-id: the decoder
-    returns the same object for the next one like it (``plain_frames``), whose tag is within its limit, too.
+    producer: its number in producer advisories; 0 for none.
+    withdrawn: credit that was taken back while the peer may have been using it.
+    credit_low: at this credit more is granted.  is_listed: it gets more at the end of the turn.
+    limited: the destination, if its address has a limit and the policy BLOCK; None for any other.
+    message_bytes: of the last message, 0 before the first.  is_short: it gets more credit once the address has room.
+    partial: the delivery that has not had its last transfer.
+    plain: a transfer that was examined; of the next one like it only the delivery-id needs a look.  The decoder returns
+    the same object for that one (``plain_frames``), and its tag is within the limit, too.
     is_presettled, is_unsettled: all deliveries are settled when sent, or none.
     """
 
@@ -202,7 +202,7 @@ class IncomingLink(TargetLink):
         self.grant()
 
     def withhold(self) -> None:
-        """The address is full: take back what the peer has not used, and grant no more until there is room."""
+        """The address is full: take unused credit back, and grant no more until there is room."""
         if self.is_short:
             return
         assert self.limited is not None, "only an address with a limit can be full"
@@ -219,7 +219,7 @@ class IncomingLink(TargetLink):
     # -- the steps
 
     def _examine(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
-        """Return the first transfer of a whole delivery and its octets, None where more are to come.
+        """Return the first transfer of a whole delivery and its octets, None if more are to come.
 
         Raises: InvalidField, MessageSizeExceeded, PartialTooMuch.
         """
@@ -249,7 +249,7 @@ class IncomingLink(TargetLink):
     def _send_granted(
         self, transfer: Transfer, delivery_id: int, destination: Destination, message: Message, gate: int
     ) -> bool:
-        """Send what its gate has stopped, if that was granted; return False where it waits, or is refused."""
+        """Send a message at a shut gate if credit was granted for it; return False if it waits or is refused."""
         if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
             if self.producers.flow.must_reject(destination):
                 self._refuse(transfer, delivery_id, _past_threshold(destination))
@@ -264,7 +264,7 @@ class IncomingLink(TargetLink):
         return False
 
     def _take_mode(self, delivery_id: int, mode: int) -> None:
-        """Take note of the rcv-settle-mode that one delivery asks for.  Raises: InvalidField."""
+        """Note the rcv-settle-mode that one delivery asks for.  Raises: InvalidField."""
         if mode > RCV_SETTLE_MODE_MOST:
             raise InvalidField(f"rcv-settle-mode is {mode}; allowed is 0 to {RCV_SETTLE_MODE_MOST}")
         if mode and not self.is_second:
@@ -293,7 +293,7 @@ class IncomingLink(TargetLink):
         return self.producers.multi_transfers.end(self)
 
     def _relay_destination(self, scanned: Scanned) -> Destination:
-        """Return where a message on an anonymous relay goes: by its ``to``, and by what JMS says of its kind."""
+        """Return the destination of a message on an anonymous relay: its ``to``, of the kind that JMS annotates."""
         if not scanned.to:
             raise InvalidField("a message on a link without a target address needs the property to")
         kind = 0
@@ -305,7 +305,7 @@ class IncomingLink(TargetLink):
         return target_of(self.door, connection, scanned.to, None, kind)
 
     def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
-        """Return where a message goes that may ask for a later delivery; what says so is taken out of it.
+        """Return the destination of a message that may ask for a later delivery; remove that request from it.
 
         Raises: InvalidOption, InvalidDestination.
         """
@@ -333,7 +333,7 @@ class IncomingLink(TargetLink):
         )
 
     def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
-        """A bad message fails alone, and spoils the transaction that it is of."""
+        """Reject a bad message: it fails alone, and spoils its transaction."""
         state = transfer.state
         txn_id = b""
         if isinstance(state, TransactionalState):

@@ -1,7 +1,7 @@
-"""Links: one direction of messages between the peer and a node; and what links ask of their session.
+"""Links, each one direction of messages between the peer and a node, and the session as they see it.
 
-Link state (transport 2.6.7): delivery-count counts the deliveries that the sender has begun, link-credit how many more
-it may begin; both ends compute with 32 bits.
+Link state (transport 2.6.7): delivery-count is the number of deliveries that the sender has begun, link-credit the
+number that it may still begin.  Both ends compute with 32 bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.wire.errors import NotAllowed, error_of
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
 
 MASK: Final = 0xFFFFFFFF
-LINK_OVERHEAD_BYTES: Final = 1024  # of a link's objects, rounded up
+LINK_OVERHEAD_BYTES: Final = 1024  # memory of a link's objects, rounded up
 
 
 class Link(Endpoint):
@@ -36,11 +36,11 @@ class Link(Endpoint):
         self.delivery_count = 0
 
     def name_bytes(self) -> int:
-        """Return what the name takes, and a little for the link itself."""
+        """Return the octets of the name, and a little for the link itself."""
         return LINK_OVERHEAD_BYTES + len(self.name)
 
     def is_gone(self) -> bool:
-        """Say whether it has ended, for us at least."""
+        """Say whether it has ended, at least on our side."""
         return self.state in (DETACHED, LINK_DISCARDING)
 
     def is_behind(self) -> bool:
@@ -58,20 +58,20 @@ class Link(Endpoint):
         """Take the peer's view of the link."""
 
     def grant(self) -> None:
-        """Let the peer send more, where the session has listed the link for that."""
+        """Grant more credit; the session calls this for links on its list."""
 
     def finish_drain(self) -> bool:
-        """Use up the credit if nothing can be delivered now; say whether the drain is over."""
+        """Use up the credit if nothing can be delivered now; return whether the drain is over."""
         return True
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
-        """Let go of everything.  is_closing: the peer wants the terminus gone, not only the link."""
+        """Release everything.  is_closing: the peer ends the terminus, not only the link."""
 
     def end(self) -> None:
-        """Its session has ended: let go of everything but a consumer, which ends with all others of the session."""
+        """Its session has ended: release everything but the consumer, which ends with the session's other consumers."""
 
     def detach(self, error: PenstockError, is_closed: bool | None = True) -> None:
-        """End the link because of an error; its terminus stays.  is_closed: what the peer is told, None for not."""
+        """End the link because of an error; its terminus stays.  is_closed: that field of our detach."""
         if self.is_gone():
             return
         self.state = advance(LINK, self.state, FAIL)
@@ -84,10 +84,10 @@ class Link(Endpoint):
 class SessionEndpoint(Endpoint):
     """A session, as its links see it.
 
-    channel: ours.  unsettled: what the peer has received and not settled, by delivery-id, over all links.
+    channel: ours.  unsettled: deliveries that the peer has received and not settled, of all links, by delivery-id.
     accepted_now, accepted_logged: delivery-ids of this turn to be accepted at its end, or once durable.
     low_links: links that may be granted more credit at the end of this turn.
-    is_due: something rare is to be said at the end of this turn.
+    is_due: a rare frame is to be sent at the end of this turn.
     """
 
     __slots__ = ("connection", "channel", "unsettled", "accepted_now", "accepted_logged", "low_links", "is_due")
@@ -104,24 +104,24 @@ class SessionEndpoint(Endpoint):
 
     @abstractmethod
     def add_link(self, link: Link) -> None:
-        """Know a link by both its handles."""
+        """Register a link under both its handles."""
 
     @abstractmethod
     def discard(self, link: Link) -> None:
-        """Drop what comes on a link that has ended for us, until the peer has detached it."""
+        """Drop frames on a link that we have ended, until the peer has detached it."""
 
     @abstractmethod
     def confirm_state(self, delivery_id: int, state: State, is_settled: bool, is_logged: bool) -> None:
-        """Tell the outcome of a delivery of the peer's at the end of this turn, or once it is durable."""
+        """Send the outcome of one of the peer's deliveries at the end of this turn, or once it is durable."""
 
     @abstractmethod
     def settle_logged(self, delivery_ids: list[int], state: State) -> None:
-        """Answer an outcome that the peer has not settled, once it is durable (receiver settles second)."""
+        """Settle an outcome that the peer has not settled, once it is durable (receiver settles second)."""
 
     @abstractmethod
     def send_link_flow(self, link: Link, credit: int, available: int, is_drained: bool) -> None:
-        """Tell the peer the state of a link."""
+        """Send the peer the state of a link."""
 
     @abstractmethod
     def list_draining(self, link: Link) -> None:
-        """Ask ``Link.finish_drain`` at the end of this turn and those that follow, until it is over."""
+        """Call ``Link.finish_drain`` at the end of this turn and the next ones, until the drain is over."""

@@ -9,7 +9,7 @@ from protocols.amqp.v1_0.wire.performatives import Transfer
 
 
 class MultiTransfer:
-    """One delivery: its first transfer, the octets so far, and since when it comes (monotonic)."""
+    """One delivery: its first transfer, its octets so far, and the monotonic time of its beginning."""
 
     __slots__ = ("first", "octets", "since_ms")
 
@@ -19,7 +19,7 @@ class MultiTransfer:
         self.since_ms = since_ms
 
     def check(self, transfer: Transfer) -> None:
-        """Raises: InvalidField where a transfer says something else than the first one of its delivery (2.7.5)."""
+        """Raises: InvalidField if a transfer contradicts the first one of its delivery (2.7.5)."""
         first = self.first
         if transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
             raise InvalidField(f"a transfer of delivery {transfer.delivery_id} is inside delivery {first.delivery_id}")
@@ -33,7 +33,7 @@ class MultiTransfer:
 
 
 class MultiTransfers:
-    """Those of one connection, by link, the oldest first; ``held_bytes`` are their octets so far."""
+    """Those of one connection, by link, the oldest first; ``held_bytes`` counts their octets so far."""
 
     __slots__ = ("connection", "by_link", "held_bytes")
 
@@ -47,7 +47,7 @@ class MultiTransfers:
         return one
 
     def add(self, one: MultiTransfer, transfer: Transfer, payload: bytes) -> None:
-        """Take what one of its transfers says, and its octets.  Raises: MessageSizeExceeded, PartialTooMuch."""
+        """Take the fields and the octets of one of its transfers.  Raises: MessageSizeExceeded, PartialTooMuch."""
         first = one.first
         if transfer.settled is not None:
             first.settled = transfer.settled
@@ -77,7 +77,7 @@ class MultiTransfers:
         return bytes(one.octets)
 
     def give_up(self, now_ms: int) -> None:
-        """Detach the links on which a delivery has not come to its end in time."""
+        """Detach the links whose delivery was not complete in time."""
         limit_ms = self.connection.settings.delivery_time_ms
         resumed_ms = self.connection.idle.resumed_ms
         for link, one in list(self.by_link.items()):

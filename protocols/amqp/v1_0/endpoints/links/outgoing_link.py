@@ -1,4 +1,4 @@
-"""Links on which the peer receives, and looks at subscriptions."""
+"""Links on which the peer receives or looks up a subscription."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
 from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.amqp.v1_0.wire.values import Symbol
 
-# Gates that open by themselves soon: a drain waits for what is behind them.
+# Gates that open by themselves soon: a drain waits for the messages behind them.
 _MAY_STILL_COME: Final = frozenset(
     (gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.REFUSING, gates.RATE)
 )
@@ -39,15 +39,15 @@ class Carrier(Outlet):
 
     @abstractmethod
     def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
-        """Forget what a link that goes has sent to its consumer, and what it was going to send."""
+        """Forget what an ending link has sent to its consumer and what it was about to send."""
 
 
 class OutgoingLink(Link):
     """A consumer of the peer.
 
-    is_settled: deliveries are gone when sent.  is_draining: the peer has asked to hear when nothing more comes.
+    is_settled: deliveries are settled when sent.  is_draining: the peer asked for a sign when nothing more comes.
     payload_max: octets of a message that fit into one frame.
-    size_most: the peer's max-message-size; what is larger is left for other consumers.
+    size_most: the peer's max-message-size; larger messages are left for other consumers.
     durable: client id and name of the durable subscription that a detach leaves and a close ends.
     node: the temporary destination that was made for it, and ends with it.
     """
@@ -94,7 +94,7 @@ class OutgoingLink(Link):
             self.consumer.start()
 
     def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
-        """Return the octets of a message as it leaves, in two parts."""
+        """Return the octets of a message as they are sent, in two parts."""
         consumer = self.consumer
         assert consumer is not None, "messages come to links with a consumer"
         connection = self.session.connection
@@ -102,7 +102,7 @@ class OutgoingLink(Link):
             return outgoing_sections(delivery, consumer.queue, connection.context)
         except DATA_FAULTS as error:
             name = connection.context.message_id(delivery.message)
-            connection.socket.conversion_failed(f"{name} leaves unconverted: {type(error).__name__}: {error}")
+            connection.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")
             return last_resort(delivery, connection.context)
 
     def flow(self, flow: Flow) -> None:
@@ -113,7 +113,7 @@ class OutgoingLink(Link):
                 "a flow has txn-id: acquisition in a transaction (4.4.3); allowed are outcomes in it"
             )
         if flow.link_credit is not None and consumer is not None:
-            # The peer's view of delivery-count may be behind ours: what is on its way is taken off.
+            # The peer's view of delivery-count may be behind ours: subtract the deliveries on their way.
             seen = 0 if flow.delivery_count is None else flow.delivery_count
             credit = (seen + flow.link_credit - self.delivery_count) & MASK
             if credit > 0x7FFFFFFF:
@@ -134,7 +134,7 @@ class OutgoingLink(Link):
     def finish_drain(self) -> bool:
         """Return False as long as more may come.
 
-        What may still come, from the disk or once the socket takes octets again, is waited for.
+        The drain also waits for messages that come from the disk, or once the socket has room again.
         """
         consumer = self.consumer
         if not self.is_draining or self.is_gone() or consumer is None:
@@ -168,7 +168,7 @@ class OutgoingLink(Link):
 
 
 class SubscriptionLink(Link):
-    """A look at a durable subscription that nobody consumes through it: closing it ends the subscription (JMS)."""
+    """A look at a durable subscription, without a consumer: closing the link deletes the subscription (JMS)."""
 
     __slots__ = ("subscription",)
 

@@ -1,4 +1,4 @@
-"""The producers of one connection: deliveries that they have begun, and those that wait."""
+"""The producers of one connection: the deliveries that they have begun, and those that wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocols.amqp.v1_0.wire.scanner import Scanner
 
 
 class Producers:
-    """scanner: of the messages that they send.  The others are parts of the engine."""
+    """scanner: reads the messages that they send.  The other fields are parts of the engine."""
 
     __slots__ = (
         "transactions",
@@ -35,5 +35,5 @@ class Producers:
         self.schedule_limits = door.scheduler.limits
 
     def held(self, name_bytes: int) -> tuple[int, int, int, int]:
-        """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
+        """Return the octets of partial messages, transactions, messages at a gate, and names of links."""
         return self.multi_transfers.held_bytes, self.transactions.size_bytes(), self.blocked.size_bytes, name_bytes

@@ -1,4 +1,4 @@
-"""Links to a target of ours, a node or the coordinator: the peer sends on them, and hears what became of it."""
+"""Links to a target of ours, a node or the coordinator: the peer sends on them and gets outcomes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from protocols.amqp.v1_0.wire.termini import Source
 
 
 class TargetLink(Link):
-    """credit: what the peer may still send.
+    """credit: messages that the peer may still send.
 
-    is_held: a message of it waits at a gate, so no more is granted.
-    is_second: deliveries are settled by the peer first, but for those in ``firsts``, which said otherwise.
-    can_reject: the source takes the outcome rejected; else what fails ends the link.
+    is_held: one of its messages waits at a gate, so it gets no more credit.
+    is_second: the peer settles deliveries first, except those in ``firsts``, whose transfer asked for the other mode.
+    can_reject: the source allows the outcome rejected; otherwise a failure ends the link.
     """
 
     __slots__ = ("credit", "is_held", "is_second", "firsts", "can_reject")
@@ -41,22 +41,22 @@ class TargetLink(Link):
         self.can_reject = outcomes is None or Rejected.NAME in outcomes
 
     def flow(self, flow: Flow) -> None:
-        """The peer tells how far it has come; echo asks what we grant."""
+        """Take the peer's delivery-count; echo asks for our credit."""
         if flow.echo:
             self.tell_credit()
 
     @abstractmethod
     def tell_credit(self) -> None:
-        """Tell the peer what it may still send."""
+        """Send the peer its credit."""
 
     def end(self) -> None:
         self.close(False, False)
 
     def confirm(self, delivery_id: int, message: Message) -> None:
-        """Accept a delivery of a message that has been taken, once this turn is durable if it waits for that.
+        """Accept a delivery whose message has been taken: now, or once this turn is durable.
 
-        A persistent one does, however it was taken: a composite destination and a virtual topic log copies of it.  One
-        that is not persistent does where it was logged anyway, as what is scheduled is.
+        A persistent message always waits for that, because a composite destination and a virtual topic log copies of
+        it.  A non-persistent one waits if it was logged anyway, as scheduled messages are.
         """
         session = self.session
         is_logged = message.flags & PERSISTENT != 0 or message.log_offset >= 0
@@ -68,16 +68,16 @@ class TargetLink(Link):
             session.accepted_now.append(delivery_id)
 
     def answer(self, delivery_id: int, is_settled: bool, state: State, is_logged: bool = False) -> None:
-        """Tell the outcome of a delivery at the end of this turn, unless the peer has settled it.
+        """Send the outcome of a delivery at the end of this turn, unless the peer has settled it.
 
-        is_logged: once this turn is durable.
+        is_logged: send it once this turn is durable.
         """
         if not is_settled:
             is_second = self.is_second and self._settles_second(delivery_id)
             self.session.confirm_state(delivery_id, state, not is_second, is_logged)
 
     def reject(self, delivery_id: int, is_settled: bool, error: PenstockError, txn_id: bytes = b"") -> None:
-        """Say that a delivery fails: by its outcome, or by the end of the link where there can be none."""
+        """Report a failed delivery: by its outcome, or by the end of the link if it cannot have one."""
         if is_settled or not self.can_reject:
             self.detach(error)
             return
@@ -85,7 +85,7 @@ class TargetLink(Link):
         self.answer(delivery_id, False, TransactionalState(txn_id, rejected) if txn_id else rejected)
 
     def waited(self) -> None:
-        """Go on: what waited at a gate is sent, or refused."""
+        """Go on: the message that waited at a gate was sent or refused."""
         self.is_held = False
         self.grant()
 
@@ -93,7 +93,7 @@ class TargetLink(Link):
         """Go on: the address may have room for more credit."""
 
     def _settles_second(self, delivery_id: int) -> bool:
-        """Say whether the peer settles a delivery first, as it does on such a link unless that said otherwise."""
+        """Say whether the peer settles a delivery first, as it does unless the transfer asked for the other mode."""
         if delivery_id in self.firsts:
             self.firsts.discard(delivery_id)
             return False

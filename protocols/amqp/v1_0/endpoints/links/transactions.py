@@ -1,11 +1,12 @@
-"""Local transactions: what a connection has open, and what is held back for it.  Source: AMQP 1.0 part 4.
+"""Local transactions of a connection, and the operations held back for them.  Source: AMQP 1.0 part 4.
 
     declare                 declared(txn-id)
     transfer, disposition   transactional-state(txn-id, ...): held back until discharge
     discharge               accepted once the commit is durable, or rejected; with fail: rolled back
 
-What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered again:
-the client has settled and forgotten it.  It waits as a failed delivery does where its address or URI sets a delay.
+Deliveries that a rolled-back transaction had acknowledged return to their places, each counted as an attempt, and are
+delivered again, because the client has settled and forgotten them.  Where the address or the URI sets a delay, they
+wait as failed deliveries do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from protocols.amqp.v1_0.wire.transaction_types import Discharge
 class OpenTransaction:
     """spoiled: why it can only be rolled back, "" if it can be committed.
 
-    unsettled: deliveries acknowledged in it that the peer wants settled by us, after the discharge.
+    unsettled: deliveries acknowledged in it that we must settle after the discharge.
     """
 
     __slots__ = ("transaction", "spoiled", "unsettled", "owner")
@@ -83,12 +84,12 @@ class Transactions:
         return one
 
     def size_bytes(self) -> int:
-        """Return what the messages of all of them take."""
+        """Return the octets of the messages of all of them."""
         size = sum(one.transaction.held_bytes() for one in self.open.values())
         return size + sum(one.one.transaction.held_bytes() for one in self.waiting)
 
     def spoil(self, name: bytes, reason: str) -> None:
-        """Let a transaction only be rolled back: its client does not wait for the outcome of each of its sends."""
+        """Allow only a rollback of a transaction: its client does not wait for the outcome of each send."""
         one = self.find(name)
         one.spoiled = one.spoiled or reason
 
@@ -143,19 +144,19 @@ class Transactions:
             self._commit(WaitingCommit(link, delivery_id, name, one))
 
     def admit(self) -> None:
-        """A gate has opened: try the commits again that waited."""
-        for _ in range(len(self.waiting)):  # what waits still is put behind
+        """A gate has opened: try the waiting commits again."""
+        for _ in range(len(self.waiting)):  # a commit that still waits is put at the end
             self._commit(self.waiting.pop(0))
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        """Refuse the commits that waited for room in the destination ``uri``."""
+        """Refuse the commits that have waited too long for room in the destination ``uri``."""
         for one in self.waiting[:]:
             if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
                 self.waiting.remove(one)
                 self._refuse(one, error)
 
     def close_all(self, owner: TargetLink | None = None) -> None:
-        """Roll back what ``owner`` has open, or everything."""
+        """Roll back the open transactions of ``owner``, or all."""
         for name, one in list(self.open.items()):
             if owner is None or one.owner is owner:
                 del self.open[name]
@@ -176,7 +177,7 @@ class Transactions:
         transaction = waiting.one.transaction
         try:
             gate, destination = door.commit_refusal(transaction)
-        except EngineError as error:  # an address fails what it has no room for
+        except EngineError as error:  # the policy of an address is FAIL
             self._refuse(waiting, error)
             return
         if gate != gates.OPEN and destination is not None:
