@@ -31,7 +31,7 @@ ROOMS_BUT = {
     "engine/dispatch": "disk_scan selector_index spilled_scan",
     "engine/limits": "disk_watch max_consumers permissions user_quota",
     "engine/fate": "dead_letters relocation",
-    "engine/features": "advisories purge queue_run retry slow_consumers virtual_topics why",
+    "engine/features": "advisories advisory_topics purge queue_run retry slow_consumers virtual_topics why",
     "protocols": "broker_headers consumer_defaults detect map_message",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """

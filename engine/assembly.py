@@ -29,6 +29,7 @@ from engine.fate.redelivery import Redelivery
 from engine.fate.relocation import Relocation
 from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
+from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
 from engine.features.message_copies import MessageCopies
 from engine.features.purge import Upkeep
@@ -196,7 +197,8 @@ class FeatureParts:
     ) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         flow, acceptance, subscribing = ground.flow, fates.acceptance, clients.subscribing
-        self.advisories = Advisories(context, destinations, dispatch.subscriptions, acceptance, has_advisories, name)
+        advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, name)
+        self.advisories = Advisories(context, destinations, advisory_topics, has_advisories)
         observers.join(self.advisories)
         self.questions = Questions()
         replies = Replies(context, clients.by_number, destinations, clients.naming, flow, acceptance)

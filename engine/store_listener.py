@@ -274,13 +274,13 @@ class StoreEvents(StoreListener):
         self.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
-        queue = self.destinations.feeds.get(reader)
+        queue = self.destinations.readers.queues.get(reader)
         if queue is not None:
             queue.feed.sought(log_start, places)
             queue.mark_dirty()
 
     def seek_failed(self, reader: int, reason: str) -> None:
-        queue = self.destinations.feeds.get(reader)
+        queue = self.destinations.readers.queues.get(reader)
         if queue is not None:
             queue.feed.seek_failed(reason)
             self._ask_again_later(queue)

@@ -6,21 +6,17 @@ class around its fields.  While nobody listens nothing is made; topics of adviso
 
 from __future__ import annotations
 
-import json
-from collections import deque
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.fate.acceptance import Acceptance
+from engine.features.advisory_topics import AdvisoryTopics, Fields
 from engine.sources.composite import Composite, Destination
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.sources.topics.topic_subscriptions import Subscriptions
-from engine.values.annotations import annotation
 from engine.values.destination import (
     ADVISORY_PREFIX,
     QUEUE,
@@ -30,9 +26,7 @@ from engine.values.destination import (
     advisory_name,
     is_topic,
 )
-from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
-
-Fields = dict[str, object]
+from engine.values.message import Message
 
 # Events that are told, as they stand in the topic's name.
 CONNECTION: Final = "Connection"
@@ -63,7 +57,6 @@ ABOUT_DESTINATIONS: Final = (  # each has a topic for each destination
     FULL,
     NO_CONSUMER,
 )
-RETIRED_MAX: Final = 1_000  # topics kept of destinations that are gone, so that what still waits names them
 
 _CREATED_AS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 _CLASSES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "tempQueue", TEMP_TOPIC: "tempTopic"}
@@ -74,46 +67,37 @@ _REMOVED: Final = 1
 class Advisories(Observer):
     """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
     producers: how many each destination has, by its number.  next_producer: the number of the next one.
-    retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
 
     is_enabled: advisory_support of the configuration; it governs all but the events of messages, which addresses ask
-    for.  name: of the broker.
+    for.  topics: by which it tells of them.
     """
 
     __slots__ = (
         "context",
         "destinations",
-        "subscriptions",
-        "acceptance",
+        "topics",
         "is_enabled",
-        "name",
         "listeners",
         "connections",
         "producers",
         "next_producer",
-        "retired",
     )
 
     def __init__(
         self,
         context: Context,
         destinations: Destinations,
-        subscriptions: Subscriptions,
-        acceptance: Acceptance,
+        topics: AdvisoryTopics,
         is_enabled: bool,
-        name: str,
     ) -> None:
         self.context = context
         self.destinations = destinations
-        self.subscriptions = subscriptions
-        self.acceptance = acceptance
+        self.topics = topics
         self.is_enabled = is_enabled
-        self.name = name
         self.listeners = 0
         self.connections: set[int] = set()
         self.producers: dict[int, int] = {}
         self.next_producer = 1
-        self.retired: deque[Topic] = deque()
 
     # -- what happens
 
@@ -121,18 +105,20 @@ class Advisories(Observer):
         """A client has introduced itself: its adapter says when it is known who it is."""
         self.connections.add(client.client_number)
         if self.listeners and self.is_enabled:
-            self.advise(CONNECTION, None, "ConnectionInfo", _connection(client), {})
+            self.topics.advise(CONNECTION, None, "ConnectionInfo", _connection(client), {})
 
     def disconnected(self, client: Client) -> None:
         if client.client_number not in self.connections:
             return
         self.connections.discard(client.client_number)
         if self.listeners and self.is_enabled:
-            self.advise(CONNECTION, None, "RemoveInfo", {"objectId": {"value": str(client.client_number)}}, {})
+            self.topics.advise(CONNECTION, None, "RemoveInfo", {"objectId": {"value": str(client.client_number)}}, {})
 
     def consumer_added(self, consumer: Consumer) -> None:
         if self.listeners and self.is_enabled and _is_taking(consumer):
-            self.advise(CONSUMER, consumer.queue, "ConsumerInfo", _consumer(consumer), self._counted(consumer.queue))
+            self.topics.advise(
+                CONSUMER, consumer.queue, "ConsumerInfo", _consumer(consumer), self._counted(consumer.queue)
+            )
 
     def consumer_removed(self, consumer: Consumer) -> None:
         if self.listeners and self.is_enabled and _is_taking(consumer):
@@ -140,7 +126,7 @@ class Advisories(Observer):
                 "objectId": _client_part(consumer.client, consumer.consumer_id),
                 "lastDeliveredSequenceId": -2,
             }
-            self.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
+            self.topics.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
 
     def producer_added(self, client: Client, destination: Destination) -> int:
         """A producer has come, of a protocol that has producers; return its number."""
@@ -163,24 +149,24 @@ class Advisories(Observer):
     def _producer_changed(self, part: Queue | Topic, name: str, fields: Fields, count: int) -> None:
         if self.listeners and self.is_enabled:
             fields["destination"] = _named(part)
-            self.advise(PRODUCER, part, name, fields, {"producerCount": str(count)})
+            self.topics.advise(PRODUCER, part, name, fields, {"producerCount": str(count)})
 
     def slow_consumer(self, consumer: Consumer) -> None:
         """A consumer was found slow."""
         queue = consumer.queue
         if self.listeners and queue.settings.advisories.slow_consumers:
             told = {"consumerId": f"{consumer.client.client_number}:1:{consumer.consumer_id}"}
-            self.advise(SLOW_CONSUMER, queue, "ConsumerInfo", _consumer(consumer), told)
+            self.topics.advise(SLOW_CONSUMER, queue, "ConsumerInfo", _consumer(consumer), told)
 
     def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
         """A producer is held back."""
         if self.listeners and destination.settings.advisories.fast_producers:
-            self.advise(FAST_PRODUCER, destination, "ProducerInfo", {"destination": _named(destination)}, {})
+            self.topics.advise(FAST_PRODUCER, destination, "ProducerInfo", {"destination": _named(destination)}, {})
 
     def full(self, destination: Queue | Topic, limit: str) -> None:
         """An address holds all that it may.  limit: in words."""
         if self.listeners and destination.settings.advisories.when_full:
-            self.advise(FULL, destination, "UsageInfo", {"usageName": limit}, {"usageName": limit})
+            self.topics.advise(FULL, destination, "UsageInfo", {"usageName": limit}, {"usageName": limit})
 
     def message_event(self, event: str, destination: Queue | Topic, message: Message) -> None:
         """Something has happened to a message.
@@ -194,7 +180,7 @@ class Advisories(Observer):
         if destination.settings.advisories.include_body:
             fields["text"] = message.body.decode(errors="replace")
         told = {"originalMessageId": identity, "originalDestination": destination.uri()}
-        self.advise(event, destination, "ActiveMQMessage", fields, told)
+        self.topics.advise(event, destination, "ActiveMQMessage", fields, told)
 
     def discarded(self, queue: Queue, message: Message) -> None:
         """A message was dropped because too many waited for a slow consumer."""
@@ -235,7 +221,7 @@ class Advisories(Observer):
             for event in ABOUT_DESTINATIONS:
                 topic = destinations.topics.get(advisory_name(event, destination.kind, destination.name))
                 if topic is not None and not topic.subscriptions:
-                    self.retire(topic)
+                    self.topics.retire(topic)
 
     def listener_added(self, name: str) -> None:
         self.listeners += 1
@@ -247,70 +233,16 @@ class Advisories(Observer):
         self.message_event(EXPIRED if is_expired else MESSAGE_DEAD, queue, message)
 
     def topic_unused(self, topic: Topic) -> None:
-        self.retire(topic)
-
-    def retire(self, topic: Topic) -> None:
-        """Forget a topic that is of no use, as soon as nothing of it can be waiting; it is made again if need be."""
-        self.retired.append(topic)
-        while self.retired and (len(self.retired) > RETIRED_MAX or not _is_waited_for(self.retired[0])):
-            oldest = self.retired.popleft()
-            if not oldest.is_closed and not oldest.subscriptions:
-                self.destinations.remove(oldest)
-
-    # -- telling
-
-    def advise(
-        self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, told: dict[str, str]
-    ) -> None:
-        """Tell of ``event``, about ``destination`` if it is about one, to those who listen.
-
-        name, fields: the JSON object of the body.  told: headers of its own.
-        """
-        if not self.listeners:
-            return
-        if destination is None:
-            topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
-        else:
-            topic = self._topic(advisory_name(event, destination.kind, destination.name), self._is_there(destination))
-        if topic is None:
-            return
-        if self.context.memory.is_full():
-            return  # nobody waits for an advisory to be taken
-        headers = {
-            "type": "Advisory",
-            "transformation": "jms-advisory-json",
-            "originBrokerId": self.context.store.store_id(),
-            "originBrokerName": self.name,
-            **told,
-        }
-        lines = b"".join(annotation(header, value) for header, value in headers.items())
-        flags = TEXT if b"\\" in lines else TEXT | PLAIN
-        body = json.dumps({name: fields}, separators=(",", ":"), ensure_ascii=False).encode()
-        self.acceptance.publish_own(
-            topic, Message(topic.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
-        )
+        self.topics.retire(topic)
 
     def _source(self, queue: Queue, message: Message) -> Queue | Topic:
         """Return what the message was sent to: a subscription's queue may take from many topics."""
         return self.destinations.by_id.get(message.destination_id, queue)
 
-    def _topic(self, name: str, may_be_made: bool) -> Topic | None:
-        """Return the topic of an advisory that somebody listens to."""
-        destinations = self.destinations
-        topic = destinations.topics.get(name)
-        if topic is None and may_be_made and self.subscriptions.has_wildcard_for(name):
-            topic = destinations.advisory_topic(name)
-        return topic
-
-    def _is_there(self, destination: Queue | Topic) -> bool:
-        """Say whether a destination has not gone with its connection: then nothing would take its topics away."""
-        is_temporary = destination.kind in (TEMP_QUEUE, TEMP_TOPIC)
-        return not is_temporary or destination.name in self.destinations.temporaries
-
     def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
         if self.listeners and self.is_enabled and not _is_own(destination.name):
             fields: Fields = {"destination": _named(destination), "operationType": operation}
-            self.advise(_CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
+            self.topics.advise(_CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
 
     def _counted(self, queue: Queue) -> dict[str, str]:
         """Return how many consumers a queue has, or a topic subscriptions."""
@@ -319,11 +251,6 @@ class Advisories(Observer):
             topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
         return {"consumerCount": str(count)}
-
-
-def _is_waited_for(topic: Topic) -> bool:
-    """Say whether something of a topic may wait for a listener."""
-    return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())
 
 
 def _is_taking(consumer: Consumer) -> bool:

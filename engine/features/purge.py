@@ -169,7 +169,7 @@ class Upkeep(Observer):
             self._look_later(queue)
 
     def _reader_gone(self, queue: Queue) -> None:
-        if not self.destinations.has_readers(queue):
+        if queue.destination_id not in self.destinations.readers.by_source:
             self.read.discard(queue.destination_id)
             self._look_later(queue)
 
@@ -185,7 +185,7 @@ class Upkeep(Observer):
         most = queue.settings.queue.auto_delete_message_count
         if 0 <= most < queue.depth:
             return
-        if self.destinations.has_readers(queue):
+        if queue.destination_id in self.destinations.readers.by_source:
             self.read.add(key)
         else:
             self.delete(queue, is_forced=True)

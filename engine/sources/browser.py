@@ -86,7 +86,7 @@ class Browsing:
             self.context.memory,
             feed,
         )
-        destinations.add_feed(view)
+        destinations.readers.add(view)
         for lane in queue.used_lanes:
             self._copy(lane, view.lane(lane.priority))
         return view
@@ -100,7 +100,7 @@ class Browsing:
             self.replays.close(feed)
         if isinstance(feed, KeptMessages):
             self._leave(feed.source_id, view)
-        self.destinations.remove_feed(view)
+        self.destinations.readers.remove(view)
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self.ends.let_go(view)

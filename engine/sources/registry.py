@@ -9,6 +9,7 @@ from engine.backlog.address_account import Accounts
 from engine.backlog.context import Context
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.spiller import Spiller, may_spill
+from engine.sources.entry_readers import EntryReaders
 from engine.sources.last_value_and_ring import Keeper
 from engine.sources.observer import Observers
 from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
@@ -41,8 +42,7 @@ class Destinations:
     dirty_queues: queues to dispatch at the end of this turn; each queue has a reference to this list.
     waiting_keepers: keepers to run before that, shared in the same way.
     temporaries: by name.  Their numbers, and those of advisory topics, are negative: they are not in the store.
-    feeds: the queues of subscriptions and browsers, by the number of their feed.
-    readers: the same, by the destination whose entries they read; nothing is requested for one that is gone.
+    readers: queues of subscriptions, browsers and replays.
     advisory_count: advisory topics that the broker has made; they do not count against the clients' limit.
     owned: client -> its temporary destinations.
     by_id: all of these, by the number that their messages carry.
@@ -59,7 +59,6 @@ class Destinations:
         "queues",
         "topics",
         "temporaries",
-        "feeds",
         "readers",
         "owned",
         "advisory_count",
@@ -93,8 +92,7 @@ class Destinations:
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
         self.temporaries: dict[str, Queue | Topic] = {}
-        self.feeds: dict[int, Queue] = {}
-        self.readers: dict[int, dict[int, Queue]] = {}
+        self.readers = EntryReaders()
         self.owned: dict[int, list[Queue | Topic]] = {}
         self.advisory_count = 0
         self.queues_by_id: dict[int, Queue] = {}
@@ -220,31 +218,7 @@ class Destinations:
             del self.topics[name]
             self.advisory_count -= destination.is_advisory
         self.observers.destination_removed(destination)
-        for view in self.readers.get(number, {}).values():
-            for lane in view.used_lanes:
-                lane.cut_backlog()
-            view.mark_dirty()  # a browser may have seen everything now
-
-    def add_feed(self, queue: Queue) -> None:
-        """Register the queue of a subscription or a browser."""
-        feed = queue.feed
-        self.feeds[feed.number] = queue
-        self.readers.setdefault(feed.source_id, {})[feed.number] = queue
-
-    def remove_feed(self, queue: Queue) -> None:
-        """Unregister it."""
-        feed = queue.feed
-        del self.feeds[feed.number]
-        if queue.extras.shares is not None:
-            queue.extras.shares.leave(len(queue.used_lanes))
-        readers = self.readers[feed.source_id]
-        del readers[feed.number]
-        if not readers:
-            del self.readers[feed.source_id]
-
-    def has_readers(self, destination: Queue | Topic) -> bool:
-        """Say whether a subscription, a browser or a replay reads ``destination``."""
-        return destination.destination_id in self.readers
+        self.readers.source_removed(number)
 
     def uri_of(self, number: int) -> str:
         """Return the destination with this number; "" if it is gone."""
@@ -253,11 +227,11 @@ class Destinations:
 
     def queue_of(self, number: int, reader: int) -> Queue | None:
         """Return the queue that requested a page of destination ``number``, None if it has gone."""
-        return self.feeds.get(reader) if reader > 0 else self.queues_by_id.get(number)
+        return self.readers.queues.get(reader) if reader > 0 else self.queues_by_id.get(number)
 
     def all_queues(self) -> list[Queue]:
         """Return the queues, including those of subscriptions and browsers."""
-        return [*self.queues_by_id.values(), *self.feeds.values()]
+        return [*self.queues_by_id.values(), *self.readers.queues.values()]
 
     def matching(self, wildcard: Wildcard) -> list[Queue | Topic]:
         """Return the destinations that a wildcard matches now, oldest first."""

@@ -314,7 +314,7 @@ class Replays(Observer):
         if options.is_no_local:
             replay.shunned = client.client_number
         view = replay.view
-        self.destinations.add_feed(view)
+        self.destinations.readers.add(view)
         self.replays.append(replay)
         self.pages.share(len(self.replays))
         if options.is_browser:

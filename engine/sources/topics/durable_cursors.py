@@ -57,7 +57,7 @@ class DurableCursors:
         queue.extras.shares = destinations.shares
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        destinations.add_feed(queue)
+        destinations.readers.add(queue)
         return queue
 
     def starts(self, topic: Topic, options: SubscribeOptions) -> dict[int, int]:

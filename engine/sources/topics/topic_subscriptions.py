@@ -273,7 +273,7 @@ class Subscriptions(Observer):
         )
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        destinations.add_feed(queue)
+        destinations.readers.add(queue)
         return queue
 
     def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
@@ -322,7 +322,7 @@ class Subscriptions(Observer):
         feed = queue.feed
         queue.is_closed = True
         destinations = self.destinations
-        destinations.remove_feed(queue)
+        destinations.readers.remove(queue)
         attached = self.wildcards.pop(feed.number, None)
         topic = destinations.by_id.get(feed.source_id)
         if attached is not None:

@@ -127,7 +127,7 @@ class BrokerView(FeatureView):
 
     def feeds(self) -> list[Queue]:
         """Return the queues that feed the consumers of topics, browsers and replays."""
-        return list(self._destinations.feeds.values())
+        return list(self._destinations.readers.queues.values())
 
     def destination(self, number: int) -> Queue | Topic | None:
         return self._destinations.by_id.get(number)
@@ -140,7 +140,7 @@ class BrokerView(FeatureView):
 
     def has_readers(self) -> bool:
         """Say whether browsers and replays keep any destination from its end."""
-        return bool(self.broker.upkeep.read or self._destinations.readers)
+        return bool(self.broker.upkeep.read or self._destinations.readers.by_source)
 
     def shares(self) -> LaneShares:
         """Return how all lanes share the memory for what is in the log."""

@@ -203,7 +203,7 @@ class IdleForgotten(Bug):
 
     class InattentiveBroker(Broker):
         def end_turn(self) -> int:
-            for queue in self.destinations.feeds.values():
+            for queue in self.destinations.readers.queues.values():
                 if queue.feed.subscriber is not None and not queue.consumers:
                     for lane in queue.used_lanes:
                         lane.next_load = lane.tail

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.features.advisories import RETIRED_MAX
+from engine.features.advisory_topics import RETIRED_MAX
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE, TOPIC

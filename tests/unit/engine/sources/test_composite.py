@@ -161,7 +161,7 @@ def test_a_list_takes_from_queues_topics_and_wildcards_each_once() -> None:
     assert client.bodies() == [b"1", b"2", b"3", b"4"]
     world.broker.unsubscribe(consumer, is_lost=False)
     world.send(b"5", to="q.y")
-    assert client.bodies() == [] and destinations.feeds == {}
+    assert client.bodies() == [] and destinations.readers.queues == {}
 
 
 def test_a_wildcard_of_topics_takes_from_those_to_come_and_each_message_once() -> None:

@@ -1,0 +1,100 @@
+"""The topics ``ActiveMQ.Advisory.>``: found or made as somebody listens, and forgotten once they are of no use."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Final
+
+from engine.backlog.context import Context
+from engine.fate.acceptance import Acceptance
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_subscriptions import Subscriptions
+from engine.values.annotations import annotation
+from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC, advisory_name
+from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+
+Fields = dict[str, object]
+
+RETIRED_MAX: Final = 1_000  # topics kept of destinations that are gone, so that what still waits names them
+
+
+class AdvisoryTopics:
+    """retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
+
+    name: of the broker.
+    """
+
+    __slots__ = ("context", "destinations", "subscriptions", "acceptance", "name", "retired")
+
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        subscriptions: Subscriptions,
+        acceptance: Acceptance,
+        name: str,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.subscriptions = subscriptions
+        self.acceptance = acceptance
+        self.name = name
+        self.retired: deque[Topic] = deque()
+
+    def advise(
+        self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, told: dict[str, str]
+    ) -> None:
+        """Tell of ``event``, about ``destination`` if it is about one, to those who listen.
+
+        name, fields: the JSON object of the body.  told: headers of its own.
+        """
+        if destination is None:
+            topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
+        else:
+            topic = self._topic(advisory_name(event, destination.kind, destination.name), self._is_there(destination))
+        if topic is None:
+            return
+        if self.context.memory.is_full():
+            return  # nobody waits for an advisory to be taken
+        headers = {
+            "type": "Advisory",
+            "transformation": "jms-advisory-json",
+            "originBrokerId": self.context.store.store_id(),
+            "originBrokerName": self.name,
+            **told,
+        }
+        lines = b"".join(annotation(header, value) for header, value in headers.items())
+        flags = TEXT if b"\\" in lines else TEXT | PLAIN
+        body = json.dumps({name: fields}, separators=(",", ":"), ensure_ascii=False).encode()
+        self.acceptance.publish_own(
+            topic, Message(topic.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
+        )
+
+    def retire(self, topic: Topic) -> None:
+        """Forget a topic that is of no use, as soon as nothing of it can be waiting; it is made again if need be."""
+        self.retired.append(topic)
+        while self.retired and (len(self.retired) > RETIRED_MAX or not _is_waited_for(self.retired[0])):
+            oldest = self.retired.popleft()
+            if not oldest.is_closed and not oldest.subscriptions:
+                self.destinations.remove(oldest)
+
+    def _topic(self, name: str, may_be_made: bool) -> Topic | None:
+        """Return the topic of an advisory that somebody listens to."""
+        destinations = self.destinations
+        topic = destinations.topics.get(name)
+        if topic is None and may_be_made and self.subscriptions.has_wildcard_for(name):
+            topic = destinations.advisory_topic(name)
+        return topic
+
+    def _is_there(self, destination: Queue | Topic) -> bool:
+        """Say whether a destination has not gone with its connection: then nothing would take its topics away."""
+        is_temporary = destination.kind in (TEMP_QUEUE, TEMP_TOPIC)
+        return not is_temporary or destination.name in self.destinations.temporaries
+
+
+def _is_waited_for(topic: Topic) -> bool:
+    """Say whether something of a topic may wait for a listener."""
+    return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())
