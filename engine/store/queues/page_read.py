@@ -204,81 +204,78 @@ class PageJob(Job):
             what = "by its entry it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)
         octets = read_fully(self._open_files.get(path, self._map.editions[place]), end - offset, position)
-        first = self._first
-        destination_id = self._destination_id
-        priority = self._priority
-        messages = self._messages
         length = len(octets)
         view = memoryview(octets)
+        messages = self._messages
         taken = 0
-        number = at
-        what = ""
-        while number < until:
+        for number in range(at, until):
             entry_offset, size = entries[number]
             start = entry_offset - offset
-            stop = start + size
-            if stop > length or size < MESSAGE_HEAD_BYTES:
-                what = "the record reaches past the end of the file"
-                break
-            (
-                record_size,
-                crc,
-                record_type,
-                encoding,
-                flags,
-                record_destination,
-                record_offset,
-                _,
-                time_ms,
-                annotations_length,
-                headers_length,
-                body_length,
-                record_priority,
-                _,
-                _,
-                tag_hash,
-                group_hash,
-                expires_ms,
-                queue_offset,
-            ) = UNPACK_RECORD(octets, start)
-            if record_size != size or crc32c(view[start + 8 : stop]) != crc:
-                what = "its checksum does not match"
-                break
-            if (
-                queue_offset != first + number
-                or record_type != MESSAGE
-                or record_destination != destination_id
-                or record_priority != priority
-                or record_offset != entry_offset
-            ):
-                what = "it is not the record of its entry"
-                break
-            at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
-            at_body = at_headers + headers_length
-            message = Message(
-                destination_id,
-                encoding,
-                flags & ~IN_TRANSACTION,  # true of the record; a copy of the message is not in that transaction
-                priority,
-                tag_hash,
-                group_hash,
-                expires_ms,
-                octets[start + MESSAGE_HEAD_BYTES : at_headers],
-                octets[at_headers:at_body],
-                octets[at_body : at_body + body_length],
-            )
-            message.log_offset = entry_offset
-            message.queue_offset = queue_offset
-            message.store_time_ms = time_ms
+            try:
+                if start + size > length or size < MESSAGE_HEAD_BYTES:
+                    raise StoreCorrupt("the record reaches past the end of the file")
+                message = self._message(octets, view, start, size, entry_offset, number)
+            except StoreCorrupt as flaw:
+                self._next = self._first + number
+                raise DamagedRecord(self._next, path, position + start, entry_offset, size, str(flaw)) from None
             messages.append(message)
             taken += message.size
-            number += 1
             if taken >= left:
                 break
-        self._next = first + number
-        if what:
-            raise DamagedRecord(self._next, path, position + start, entry_offset, size, what)
+        self._next = self._first + number + 1
         return taken
+
+    def _message(self, octets: bytes, view: memoryview, start: int, size: int, offset: int, number: int) -> Message:
+        """Return the message of entry ``number``, whose record begins at ``start``.
+
+        offset: of the record in the log.  Raises: StoreCorrupt that says what is wrong with the record.
+        """
+        (
+            record_size,
+            crc,
+            record_type,
+            encoding,
+            flags,
+            destination_id,
+            record_offset,
+            time_ms,
+            annotations_length,
+            headers_length,
+            body_length,
+            priority,
+            tag_hash,
+            group_hash,
+            expires_ms,
+            queue_offset,
+        ) = UNPACK_RECORD(octets, start)
+        if record_size != size or crc32c(view[start + 8 : start + size]) != crc:
+            raise StoreCorrupt("its checksum does not match")
+        if (
+            queue_offset != self._first + number
+            or record_type != MESSAGE
+            or destination_id != self._destination_id
+            or priority != self._priority
+            or record_offset != offset
+        ):
+            raise StoreCorrupt("it is not the record of its entry")
+        at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
+        at_body = at_headers + headers_length
+        message = Message(
+            destination_id,
+            encoding,
+            flags & ~IN_TRANSACTION,  # true of the record; a copy of the message is not in that transaction
+            priority,
+            tag_hash,
+            group_hash,
+            expires_ms,
+            octets[start + MESSAGE_HEAD_BYTES : at_headers],
+            octets[at_headers:at_body],
+            octets[at_body : at_body + body_length],
+        )
+        message.log_offset = record_offset
+        message.queue_offset = queue_offset
+        message.store_time_ms = time_ms
+        return message
 
 
 def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
