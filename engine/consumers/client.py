@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Client(Outlet):
-    """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
+    """One connection.  The engine calls its methods during a turn; only ``admit`` may call back into it.
 
-    user: whose login was checked, "" where nobody's is.
-    holder: for whom ``Quotas`` counts what it makes, "" for nobody in particular.
-    groups: that its user is in, as the configuration says; permissions go by them.
-    held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.  is_holding: that may be something else
-    by now, so it is counted at the end of the turn; whoever begins to hold something says so.
-    unread_bytes: output that its socket had not taken when the gateway last looked, counted there, too.
-    is_refusing: some of what it has refused is still being put back; until then nothing is confirmed to it.
-    is_output_full: too much waits for the socket.
+    user: login that was checked, "" without a check.
+    holder: the holder for whom ``Quotas`` counts what it makes, "" for none.
+    groups: of its user, from the configuration; permissions depend on them.
+    held_bytes: what it holds and has not sent, as counted in ``Holdings``.  is_holding: that may have changed, so it is
+    counted again at the end of the turn; a part that makes it hold something sets this.
+    unread_bytes: output not yet accepted by its socket when the gateway last looked; also counted in ``Holdings``.
+    is_refusing: messages that it refused are still being put back; it gets no confirmations until that is done.
+    is_output_full: too much output waits for the socket.
     """
 
     __slots__ = (
@@ -71,55 +71,55 @@ class Client(Outlet):
 
     @abstractmethod
     def release_confirmations(self, offset: int) -> bool:
-        """Let go of the confirmations that waited for ``offset``; return True while others wait."""
+        """Send the confirmations that waited for ``offset``; return True while others wait."""
 
     def refused(self) -> None:
-        """All that it refused is back where it belongs, or given up: ``is_refusing`` is over."""
-        assert not self.is_refusing, "who is told of the end has come to it"
+        """All that it refused is back in place or given up; it sets ``is_refusing`` to False before this call."""
+        assert not self.is_refusing, "refusing is over"
 
     @abstractmethod
     def admit(self) -> None:
-        """A gate has opened: send again what was parked; what finds its gate shut still is parked again."""
+        """A gate has opened: send again what was parked; input whose gate is still shut is parked again."""
 
     @abstractmethod
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        """Answer with ``error`` what was parked for the destination ``uri``; it is not to be sent any more."""
+        """Answer with ``error`` what was parked for the destination ``uri``, and do not send it any more."""
 
     @abstractmethod
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        """End a consumer that is too slow, and tell the client why.
+        """End a consumer that is too slow, and inform the client of the reason.
 
-        with_connection: end the connection too; so does an adapter whose protocol cannot end one consumer alone.
+        with_connection: end the connection too.  An adapter also does so if its protocol cannot end a single consumer.
         """
 
     @abstractmethod
     def describe(self) -> dict[str, str]:
-        """Return who this is (address, client id, login), for consumer records and ``why``."""
+        """Return address, client id and login, for consumer records and ``why``."""
 
     def give_up(self, error: EngineError) -> None:
-        """End the connection, and tell the peer why; where output is unread, cut it off.  ``Holdings`` asks for it."""
+        """End the connection and inform the peer; cut it off if output is unread.  Called by ``Holdings``."""
         raise AssertionError("only a connection is given up")
 
     def holding(self) -> str:
-        """Return what ``held_bytes`` is made of, in words; "" for nothing."""
+        """Return the parts of ``held_bytes`` in words; "" for nothing."""
         return ""
 
     def unread_now(self) -> int:
-        """Return how much output its socket has not taken by now."""
+        """Return the octets of output that its socket has not accepted by now."""
         return self.unread_bytes
 
     def all_held_bytes(self) -> int:
         return self.held_bytes + self.unread_bytes
 
     def all_holding(self) -> str:
-        """Return what both are made of, in words."""
+        """Return the parts of held and unread octets in words."""
         unread = f"unread output {self.unread_bytes}" if self.unread_bytes else ""
         return ", ".join(words for words in (self.holding(), unread) if words)
 
     def connection_defaults(self) -> ConnectionDefaults:
-        """Return what its listener's URI and it itself set for all that it subscribes to, for ``explain``."""
+        """Return the defaults for its subscriptions from the listener's URI and the connection, for ``explain``."""
         return NO_DEFAULTS
 
     def browse_ended(self, consumer: Consumer) -> None:
-        """A browser has shown all that waited when it began; nothing more comes."""
+        """A browser has shown all that waited when it began; nothing follows."""
         return None

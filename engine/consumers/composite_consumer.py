@@ -11,11 +11,11 @@ from engine.values.wildcard import Wildcard
 
 
 class Siblings(SiblingsBase):
-    """The consumers of one subscription, one a queue, and what may join them later.
+    """The consumers of one subscription, one per queue, and the queues that may join later.
 
-    wildcards: of queues: those that come and match one of these are joined.
-    subscription: the durable one to a wildcard of topics, to whose queues these are.
-    waits_for: numbers of queues that take no more consumers now (engine.limits.max_consumers).
+    wildcards: of queues; a new queue that matches one of them joins.
+    subscription: the durable subscription to a wildcard of topics whose queues these are, else None.
+    waits_for: numbers of queues that have no place for more consumers now (engine.limits.max_consumers).
     """
 
     __slots__ = (
@@ -45,13 +45,13 @@ class Siblings(SiblingsBase):
         lead.siblings = self
 
     def wants(self, queue: Queue) -> bool:
-        """Say whether ``queue`` is one of its wildcards', and not taken from yet."""
+        """Say whether ``queue`` matches one of its wildcards and has not joined yet."""
         if queue in self._queues or self.is_closed:
             return False
         return any(wildcard.matches(queue.name) for wildcard in self.wildcards)
 
     def add(self, consumer: Consumer, queue: Queue) -> None:
-        """Take up the consumer of one more queue; its own may be a view of that."""
+        """Add the consumer of one more queue; the consumer's own queue may be a view of that one."""
         lead = self.lead
         assert consumer.window is lead.window, "siblings share one window"
         consumer.ledger = lead.ledger
@@ -64,13 +64,13 @@ class Siblings(SiblingsBase):
         self._queues.add(queue)
 
     def opened(self) -> None:
-        """Their window has room: they are woken as far as it goes."""
+        """Wake as many of them as the open window has room for."""
         self._wakes.open(self.resting)
 
     def close(self) -> list[Consumer]:
-        """Shut the window and part the ledger; return who is to give back something now, the lead first.
+        """Close the window and divide the ledger; return the consumers that must return messages now, the lead first.
 
-        How far the client has looked counts over all of them.
+        The furthest acknowledged tag counts for all of them.
         """
         self.is_closed = True
         self.lead.window.close()
@@ -85,6 +85,6 @@ class Siblings(SiblingsBase):
                 holder.furthest_tag = furthest
                 holders[holder.consumer_id] = holder
             holder.ledger[tag] = delivery
-        ledger.clear()  # the others keep it, and some of them close only when somebody else has these deliveries
+        ledger.clear()  # the ledger is shared, and some siblings close after these deliveries have moved on
         self.lead.ledger = {}
         return list(holders.values())

@@ -1,4 +1,4 @@
-"""One subscription: acknowledgement mode, window, and the ledger of what it holds."""
+"""One subscription: its acknowledgement mode, its window, and the ledger of unsettled deliveries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SeatBase:
 
 
 class DepartureBase(Chore):
-    """Closes consumers in turns to come (engine.consumers.departures).  is_lost: nobody said that they go."""
+    """Closes consumers over several turns (engine.consumers.departures).  is_lost: the client vanished unannounced."""
 
     __slots__ = ("is_lost",)
 
@@ -46,10 +46,10 @@ class DepartureBase(Chore):
 class SiblingsBase:
     """The consumers of one subscription to several destinations, which share a window and a ledger.
 
-    lead: what the client knows as its consumer.  Its own queue never holds anything.
-    resting: of those with something to take while their window is full.
-    is_closed: the client has ended it; those that are left go.
-    looked_at_tag: when they close, up to where the client has looked at what they held, over all of them.
+    lead: the one that the client knows as its consumer.  Its own queue never holds anything.
+    resting: consumers that have messages while the window is full.
+    is_closed: the client has ended the subscription; the remaining consumers are leaving.
+    looked_at_tag: when they close, the furthest tag that the client may have looked at, over all of them.
     """
 
     __slots__ = ("lead", "members", "resting", "is_closed", "looked_at_tag")
@@ -63,10 +63,10 @@ class SiblingsBase:
 
     @abstractmethod
     def opened(self) -> None:
-        """Their window has room: they are woken as far as it goes."""
+        """Wake as many of them as the open window has room for."""
 
     def start(self) -> None:
-        """Let them all take their turns; what the adapter has hung on the lead is theirs too."""
+        """Let them all take turns; they share the outlet that the adapter has set on the lead."""
         self.resting.outlet = self.lead.outlet
         for consumer in self.members:
             consumer.adapter = self.lead.adapter
@@ -74,13 +74,13 @@ class SiblingsBase:
             consumer.queue.start_consumer(consumer)
 
     def look_back(self) -> None:
-        """Take down how far the client has looked, before anything is given back."""
+        """Record how far the client has looked, before anything is returned."""
         if not self.looked_at_tag:
             furthest = max([consumer.furthest_tag for consumer in self.members])
             self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
 
     def gate(self) -> int:
-        """Return what holds the client's one subscription: the gate of the first queue that has anything."""
+        """Return the gate of the client's subscription: that of the first queue that has messages."""
         found = (consumer.gate() for consumer in self.members if consumer is not self.lead)
         return next((gate for gate in found if gate != gates.NOTHING_WAITING), gates.NOTHING_WAITING)
 
@@ -91,17 +91,17 @@ class SiblingsBase:
 class Consumer(RestingConsumer):
     """A window onto one queue, or onto one topic subscription's queue.
 
-    ledger: what it holds unsettled, by tag, in the order of the hand-over.
-    unanswered: what of it no open transaction holds.
-    looked_at: of one that is leaving and has given back some already, what ``looked_at_tag`` was before; else 0.
-    is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
+    ledger: its unsettled deliveries by tag, in the order of the hand-over.
+    unanswered: those of them that no open transaction holds.
+    looked_at: for a leaving consumer that has returned some messages, the earlier ``looked_at_tag``; else 0.
+    is_started: its first turn has come; nothing is handed over before (a RECEIPT must be sent first).
     redelivery: its own policy, None for the address's.
-    remarks: what it asked for without effect, in words.
+    remarks: options that it asked for and that have no effect, in words.
     selector: None takes everything.  priority: higher ones are served first.
-    seat: what the queue's Selection knows of it, None where there is no Selection.
-    departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
-    siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
-    outlet: what its deliveries leave by: its client, or the part of it that an adapter has set before ``Broker.start``.
+    seat: its place in the queue's Selection, None without one.
+    departure: it is leaving, and is closed in a later turn; None while it stays.
+    siblings: the consumers of one subscription to several destinations, itself included; None for a single one.
+    outlet: where its deliveries leave: its client, or a part of it that the adapter sets before ``Broker.start``.
     """
 
     __slots__ = (
@@ -154,13 +154,13 @@ class Consumer(RestingConsumer):
             self.queue.start_consumer(self)
 
     def take_held(self) -> list[Delivery]:
-        """Return what it holds, and hold it no more; siblings have parted their ledger before."""
+        """Return what it holds and clear the ledger; siblings have divided theirs before."""
         held = list(self.ledger.values())
         self.ledger.clear()
         return held
 
     def looked_at_tag(self) -> int:
-        """Return the tag up to which a lost client has looked at what it holds: one past its furthest answer."""
+        """Return the tag up to which a lost client may have looked: one past its furthest answer."""
         if self.looked_at:
             return self.looked_at
         if self.siblings is not None:
@@ -169,15 +169,15 @@ class Consumer(RestingConsumer):
         return next((tag for tag in self.ledger if tag > furthest), furthest)
 
     def shown_by(self) -> str:
-        """Return what only shows it messages, whatever it answers, in words; "" where its answers count."""
+        """Return the kind of queue that only shows it messages, in words; "" if its answers count."""
         return self.queue.feed.shown_by()
 
     def description(self) -> dict[str, str]:
-        """Return who this is, as its metadata record in the log says it."""
+        """Return its description, as in its metadata record in the log."""
         return {**self.client.describe(), "subscription": self.name}
 
     def is_choosy(self) -> bool:
-        """Say whether it is not to take just the next message whenever its turn comes."""
+        """Say whether it cannot simply take the next message in its turn."""
         is_blocking = self.redelivery is not None and not self.redelivery.non_blocking_redelivery
         return self.selector is not None or self.is_exclusive or self.priority != 0 or is_blocking
 
@@ -191,7 +191,7 @@ class Consumer(RestingConsumer):
             self.queue.unlist_consumer(self)
 
     def covered(self, delivery: Delivery) -> list[Delivery]:
-        """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it too."""
+        """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it, too."""
         if self.ack_mode != CLIENT:
             return [delivery]
         tag = delivery.tag
@@ -205,7 +205,7 @@ class Consumer(RestingConsumer):
         return covered
 
     def gate(self) -> int:
-        """Return what holds this consumer now, gates.OPEN for nothing."""
+        """Return the gate that holds this consumer now, gates.OPEN for none."""
         if self.is_closed:
             return gates.CLOSED
         if self.window.is_full:
@@ -243,20 +243,20 @@ class Consumer(RestingConsumer):
 
 
 def consumer_of(delivery: Delivery) -> Consumer:
-    """Return who has a delivery that somebody has."""
+    """Return the consumer of a delivery that was handed over."""
     consumer = delivery.consumer
     assert isinstance(consumer, Consumer), "a delivery that was handed over is with a consumer"
     return consumer
 
 
 class Unanswered:
-    """What a cumulative acknowledgement may still answer, where open transactions hold many deliveries before it.
+    """The deliveries that a cumulative acknowledgement may still answer when open transactions hold many before it.
 
-    What a transaction has acknowledged stays in the consumer's ledger until COMMIT.  Walking over it at each further
-    acknowledgement would cost the square of what is held.  So the tags that may still be answered stand in a row of
-    their own, from the first such walk on; each leaves it once.
+    What a transaction has acknowledged stays in the consumer's ledger until COMMIT.  Scanning the ledger at each
+    further acknowledgement would cost the square of its length.  So from the first such scan on, the tags that may
+    still be answered are kept in a list of their own, from which each is removed once.
 
-    tags: ascending, of what was in the ledger up to tag ``seen`` and may be unanswered.
+    tags: ascending, those up to tag ``seen`` that were in the ledger and may be unanswered.
     """
 
     __slots__ = ("tags", "seen")
@@ -292,6 +292,6 @@ class Unanswered:
         return found
 
     def start_over(self) -> None:
-        """Look at everything again: a rolled-back transaction has put answered deliveries in flight again."""
+        """Scan everything again: a rolled-back transaction has put answered deliveries in flight again."""
         self.tags.clear()
         self.seen = 0

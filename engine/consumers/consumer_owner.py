@@ -1,4 +1,4 @@
-"""The registry of consumers as work on consumers over several turns sees it."""
+"""The registry of consumers, as chores that work on consumers see it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ConsumerOwner:
 
     @abstractmethod
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
+        """Close a consumer; what it held returns to its place, or is discarded with its subscription."""
 
     @abstractmethod
     def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
-        """Let a consumer that is leaving give back the first ``count`` of what it holds; say whether there was any."""
+        """Let a leaving consumer return the first ``count`` messages it holds; say whether there were any."""
 
     @abstractmethod
     def join_one(self, siblings: Siblings, queue: Queue) -> None:
-        """Let a subscription to several destinations take from one more."""
+        """Let a subscription to several destinations take from one more queue."""

@@ -1,4 +1,4 @@
-"""The window of an AMQP link: what its peer has granted, in place of a base."""
+"""The window of an AMQP link: the credit that its peer has granted, instead of a base."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 from engine.consumers.window import NOT_COUNTED, Window
 from engine.values import gates
 
-USUAL_CREDIT: Final = 1_000  # messages that AMQP clients are used to grant at a time
+USUAL_CREDIT: Final = 1_000  # the usual grant of AMQP clients, in messages
 
 
 class CreditWindow(Window):
-    """A window without a base: all of it is what the client has granted (AMQP link credit), honoured as granted.
+    """A window without a base: its size is what the client has granted (AMQP link credit), exactly as granted.
 
-    What may be in flight is what is and what may follow, so that settling a message gives no room for another one.
-    Octets and rate limit it as any other.
+    The limit is what is in flight plus what may follow, so settling a message makes no room for another.  Octets and
+    rate limit it as in any window.
     beyond: what may follow after ``stage``; both together are what other windows call ``limit``.
     """
 
     __slots__ = ("beyond",)
 
     def __init__(self) -> None:
-        super().__init__(USUAL_CREDIT, False)  # by which it is decided what small messages are
+        super().__init__(USUAL_CREDIT, False)  # decides which messages are small
         self.stage = 0
         self.beyond = 0
         self.persistent_limit = NOT_COUNTED
@@ -53,7 +53,7 @@ class CreditWindow(Window):
         return False
 
     def refused(self) -> bool:
-        self.was_full = False  # credit has no half
+        self.was_full = False  # credit is not topped up at half
         return super().refused()
 
     def take(self) -> bool:
@@ -72,7 +72,7 @@ class CreditWindow(Window):
         self.in_flight -= 1
         if size_bytes > self.counted_above:
             self._return_bytes(size_bytes)
-        # Without credit it stays full: settling a message gives room for none.
+        # Without credit it stays full: settling a message makes no room.
         return self.is_full and self.gate != gates.WINDOW_FULL and self._opens()
 
     def _leave(self, count: int) -> None:

@@ -1,7 +1,8 @@
-"""Consumers of a connection or session that has gone: closed some a turn, for it may have had any number of them.
+"""Closes the consumers of a connection or session that has gone, some in each turn, as there may be any number of them.
 
-They get nothing more from the first moment on.  What they held goes back to its place when their turn has come, also
-some a turn and the first of it first, or when somebody asks for the queue to whom they would be in the way.
+They get nothing more from the first moment on.  When their turn has come, what they held returns to its place, also
+some in each turn and the first of it first.  It returns earlier if a client that asks for the queue would find them in
+the way.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
     from engine.consumers.client import Client
     from engine.sources.topics.topic import Topic
 
-CLOSE_STEPS: Final = 12  # of one consumer, or of one temporary destination
-SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages
-RECORD_STEPS: Final = 20  # more of a consumer that is blamed: a record tells of it
-GIVE_BACK_STEPS: Final = 2  # of a message that a consumer gives back
-QUEUE_STEPS: Final = 5  # of one of several queues, for each may be of another queue
-HELD_AT_ONCE: Final = 1_024  # messages: who holds more and closes leaves in the turns to come
+CLOSE_STEPS: Final = 12  # for one consumer, or for one temporary destination
+SEAT_STEPS: Final = 15  # more for a consumer whose selector has found messages
+RECORD_STEPS: Final = 20  # more for a consumer that is blamed: a record is written
+GIVE_BACK_STEPS: Final = 2  # for a message that a consumer returns
+QUEUE_STEPS: Final = 5  # the same with siblings, as each message may be of another queue
+HELD_AT_ONCE: Final = 1_024  # messages: a consumer that holds more is closed over several turns
 
 
 class Departure(DepartureBase):
-    """consumers: to be closed, then temporaries.  client: who has gone, None if only they go."""
+    """consumers: to be closed first, then temporaries.  client: the client that has gone, None if it stays."""
 
     __slots__ = ("departures", "consumers", "temporaries", "client")
 
@@ -51,7 +52,7 @@ class Departure(DepartureBase):
         super().__init__(is_lost)
 
     def take(self, consumer: Consumer) -> None:
-        """From now on ``consumer`` is leaving."""
+        """Mark ``consumer`` as leaving."""
         consumer.departure = self
         consumer.is_started = False
 
@@ -83,14 +84,14 @@ class Departure(DepartureBase):
         return True
 
     def _is_holding(self, consumer: Consumer, room: int) -> bool:
-        """Say whether a consumer gives back some of what it holds before it is closed."""
+        """Say whether a consumer returns some of what it holds before it is closed."""
         siblings = consumer.siblings
         if self.is_lost or (siblings is not None and not siblings.is_closed):
             return bool(consumer.ledger)
         return len(consumer.ledger) * GIVE_BACK_STEPS > room
 
     def _take_steps(self, consumer: Consumer, steps: Steps, least: int) -> int:
-        """Take what it costs to give back some of what a consumer holds; return how many."""
+        """Spend the steps for returning some of what a consumer holds; return how many messages that allows."""
         of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
         left = steps.left - (RECORD_STEPS if self.is_lost else 0)
         count = 0
@@ -107,7 +108,7 @@ class Departure(DepartureBase):
 
 
 class Departures:
-    """Begins them, and ends them early where they are in somebody's way."""
+    """Starts departures, and completes them early if they are in the way."""
 
     __slots__ = ("steps", "destinations", "ends", "observers", "owner")
 
@@ -126,14 +127,14 @@ class Departures:
         self.owner = owner
 
     def close(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer whose client stays, now or, if it holds much or refuses much, in the turns to come."""
+        """Close a consumer whose client stays, now or in later turns if it holds or refuses many messages."""
         if len(consumer.ledger) > HELD_AT_ONCE or consumer.client.is_refusing:
             self.leave([consumer], is_lost)
         else:
             self.owner.unsubscribe(consumer, is_lost)
 
     def leave(self, consumers: list[Consumer], is_lost: bool = False) -> None:
-        """Close consumers whose client stays; it is handed nothing more for them from now on."""
+        """Close consumers whose client stays; they get nothing more from now on."""
         departure = Departure(self, consumers, [], None, is_lost)
         for consumer in consumers:
             for member in [consumer] if consumer.siblings is None else consumer.siblings.members:
@@ -142,7 +143,7 @@ class Departures:
         self.steps.take_up(departure)
 
     def part(self, consumers: list[Consumer], is_lost: bool) -> None:
-        """Close what is left of a subscription to several destinations: its window is shut, and it holds nothing."""
+        """Close the rest of a subscription to several destinations, whose window is shut and which holds nothing."""
         departure = Departure(self, consumers, [], None, is_lost)
         for consumer in consumers:
             departure.take(consumer)
@@ -150,7 +151,7 @@ class Departures:
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of a client that has gone, then its temporary destinations."""
-        client.is_output_full = True  # so nothing more is handed to it, and the dispatcher passes by its consumers
+        client.is_output_full = True  # nothing more is handed over, and the dispatcher skips its consumers
         consumers = list(client.consumers.values())
         temporaries = self.destinations.owned.pop(client.client_number, [])
         departure = Departure(self, consumers, temporaries, client, is_lost)
@@ -160,7 +161,7 @@ class Departures:
         self.steps.take_up(departure)
 
     def make_way(self, queue: Queue) -> None:
-        """Close those that are leaving ``queue`` now."""
+        """Close the consumers that are leaving ``queue`` at once."""
         if self.steps.chores:
             for consumer in list(queue.consumers.values()):
                 if consumer.departure is not None:
@@ -181,7 +182,7 @@ class Departures:
 
 
 def _is_last_attempt(delivery: Delivery) -> bool:
-    """Say whether one more failure is one too many."""
+    """Say whether one more failure exhausts its attempts."""
     consumer = consumer_of(delivery)
     policy = consumer.redelivery or consumer.queue.settings.redelivery
     return policy.is_exhausted(delivery.failed_attempts + 1)

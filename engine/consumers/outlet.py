@@ -1,4 +1,4 @@
-"""The way out for deliveries: a connection, or a part of one that its peer can stop alone."""
+"""The way out for deliveries: a connection, or a part of one whose output its peer can stop separately."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from engine.consumers.resting import Resting
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Outlet:
-    """is_output_full: it takes nothing more; the engine hands over nothing until ``Door.output_drained``.
+    """is_output_full: it accepts nothing more; nothing is handed over until ``Door.output_drained``.
 
-    resting: consumers that would take their turns if it were not for that.
+    resting: consumers that only wait for that.
     """
 
     __slots__ = ("resting", "is_output_full")
@@ -24,4 +24,4 @@ class Outlet:
 
     @abstractmethod
     def output_gate(self) -> int:
-        """Return why it takes nothing more, of ``engine.values.gates``."""
+        """Return the gate that explains a full output."""

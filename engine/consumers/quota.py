@@ -1,4 +1,4 @@
-"""Counts of one thing, a holder each, against one limit; engine.limits.user_quota has one for each limit."""
+"""Counts one thing per holder against one limit; engine.limits.user_quota has one quota per limit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DURABLE_WILDCARD_TOPICS: Final = "limits.durable-wildcard-topics"
 
 
 class Quota:
-    """The share of each holder in one thing.
+    """Each holder's number of one thing.
 
-    name: of the limit.  things: what is counted, in words.  most: of one holder, UNLIMITED for no limit.
-    refused: how often one more was.
+    name: of the limit.  things: what is counted, in words.  most: per holder, UNLIMITED for no limit.
+    refused: how often the limit was enforced.
     """
 
     __slots__ = ("name", "things", "most", "refused", "_counts")
@@ -31,11 +31,11 @@ class Quota:
         return self._counts.get(holder, 0)
 
     def require(self, holder: str, more: int = 1) -> None:
-        """Raises: LimitReached for too many; nobody in particular may always have more."""
+        """Raises: LimitReached if the limit would be exceeded; holder "" has no limit."""
         count = self._counts.get(holder, 0)
         if holder and 0 <= self.most < count + more:
             self.refused += 1
-            asked = "which is the limit" if count >= self.most else f"{more} more are to be, past the limit"
+            asked = "which is the limit" if count >= self.most else f"{more} more would exceed the limit"
             raise LimitReached(f"{holder} has {count} {self.things}, {asked} ({self.name}: {self.most})")
 
     def add(self, holder: str) -> None:
@@ -54,7 +54,7 @@ class Quota:
 
 
 class DurableQuota(Quota):
-    """Of durable subscriptions.  wildcard_topics: that one to a wildcard may begin with."""
+    """Durable subscriptions per user.  wildcard_topics: topics with which one to a wildcard may begin."""
 
     __slots__ = ("wildcard_topics",)
 
@@ -63,7 +63,7 @@ class DurableQuota(Quota):
         self.wildcard_topics = wildcard_topics
 
     def require_topics(self, wildcard: Wildcard, count: int) -> None:
-        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
+        """Raises: LimitReached for a durable subscription to a wildcard that would begin with too many topics."""
         if 0 <= self.wildcard_topics < count:
             raise LimitReached(
                 f"{wildcard.uri()} matches {count} topics; a durable subscription may begin with "
@@ -72,5 +72,5 @@ class DurableQuota(Quota):
 
 
 def holder_of(user: str) -> str:
-    """Return how a user is called where its things are counted, "" for nobody in particular."""
+    """Return the holder of a user's things, in words; "" without a user."""
     return f"user {user[:200]!r}" if user else ""

@@ -1,4 +1,4 @@
-"""Consumers that wait for the next second, because so many messages go out in one (engine.consumers.token_bucket)."""
+"""Consumers that have used up this second's messages and wait for the next (engine.consumers.token_bucket)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rates(TimerTarget):
         return self.clock.monotonic_ms()
 
     def wait(self, consumer: Consumer, due_ms: int) -> None:
-        """Let ``consumer`` take its turns again at ``due_ms``."""
+        """Let ``consumer`` take turns again at ``due_ms``."""
         heappush(self.waiting, (due_ms, consumer.consumer_id, consumer))
         self.timers.call_at(due_ms, self, due_ms)
 

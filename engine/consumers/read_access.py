@@ -1,4 +1,4 @@
-"""What subscriptions ask of permissions; who answers is engine.limits.permissions."""
+"""The permissions that subscriptions check; engine.limits.permissions implements them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.consumers.client import Client
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReadAccess:
-    """is_open: everybody may do everything."""
+    """is_open: no permissions are checked."""
 
     __slots__ = ("is_open",)
 
@@ -25,8 +25,8 @@ class ReadAccess:
 
     @abstractmethod
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
-        """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
+        """Raises: AccessDenied, which names the action, the destination and the groups on both sides."""
 
     @abstractmethod
     def may_keep_for(self, user: str, kind: int, name: str) -> bool:
-        """Say whether messages of a destination may be kept for a user, "" for nobody in particular."""
+        """Say whether messages of a destination may be kept for a user, "" for none."""

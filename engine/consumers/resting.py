@@ -1,7 +1,7 @@
-"""Consumers that one thing holds together: an outlet that takes nothing now, a window that several share.
+"""Consumers held back together by one cause: a full outlet, or a window that several share.
 
-They stand in no rotation while it lasts.  Once it is over they are woken one after the other, only as many as there is
-room for, and the next ones if those found nothing: so what a message costs does not depend on how many there are.
+They are in no rotation meanwhile.  Once the cause is over they are woken one after the other, only as many as there is
+room for, and the next ones if those found nothing.  So the cost of a message does not depend on their number.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from engine.values.delivery import ConsumerBase
 if TYPE_CHECKING:
     from engine.consumers.outlet import Outlet
 
-WAKES_AT_ONCE: Final = 256  # consumers of one room, before those are asked that were woken
+WAKES_AT_ONCE: Final = 256  # consumers of one room woken before they are dispatched
 
 
 class RestingConsumer(ConsumerBase):
-    """A consumer, as those know it with whom it shares something.
+    """A consumer, as parts see it that it shares with others.
 
-    resting: where it waits for what it shares with others, its outlet or a window; then it is not listed.
+    resting: the room in which it waits for its outlet or a shared window; while there it is not listed.
     """
 
     __slots__ = ("window", "resting")
@@ -33,10 +33,10 @@ class RestingConsumer(ConsumerBase):
 
 
 class Resting:
-    """A room of such consumers, the one that came first in front.
+    """A room of such consumers, the oldest first.
 
     lead: of those that share its window; None for those that share the outlet.
-    is_waking: the condition is over, and ``Wakes`` goes through them.
+    is_waking: the cause is over, and ``Wakes`` is waking them.
     """
 
     __slots__ = ("outlet", "lead", "consumers", "is_waking")
@@ -57,7 +57,7 @@ class Resting:
         del self.consumers[consumer.consumer_id]
 
     def room(self) -> int:
-        """Return how many may be woken now."""
+        """Return how many consumers may be woken now."""
         if self.outlet.is_output_full:
             return 0
         if self.lead is None:

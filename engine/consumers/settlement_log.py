@@ -1,4 +1,4 @@
-"""Settlements that gather until somebody waits for them, and become one record for each consumer."""
+"""Settlements that gather until a confirmation waits for them, and then become one record per consumer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
 from engine.ports.store import Store, StoreRecords
 
-UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
+UNLOGGED_TURNS: Final = 64  # settlements that no confirmation waits for are gathered for this many turns
 
 
 class SettlementLog:
@@ -23,13 +23,13 @@ class SettlementLog:
         self._turns = 0
 
     def end_turn(self) -> None:
-        """Append what has gathered, if it is wanted or has waited long enough."""
+        """Append what has gathered, if a confirmation needs it or it has waited long enough."""
         self._turns += 1
         if self.is_due or self._turns >= UNLOGGED_TURNS:
             self.flush()
 
     def flush(self) -> int:
-        """Append what was settled and put off; return the offset that confirmations of it wait for."""
+        """Append the gathered settlements; return the offset for which their confirmations wait."""
         self._turns = 0
         self.is_due = False
         store = self._store
@@ -46,8 +46,8 @@ class SettlementLog:
     def record_of(self, consumer: Consumer) -> int:
         """Return the number of the consumer's metadata record, appended at its first settlement.
 
-        Who asks names it in a record of this turn.  The store forgets records that nothing will name any more, so that
-        of a consumer that has gone stays open until then.
+        The caller names it in a record of this turn.  The store forgets records that nothing will name any more, so the
+        record of a consumer that has gone stays open until then.
         """
         batch = consumer.batch
         if batch.record_id == 0:
@@ -57,7 +57,7 @@ class SettlementLog:
         return batch.record_id
 
     def closed(self, consumer: Consumer) -> None:
-        """A consumer has gone; if what it settled is logged later, that may still name it."""
+        """A consumer has gone; settlements of it that are logged later may still name it."""
         if consumer.batch.record_id:
             closing = _Closing(consumer)
             if consumer.batch.following < 0:
@@ -67,7 +67,7 @@ class SettlementLog:
 
 
 class _Closing(SettlementBatch):
-    """Closes the record of a consumer behind what names it; whatever names the consumer later opens another one."""
+    """Closes a consumer's record after the last one that names it; a later use of the consumer opens another."""
 
     __slots__ = ("_consumer",)
 

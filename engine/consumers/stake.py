@@ -1,4 +1,4 @@
-"""What a window asks of whoever pays for what it has in flight."""
+"""The interface by which a window has its deliveries in flight paid for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from engine.values.delivery import ConsumerBase
 
 
 class StakeBase:
-    """What a window has of its user's memory (engine.consumers.unsettled_share).
+    """The part of a user's memory that one window uses (engine.consumers.unsettled_share).
 
-    units: messages that are paid for, at least those in flight once ``cover`` has been asked.
-    counts_above: messages with more octets are told of one by one, going out and coming back.
+    units: messages that are paid for; after a ``cover``, at least those in flight.
+    counts_above: messages of more octets are counted individually, on their way out and back.
     """
 
     __slots__ = ("units", "counts_above")
@@ -22,28 +22,28 @@ class StakeBase:
 
     @abstractmethod
     def cover(self, in_flight: int, most: int) -> None:
-        """Pay for as many as are in flight, and for some more, ``most`` in all."""
+        """Pay for the messages in flight and for some more, ``most`` in all."""
 
     @abstractmethod
     def admits(self, in_flight: int) -> bool:
-        """Say whether one message more may go out now."""
+        """Say whether one message more may be handed over now."""
 
     @abstractmethod
     def wait(self, consumer: ConsumerBase) -> None:
-        """Let a consumer that got none wait for its turn."""
+        """Let a consumer that got no message wait for memory."""
 
     @abstractmethod
     def take(self, size_bytes: int) -> None:
-        """Pay for what this message has more than others."""
+        """Pay for the octets of a message beyond a unit."""
 
     @abstractmethod
     def give_back(self, size_bytes: int, in_flight: int) -> None:
-        """It has come back; so many are left."""
+        """Refund them as the message has come back; ``in_flight`` are left."""
 
     @abstractmethod
     def hold(self, size_bytes: int, is_held: bool) -> None:
-        """A transaction holds it now, or no more; while it does it has no place in the window."""
+        """A transaction begins or ends to hold a message; meanwhile it has no place in the window."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return in words what is left of all that the user has, which is too little."""
+        """Return in words what is left of the user's memory, which is too little."""

@@ -1,4 +1,4 @@
-"""So many in a second: the bucket of one consumer or producer.
+"""A number of messages per second: the bucket of one consumer or producer.
 
 Source: HornetQ consumer-max-rate and producer-max-rate: a token bucket filled once a second.
 """
@@ -11,7 +11,7 @@ PERIOD_MS: Final = 1_000
 
 
 class TokenBucket:
-    """``rate`` tokens, there again each second from the first that was taken; what is left of one second is lost.
+    """``rate`` tokens per second, counted from the first one taken; unused tokens of a second are lost.
 
     refill_ms: monotonic, when the next second begins.
     """

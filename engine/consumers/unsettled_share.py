@@ -1,11 +1,11 @@
-"""How much memory the unsettled deliveries of one user may take; where logins are not checked, of one address.
+"""Limits the memory that unsettled deliveries of one user may take; of one address where logins are not checked.
 
-What is in flight does not give way to anything: neither is it spilled nor can it be read again before it comes back.
-So one that settles nothing could take all of the memory, and every producer of the others would wait.
+Deliveries in flight cannot be spilled, nor read again before they come back.  So a user that settles nothing could take
+all of the memory, and every other user's producers would wait.
 
-A window pays for small messages in units, several ahead, so that most of them cost nothing to count; larger ones are
-counted octet by octet.  Once a share is used up but for a little, what is paid for ahead is taken back, and each
-message is counted by itself until there is room again.
+A window pays for small messages in units, several ahead, so most of them cost nothing to count; larger ones are counted
+by octets.  Once a share is nearly used up, units paid ahead are taken back, and each message is counted by itself until
+there is room again.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from engine.consumers.window import Window
 from engine.values.delivery import ConsumerBase
 
 UNSETTLED_MEMORY: Final = "limits.unsettled-memory-per-user"
-UNIT_BYTES: Final = 2_048  # what a small message counts, with its overhead
+UNIT_BYTES: Final = 2_048  # cost of a small message, with its overhead
 SMALL_BYTES: Final = UNIT_BYTES - MESSAGE_OVERHEAD_BYTES
 AHEAD_UNITS: Final = 32  # the most that a window pays for ahead
-RESUME_PERCENT: Final = 90  # of the limit; down to there those wait who hold something
-MOST_PERCENT: Final = 125  # the same; up to there those get a message who hold none
-RESUME_EMPTY_PERCENT: Final = 112  # the same; down to there these wait, too
+RESUME_PERCENT: Final = 90  # of the limit; consumers that hold messages wait until usage is down to this
+MOST_PERCENT: Final = 125  # of the limit; consumers that hold nothing get a message up to this
+RESUME_EMPTY_PERCENT: Final = 112  # of the limit; those wait, too, until usage is down to this
 NOT_LIMITED: Final = 2**62  # more octets than there can be
 LARGEST_SHOWN: Final = 10
 
 
 class WindowStake(StakeBase):
-    """What one window has of a share.
+    """The part of a share that one window uses.
 
-    larger_bytes: of the messages in flight, what they have more than a unit.
-    held_bytes, held_count: of messages that open transactions hold, which have no place in the window.
-    consumer_count: of those that share the window; none once they have gone.
+    larger_bytes: of the messages in flight, octets beyond a unit.
+    held_bytes, held_count: of messages held by open transactions, which have no place in the window.
+    consumer_count: consumers that share the window; 0 once they have gone.
     """
 
     __slots__ = ("window", "consumer_count", "larger_bytes", "held_bytes", "held_count", "_share")
@@ -52,7 +52,7 @@ class WindowStake(StakeBase):
         self.counts_above = -1 if share.is_exact else SMALL_BYTES
 
     def bytes(self) -> int:
-        """Return what is in flight, and what transactions hold."""
+        """Return the octets in flight and in transactions."""
         in_flight = self.window.in_flight if self.consumer_count else 0
         return in_flight * UNIT_BYTES + self.larger_bytes + self.held_bytes
 
@@ -79,7 +79,7 @@ class WindowStake(StakeBase):
     def wait(self, consumer: ConsumerBase) -> None:
         share = self._share
         waiting = share.waiting if self.window.in_flight or self.held_count else share.empty
-        assert isinstance(consumer, Consumer), "who waits for its turn is a consumer"
+        assert isinstance(consumer, Consumer), "only consumers wait for memory"
         waiting[consumer.consumer_id] = consumer
 
     def take(self, size_bytes: int) -> None:
@@ -116,7 +116,7 @@ class WindowStake(StakeBase):
             self._share.remove(self)
 
     def count_exactly(self) -> None:
-        """Pay for nothing ahead, and be told of every message."""
+        """Pay for nothing ahead, and count every message individually."""
         self.units = self.window.in_flight
         self.counts_above = -1
         self.window.arm()
@@ -126,7 +126,7 @@ class WindowStake(StakeBase):
         self.consumer_count += 1
 
     def left(self, consumer_id: int) -> None:
-        """One has gone; after the last one only what transactions hold is left."""
+        """A consumer has gone; after the last one only what transactions hold is left."""
         self.consumer_count -= 1
         self._share.waiting.pop(consumer_id, None)
         self._share.empty.pop(consumer_id, None)
@@ -142,12 +142,12 @@ class WindowStake(StakeBase):
 
 
 class UnsettledShare:
-    """What one holder has in the windows of all its consumers, and who waits until it is less.
+    """One holder's usage over the windows of all its consumers, and the consumers that wait for it to fall.
 
-    holder: in words, "" for nobody in particular.  used_bytes: with what is paid for ahead.
-    is_exact: nothing is, and each message is counted.  is_over: the limit has been reached; so has RESUME_PERCENT, and
-    ``used_bytes`` has not come back to that since.
-    waiting: consumers that get no more until then.  empty: those that hold nothing, and would get one message.
+    holder: in words, "" for none.  used_bytes: including what is paid ahead.
+    is_exact: nothing is paid ahead, and each message is counted.
+    is_over: the limit was reached, and ``used_bytes`` has not fallen to RESUME_PERCENT since.
+    waiting: consumers that get no more until then.  empty: those that hold nothing, and may get one message.
     """
 
     __slots__ = ("holder", "limit_bytes", "used_bytes", "stakes", "is_exact", "is_over", "waiting", "empty", "_shares")
@@ -164,21 +164,21 @@ class UnsettledShare:
         self._shares = shares
 
     def unsettled_bytes(self) -> int:
-        """Return what its consumers and transactions hold, as it is counted, without what is paid for ahead."""
+        """Return what its consumers and transactions hold, without what is paid ahead."""
         return sum([stake.bytes() for stake in self.stakes])
 
     def is_past(self, percent: int) -> bool:
-        """Say whether so much of the limit is used, or more."""
+        """Say whether at least ``percent`` of the limit is used."""
         return self.used_bytes * 100 >= self.limit_bytes * percent
 
     def take(self, size_bytes: int) -> None:
-        """So much more is used."""
+        """Add to the usage."""
         self.used_bytes += size_bytes
         if self.used_bytes >= self.limit_bytes and not self.is_over:
             self._fill()
 
     def give_back(self, size_bytes: int) -> None:
-        """So much less is used: let on whoever may go on with what is left."""
+        """Subtract from the usage, and wake consumers that may continue."""
         self.used_bytes -= size_bytes
         if not self.is_exact:
             return
@@ -189,7 +189,7 @@ class UnsettledShare:
             self._shares.wake(self.empty)
 
     def remove(self, stake: WindowStake) -> None:
-        """Nothing of it is left; its window, which knows it, is freed at once without it."""
+        """Remove a stake without usage; without this reference its window is freed at once."""
         del self.stakes[stake]
         stake.window.stake = None
         if not self.stakes:
@@ -197,12 +197,12 @@ class UnsettledShare:
 
     def describe(self) -> str:
         return (
-            f"{self.holder} holds {self.used_bytes} octets unsettled, allowed are {self.limit_bytes} "
+            f"{self.holder} holds {self.used_bytes} octets unsettled, the limit is {self.limit_bytes} "
             f"({UNSETTLED_MEMORY}); resumes at {self.limit_bytes * RESUME_PERCENT // 100}"
         )
 
     def _fill(self) -> None:
-        """The limit is reached: take back what is paid for ahead, and see what is left."""
+        """The limit is reached: take back what is paid ahead, and check again."""
         if not self.is_exact:
             self.is_exact = True
             for stake in self.stakes:
@@ -215,7 +215,7 @@ class UnsettledShare:
 
 
 class UnsettledShares:
-    """The shares of all holders that have consumers.  limit_bytes: of each, -1 for no limit."""
+    """The shares of all holders that have consumers.  limit_bytes: per holder, -1 for no limit."""
 
     __slots__ = ("limit_bytes", "by_holder", "_steps")
 
@@ -225,7 +225,7 @@ class UnsettledShares:
         self._steps = steps
 
     def enter(self, holder: str, window: Window) -> None:
-        """Let a window count, for one consumer more.  holder: as in ``Client``."""
+        """Count a window for one more consumer.  holder: as in ``Client``."""
         stake = window.stake
         if stake is None:
             if not holder:
@@ -246,20 +246,20 @@ class UnsettledShares:
             stake.left(consumer.consumer_id)
 
     def wake(self, consumers: dict[int, Consumer]) -> None:
-        """Let consumers ask again, in the order in which they came."""
+        """Let consumers try again, in the order in which they came."""
         if consumers:
             self._steps.begin(_Wakening(list(consumers.values())))
             self._steps.need_a_turn()
             consumers.clear()
 
     def largest(self) -> dict[str, int]:
-        """Return what those hold who hold the most, by holder."""
+        """Return the usage of the largest holders, by holder."""
         used = [(share.unsettled_bytes(), share.holder) for share in self.by_holder.values()]
         largest = heapq.nlargest(LARGEST_SHOWN, [pair for pair in used if pair[0]])
         return {holder: used_bytes for used_bytes, holder in largest}
 
     def describe_largest(self) -> str:
-        """Return in words who holds the most, "" if nobody holds anything."""
+        """Return the largest holder in words, "" if nothing is held."""
         if not self.by_holder:
             return ""
         share = max(self.by_holder.values(), key=_used_bytes)
@@ -267,7 +267,7 @@ class UnsettledShares:
 
 
 class _Wakening(Chore):
-    """Lets consumers ask again, some a turn."""
+    """Lets consumers try again, some in each turn."""
 
     __slots__ = ("_consumers", "_next")
 

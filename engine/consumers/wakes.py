@@ -1,4 +1,4 @@
-"""The waking of consumers that rest: as many of each room as there is room for, some a turn."""
+"""Wakes resting consumers: as many of each room as there is room for, some in each turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.consumers.turn_steps import Steps
 
 
 class Wakes:
-    """The rooms whose consumers may take their turns again."""
+    """The rooms whose consumers may take turns again."""
 
     __slots__ = ("rooms", "steps")
 
@@ -17,14 +17,14 @@ class Wakes:
         self.steps = steps
 
     def open(self, room: Resting) -> None:
-        """Wake the consumers of ``room``: what held them back is over."""
+        """Wake the consumers of ``room``: the cause that held them is over."""
         if room.consumers and not room.is_waking:
             room.is_waking = True
             self.rooms.append(room)
             self.steps.agenda.is_open = True
 
     def run(self) -> None:
-        """Wake as many of each room as may have something now; call it again once they have looked."""
+        """Wake as many of each room as may get a message now; call it again once they have been dispatched."""
         rooms, self.rooms = self.rooms, []
         for room in rooms:
             room.is_waking = False
@@ -45,7 +45,7 @@ class Wakes:
         while count > 0 and room.consumers and steps.left > 0:
             steps.left -= 1
             consumer = next(iter(room.consumers.values()))
-            assert isinstance(consumer, Consumer), "who rests is a consumer"
+            assert isinstance(consumer, Consumer), "only consumers rest"
             room.remove(consumer)
             siblings = consumer.siblings
             if room.lead is None and siblings is not None and siblings.lead is consumer:

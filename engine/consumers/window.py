@@ -1,8 +1,8 @@
-"""How much a consumer may hold: base + extension - in flight.  Prefetch, link credit and pull are this one thing.
+"""How many messages a consumer may hold: base + extension - in flight.  Prefetch, link credit and pull are all this.
 
-Source: docs/reference/semantics.md, "Windows".  ActiveMQ's prefetch, with the half top-up in the broker: a window that
-has filled opens again when at most half of it, rounded down, is in flight.  HornetQ's window in octets,
-consumer-window-size, with its credits, which come back in halves, too.
+Source: docs/reference/semantics.md, "Windows".  ActiveMQ's prefetch, topped up at half by the broker: a full window
+opens again when at most half of it, rounded down, is in flight.  HornetQ's window in octets (consumer-window-size),
+whose credits also come back in halves.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from engine.values import gates
 from engine.values.message import PERSISTENT, Message
 
 PULL_LIMIT: Final = 1  # prefetch 0: one message on demand, the next after it is settled
-# Messages so small that a whole window of them takes less than this part of the octets allowed are not counted.
+# Messages are not counted in octets if a whole window of them takes less than this part of the octets allowed.
 UNCOUNTED_SHARE: Final = 16
 NOT_COUNTED: Final = 2**62  # larger than any message
 
 
 class Window:
-    """A count of messages in flight with a limit, and whether more may be handed out now.
+    """Counts the messages in flight against a limit, and says whether more may be handed out now.
 
     limit: messages, at least 1.  resume_at: a full window opens again at this many in flight.
-    stage: at so many in flight more are to be paid for, or the limit is reached: so most messages cost nothing.
+    stage: when this many are in flight, more must be paid for or the limit is reached; so most messages cost nothing.
     paid: messages that its stake pays for.
-    stake: of its user's memory; None where nothing is ever in flight, or nobody in particular has it.
-    full_at: what filled it, messages.
-    persistent_limit, other_limit: the same for the two kinds of messages, where they differ.
-    gate: why it is full.  is_refusing: ``hold_refused`` holds it; was_full: it is to open as a full one does.
-    counted_above: a message with more octets is asked for by ``admits`` and counted; most windows ask for few.
-    bytes_above, memory_above: such messages count as octets of this window; its stake is asked about such ones.
-    max_bytes: -1 for no limit.  credit: octets that may still go out; the last message may make it negative.
-    returned: octets settled that have not come back as credit yet; they come once there are ``return_at``.
+    stake: its part of the user's memory; None if nothing is ever in flight, or without a user.
+    full_at: the number of messages that filled it.
+    persistent_limit, other_limit: limits of the two kinds of messages, if they differ.
+    gate: why it is full.  is_refusing: ``hold_refused`` holds it; was_full: it was full before that.
+    counted_above: messages of more octets are passed to ``admits`` and counted; in most windows these are few.
+    bytes_above, memory_above: messages of more octets count as octets of this window, or are passed to its stake.
+    max_bytes: -1 for no limit.  credit: octets that may still be handed over; the last message may make it negative.
+    returned: octets settled but not yet returned as credit; they are returned once there are ``return_at``.
     """
 
     __slots__ = (
@@ -87,20 +87,20 @@ class Window:
         self.return_at = 0
         self.bucket: TokenBucket | None = None
 
-    # -- what it is limited by
+    # -- its limits
 
     def limit_bytes(self, max_bytes: int) -> None:
-        """Let at most ``max_bytes`` octets be in flight, and the rest of one message; -1 for no limit."""
+        """Allow at most ``max_bytes`` octets in flight, plus the rest of one message; -1 for no limit."""
         if max_bytes < 0:
             return
-        self.max_bytes = max(1, max_bytes)  # 0: none ahead of the one in hand
+        self.max_bytes = max(1, max_bytes)  # 0: only one message at a time
         self.credit = self.max_bytes
         self.return_at = self.max_bytes // 2 if self.is_half else 0
         if self.bytes_above == NOT_COUNTED:
             self.bytes_above = self.counted_above = self.max_bytes // (self.limit * UNCOUNTED_SHARE)
 
     def limit_kinds(self, persistent_prefetch: int, other_prefetch: int) -> None:
-        """Have limits of their own for persistent messages and for others."""
+        """Set separate limits for persistent messages and for others."""
         if persistent_prefetch == other_prefetch:
             return
         self.persistent_limit = persistent_prefetch or PULL_LIMIT
@@ -114,12 +114,12 @@ class Window:
             self.bytes_above = self.counted_above = -1
 
     def limit_memory(self, stake: StakeBase) -> None:
-        """Have what is in flight paid for by a user, before anything is."""
+        """Have messages paid for by a user's stake, before any is in flight."""
         self.stake = stake
         self.arm()
 
     def arm(self) -> None:
-        """The stake has changed: ask it again once what it pays for has gone out."""
+        """Ask the changed stake again once what it pays for is in flight."""
         stake = self.stake
         self.stage = self.limit
         if stake is not None:
@@ -129,15 +129,15 @@ class Window:
             self.counted_above = min(self.bytes_above, stake.counts_above)
 
     def allowed(self) -> int:
-        """Return how many may be in flight."""
+        """Return how many messages may be in flight."""
         return self.limit
 
     # -- counting
 
     def admits(self, message: Message, is_settled: bool, now_ms: int) -> bool:
-        """Say whether a message of more than ``counted_above`` octets may go out, and count its octets if it may.
+        """Say whether a message of more than ``counted_above`` octets may be handed over, and if so, count its octets.
 
-        If not, the window is full.  is_settled: nobody will acknowledge it, so that it takes no place.
+        If not, the window is full.  is_settled: the message needs no acknowledgement, so it takes no place.
         """
         if not is_settled:
             limit = self.persistent_limit if message.flags & PERSISTENT else self.other_limit
@@ -147,7 +147,7 @@ class Window:
             if self.max_bytes >= 0 and self.credit <= 0:
                 self._fill(gates.BYTES_FULL, self.allowed())
                 return False
-            if message.size <= self.memory_above:  # then it is above ``bytes_above``: there is no third reason to ask
+            if message.size <= self.memory_above:  # so it was passed here because of ``bytes_above``
                 self.credit -= message.size
             elif not self._buy(message.size):
                 self._fill(gates.MEMORY, self.allowed())
@@ -169,7 +169,9 @@ class Window:
             if self.in_flight < self.limit:
                 return False
         self.is_full = True
-        if self.full_at != self.limit or self.gate != gates.WINDOW_FULL:  # seldom: what filled it last still stands
+        if (
+            self.full_at != self.limit or self.gate != gates.WINDOW_FULL
+        ):  # rare: the last cause of a full window is usually unchanged
             self._fill(gates.WINDOW_FULL, self.limit)
         return True
 
@@ -196,7 +198,7 @@ class Window:
         return was_full and not self.is_full
 
     def retake(self, size_bytes: int) -> None:
-        """Count a message again that had been given back inside a transaction, even past the limit."""
+        """Count a message again that a transaction had given back, even past the limit."""
         if size_bytes > self.bytes_above:
             self.credit -= size_bytes
         self.in_flight += 1
@@ -207,7 +209,7 @@ class Window:
             self._fill(gates.WINDOW_FULL, self.allowed())
 
     def hold(self, size_bytes: int, is_held: bool) -> None:
-        """A transaction takes a message that gives its place back, or is done with it."""
+        """A transaction begins to hold a message whose place it gives back, or is done with it."""
         if self.stake is not None:
             self.stake.hold(size_bytes, is_held)
 
@@ -218,7 +220,7 @@ class Window:
                 self.stake.hold(size_bytes, False)
 
     def hold_refused(self) -> None:
-        """Let nothing follow while what was refused is put back, a part of it each turn."""
+        """Stop the window while refused messages are put back, some in each turn."""
         self.is_refusing = True
         self.was_full = self.is_full and self.gate == gates.WINDOW_FULL
         if self.gate != gates.CLOSED:
@@ -226,7 +228,7 @@ class Window:
         self.is_full = True
 
     def refused(self) -> bool:
-        """All that was refused is back; return True if the window is open now."""
+        """End the stop, as all refused messages are back; return True if the window is open now."""
         self.is_refusing = False
         if self.gate == gates.CLOSED:
             return False
@@ -239,7 +241,7 @@ class Window:
         return not self.is_full
 
     def close(self) -> None:
-        """Let nothing follow any more, whatever is given back."""
+        """Shut the window for good, whatever is given back."""
         self.is_full = True
         self.gate = gates.CLOSED
 
@@ -248,19 +250,19 @@ class Window:
         self._reopen(gates.RATE)
 
     def eased(self) -> None:
-        """Its user holds less: let it ask again."""
+        """Reopen: its user holds less."""
         self._reopen(gates.MEMORY)
 
     def room(self) -> int:
-        """Return how many messages more the limit allows."""
+        """Return how many more messages the limit allows."""
         return max(0, self.allowed() - self.in_flight)
 
     def bytes_in_flight(self) -> int:
-        """Return the octets counted as in flight, 0 where none are."""
+        """Return the octets in flight, 0 if they are not counted."""
         return self.max_bytes - self.credit - self.returned if self.max_bytes >= 0 else 0
 
     def describe(self) -> str:
-        """Return in words why a full window is full, and when it opens."""
+        """Return in words why a full window is full and when it opens."""
         if self.gate == gates.BYTES_FULL:
             return (
                 f"{self.bytes_in_flight()} of {self.max_bytes} octets in flight (consumer-window-size), resumes when "
@@ -269,7 +271,7 @@ class Window:
         if self.gate == gates.MEMORY and self.stake is not None:
             return self.stake.describe()
         if self.gate == gates.REFUSING:
-            return f"what its client has refused is put back, some a turn, {self.in_flight} in flight"
+            return f"messages that its client refused are being put back, some in each turn, {self.in_flight} in flight"
         if self.gate == gates.RATE and self.bucket is not None:
             return f"{self.bucket.rate} messages a second (consumer-max-rate)"
         return f"{self.in_flight} of {self.full_at} in flight, resumes at {self.resume_at}"
@@ -277,17 +279,17 @@ class Window:
     # -- the steps
 
     def _leave(self, count: int) -> None:
-        """Count messages whose octets are not counted as no longer in flight, but for the last one."""
+        """Subtract messages in flight without counted octets, except for the last one."""
         self.in_flight -= count
 
     def _pay(self) -> None:
-        """Have what is in flight paid for, and some more."""
+        """Pay for what is in flight, and for some more."""
         if self.stake is not None:
             self.stake.cover(self.in_flight, self.allowed())
         self.arm()
 
     def _buy(self, size_bytes: int) -> bool:
-        """Ask the stake about one message, and count it if it may go out."""
+        """Ask the stake for one message, and count it if it may be handed over."""
         stake = self.stake
         if stake is None or not stake.admits(self.in_flight):
             return False
@@ -301,14 +303,14 @@ class Window:
             self.stake.give_back(size_bytes, self.in_flight)
 
     def _refund(self, size_bytes: int) -> None:
-        """A message that was counted does not go out."""
+        """Undo the count of a message that is not handed over after all."""
         if size_bytes > self.bytes_above:
             self.credit += size_bytes
         if size_bytes > self.memory_above:
             self._sell(size_bytes)
 
     def _return_bytes(self, size_bytes: int) -> None:
-        """Give octets back as credit, half of the window at a time."""
+        """Return octets as credit, half of the window at a time."""
         if size_bytes > self.memory_above:
             self._sell(size_bytes)
             if size_bytes <= self.bytes_above:
@@ -331,7 +333,7 @@ class Window:
             self.gate = gate
 
     def _opens(self) -> bool:
-        """Open a window that something else than messages filled, if that is over."""
+        """Try to open a window that was full for another reason than the number of messages."""
         if self.gate == gates.BYTES_FULL:
             self.is_full = self.credit <= 0
         elif self.gate == gates.MEMORY and self.stake is not None:
@@ -339,7 +341,7 @@ class Window:
         return not self.is_full
 
     def _reopen(self, gate: int) -> None:
-        """Open a window that this gate holds; perhaps so much is in flight now that it stays full."""
+        """Open a window that this gate holds, unless too much is in flight now."""
         if self.is_full and self.gate == gate:
             self.is_full = False
             if self.in_flight >= self.allowed():

@@ -52,7 +52,7 @@ def test_a_user_gets_no_more_than_its_share_until_it_settles(persistent: bool) -
     assert world.unsettled() == {"user 'mallory'": LIMIT}
     assert consumer.gate() == gates.MEMORY
     assert consumer.describe_gate() == (
-        f"memory: user 'mallory' holds {LIMIT} octets unsettled, allowed are {LIMIT} "
+        f"memory: user 'mallory' holds {LIMIT} octets unsettled, the limit is {LIMIT} "
         f"(limits.unsettled-memory-per-user); resumes at {LIMIT * 9 // 10}"
     )
     first, second, *_ = client.take()

@@ -211,7 +211,7 @@ def test_several_destinations_are_several_schedules_also_in_a_transaction() -> N
     world = EngineWorld(user_limits=UserLimits(schedules=2))
     client = enter(world, "ann")
     three = delayed(Composite([world.queue(name) for name in "abc"]), Plan(delay_ms=1_000))
-    text = r"user 'ann' has 0 messages scheduled, 3 more are to be, past the limit \(limits.schedules-per-user: 2\)"
+    text = r"user 'ann' has 0 messages scheduled, 3 more would exceed the limit \(limits.schedules-per-user: 2\)"
     world.hear(client.client_number)
     with pytest.raises(LimitReached, match=text):
         world.broker.send(three, world.message(world.queue("a"), b"x"))
