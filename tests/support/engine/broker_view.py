@@ -304,6 +304,10 @@ class BrokerView(FeatureView):
             found[queue] = found.get(queue, 0) + 1
         return found
 
+    def is_memory_short(self) -> bool:
+        """Say whether no more is read of backlogs than somebody takes now, or nothing at all."""
+        return self._memory.is_short() or self._memory.is_choked()
+
     def memory_limit(self) -> int:
         return self._memory.limit_bytes
 

@@ -11,7 +11,8 @@ from engine.features.slow_consumers import Watch
 from engine.features.statistics_plugin import Statistics
 from engine.features.why import Why
 from engine.limits.user_quota import Quotas
-from engine.selector.readers import PropertyReader
+from engine.selector.properties import Properties
+from engine.selector.readers import PropertyReader, PropertyReaders
 from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
@@ -33,6 +34,10 @@ class FeatureView:
     @property
     def _statistics(self) -> Statistics:
         return self.broker.statistics
+
+    @property
+    def _readers(self) -> PropertyReaders:
+        return self.broker.readers
 
     @property
     def schedule(self) -> ScheduleView:
@@ -150,4 +155,8 @@ class FeatureView:
 
     def read_properties_by(self, encoding: int, reader: PropertyReader) -> None:
         """Have ``reader`` find properties in messages of one protocol."""
-        self.broker.readers.register(encoding, reader)
+        self._readers.register(encoding, reader)
+
+    def properties(self, message: Message) -> Properties:
+        """Return what selectors see of a message."""
+        return self._readers.properties(message, 1, False)

@@ -25,7 +25,7 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt
-from tests.support.hostile.hostile_config import HOSTILE
+from tests.support.hostile.hostile_config import HOSTILE, KINDS
 from tests.support.hostile.random_stomp import CLIENT_IDS, SELECTORS, broken, random_name
 from tests.support.protocols.amqp_composites import described_of
 from tests.support.protocols.amqp_gateway import capabilities
@@ -38,10 +38,10 @@ TXN_NONE: Final = b"\0none"
 FRAME_MOST: Final = 1 << 24
 
 
-def address(draw: random.Random, is_source: bool, is_wild: bool) -> str | None:
+def address(draw: random.Random, is_source: bool, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str | None:
     """Return where a link may go; of who is wild now and then where it may not."""
     kind = draw.randrange(20 if is_wild else 14)
-    name = random_name(draw)
+    name = random_name(draw, kinds)
     if kind < 8:
         return draw.choice((f"queue://{name}", f"/queue/{name}", name))
     if kind < 13:
@@ -77,10 +77,11 @@ class _Link:
 
 
 class RandomAmqp:
-    """The state of one connection, and what it says next."""
+    """The state of one connection, and what it says next.  kinds: of the addresses that it names."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, kinds: tuple[str, ...] = KINDS) -> None:
         self._draw = draw
+        self._kinds = kinds
         self._is_wild = draw.randrange(3) == 0
         self._decoder = Decoder(FRAME_MOST)
         self._container = draw.choice(CLIENT_IDS)
@@ -245,7 +246,9 @@ class RandomAmqp:
             asked[Symbol("o")] = Described(Symbol("penstock:from-offset"), start)
         if not draw.randrange(8):
             asked[Symbol("n")] = Described(Symbol("apache.org:no-local-filter:list"), [])
-        source = Source(address(draw, True, self._is_wild), UInt(draw.choice((0, 0, 2))), filter=asked or None)
+        source = Source(
+            address(draw, True, self._is_wild, self._kinds), UInt(draw.choice((0, 0, 2))), filter=asked or None
+        )
         source.distribution_mode = draw.choice((None, None, None, "copy", "move"))
         kind = draw.randrange(12)
         if kind == 0:
@@ -261,7 +264,9 @@ class RandomAmqp:
 
     def _sender(self, name: str, handle: int, is_coordinator: bool) -> Attach:
         draw = self._draw
-        target: Target | Coordinator = Coordinator() if is_coordinator else Target(address(draw, False, self._is_wild))
+        target: Target | Coordinator = (
+            Coordinator() if is_coordinator else Target(address(draw, False, self._is_wild, self._kinds))
+        )
         if not is_coordinator and not draw.randrange(12):
             target = Target(None, dynamic=True, capabilities=[Symbol("temporary-topic")])
         outcomes = capabilities("amqp:accepted:list", "amqp:rejected:list")
@@ -322,13 +327,13 @@ class RandomAmqp:
             annotations[Symbol("x-opt-delivery-delay")] = draw.choice((50, 100_000, 2**62)[: 2 + self._is_wild])
         if not draw.randrange(16):
             annotations[Symbol("x-opt-delivery-cron")] = draw.choice(("* * * * *", "0 0 30 2 *")[: 1 + self._is_wild])
-        to = address(draw, False, self._is_wild)
+        to = address(draw, False, self._is_wild, self._kinds)
         asked: list[Any] = [
             None,
             None,
             to,
             None,
-            draw.choice((None, address(draw, False, self._is_wild))),
+            draw.choice((None, address(draw, False, self._is_wild, self._kinds))),
             None,
             None,
             None,

@@ -45,25 +45,27 @@ REPLAYS: Final = (
 MOST_REMEMBERED: Final = 200
 
 
-def random_name(draw: random.Random) -> str:
-    """Return a name; of those where a client may wait without end fewer than of the others."""
-    kind = draw.choice(KINDS)
-    if kind in ("wait", "few") and draw.randrange(8):
+def random_name(draw: random.Random, kinds: tuple[str, ...] = KINDS) -> str:
+    """Return a name; of those where a client may wait without end fewer than of the others, unless kinds are chosen."""
+    kind = draw.choice(kinds)
+    if kinds is KINDS and kind in ("wait", "few") and draw.randrange(8):
         kind = "plain"
     return f"{kind}.{draw.randrange(1, 4)}"
 
 
-def target(draw: random.Random, is_wild: bool) -> str:
+def target(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str:
     """Return where a SEND may go; of who is wild now and then where it may not."""
     kind = draw.randrange(24 if is_wild else 20)
     if kind < 10:
-        return f"/queue/{random_name(draw)}"
+        return f"/queue/{random_name(draw, kinds)}"
     if kind < 15:
-        return f"/topic/{random_name(draw)}"
+        return f"/topic/{random_name(draw, kinds)}"
     if kind < 17:
         return f"/temp-{draw.choice(('queue', 'topic'))}/{draw.choice('xyz')}"
     if kind == 17:
-        return ",".join(f"/{draw.choice(('queue', 'topic'))}/{random_name(draw)}" for _ in range(draw.randrange(2, 5)))
+        return ",".join(
+            f"/{draw.choice(('queue', 'topic'))}/{random_name(draw, kinds)}" for _ in range(draw.randrange(2, 5))
+        )
     if kind == 18:
         return draw.choice(("/topic/VirtualTopic.v", "/queue/ActiveMQ.DLQ", "/queue/Consumer.b.VirtualTopic.v"))
     if kind == 19:
@@ -75,28 +77,29 @@ def target(draw: random.Random, is_wild: bool) -> str:
     return draw.choice(("/queue/>", "/topic/*.1", "/queue/", "x y", "/q/a", "/exchange/a/b", "/queue/a?consumer.x=1"))
 
 
-def source(draw: random.Random, is_wild: bool) -> str:
+def source(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str:
     """Return what a SUBSCRIBE may name."""
     kind = draw.randrange(12)
     if kind == 0:
         return draw.choice(("/queue/>", "/topic/>", "/queue/plain.*", "/queue/*.1", "/topic/past.>", "/topic/*.2"))
     if kind == 1:
         option = draw.choice(("prefetchSize=1", "exclusive=true", "priority=3", *(("x=1",) if is_wild else ())))
-        return f"/queue/{random_name(draw)}?consumer.{option}"
+        return f"/queue/{random_name(draw, kinds)}?consumer.{option}"
     if kind == 2:
         return draw.choice(("/queue/Consumer.a.VirtualTopic.v", "/topic/ActiveMQ.Advisory.>", "/queue/ActiveMQ.DLQ"))
-    return target(draw, is_wild)
+    return target(draw, is_wild, kinds)
 
 
 class RandomStomp:
-    """The state of one connection, and what it says next.
+    """The state of one connection, and what it says next.  kinds: of the addresses that it names.
 
     Two of three mean well most of the time, so that they live long enough to get far; the others are wild.
     is_refused: an ERROR came.  bodies: of messages that came; whoever looks at them takes them away.
     """
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, kinds: tuple[str, ...] = KINDS) -> None:
         self._draw = draw
+        self._kinds = kinds
         self._is_wild = draw.randrange(3) == 0
         self._client_id = draw.choice(CLIENT_IDS) if not draw.randrange(3) else ""
         self._version_text = draw.choice(("1.0", "1.1", "1.2", "1.2"))
@@ -199,7 +202,7 @@ class RandomStomp:
 
     def _send(self) -> bytes:
         draw = self._draw
-        headers = [("destination", target(draw, self._is_wild)), *self._transaction()]
+        headers = [("destination", target(draw, self._is_wild, self._kinds)), *self._transaction()]
         if draw.randrange(2):
             headers.append(("persistent", "true"))
         if not draw.randrange(3):
@@ -213,7 +216,7 @@ class RandomStomp:
         if not draw.randrange(6):
             headers.append(("expiration", draw.choice(("1", "50", "500", "100000"))))
         if not draw.randrange(6):
-            headers.append(("reply-to", target(draw, self._is_wild)))
+            headers.append(("reply-to", target(draw, self._is_wild, self._kinds)))
         if not draw.randrange(8):
             headers += draw.choice(SCHEDULES if self._is_wild else SCHEDULES[:-1]).items()
         if self._is_wild and not draw.randrange(6):
@@ -227,7 +230,7 @@ class RandomStomp:
         draw = self._draw
         self._next_number += 1
         subscription = str(self._next_number)
-        where = source(draw, self._is_wild)
+        where = source(draw, self._is_wild, self._kinds)
         headers = [("destination", where)]
         if self._version != VERSION_1_0 or draw.randrange(2):
             headers.append(("id", subscription))
@@ -370,7 +373,7 @@ class RandomStomp:
         if kind == 0:
             asked = typed_stomp.some(draw, typed_stomp.SUBSCRIBE_NAMES, 4)
             asked.setdefault("id", "odd")
-            return self._frame("SUBSCRIBE", [("destination", source(draw, is_wild=True)), *asked.items()])
+            return self._frame("SUBSCRIBE", [("destination", source(draw, True, self._kinds)), *asked.items()])
         if kind == 1:
             return self._frame(
                 draw.choice(("ACK", "NACK")), list(typed_stomp.some(draw, typed_stomp.ACK_NAMES, 3).items())
@@ -379,7 +382,7 @@ class RandomStomp:
             return draw.choice((b"JUMP\n\n\0", b"RECEIPT\n\n\0", b"SEND\nno colon\n\n\0", b"SEND\r\n\r\n\0", b"\0"))
         headers, body = typed_stomp.send(draw)
         if draw.randrange(2):
-            headers["destination"] = target(draw, is_wild=True)
+            headers["destination"] = target(draw, True, self._kinds)
         return self._frame("SEND", list(headers.items()), body)
 
 

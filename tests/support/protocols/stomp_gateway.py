@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
@@ -46,6 +47,8 @@ class StompGateway(BrokerView):
     earlier: the gateway that was killed; this one starts with what it had made durable.
     """
 
+    broker_class: type[Broker] = Broker
+
     def __init__(
         self,
         *addresses: AddressEntry,
@@ -66,7 +69,7 @@ class StompGateway(BrokerView):
             self.store = store or MemoryStore(self.workers, "c0ffee00", 3, is_restartable)
         else:
             self.store = earlier.store.restarted(self.workers)
-        self.broker = Broker(
+        self.broker = self.broker_class(
             self.store,
             self.clock,
             self.timers,
@@ -76,11 +79,16 @@ class StompGateway(BrokerView):
             permissions=permissions,
             connection_memory_bytes=connection_memory_bytes,
             user_limits=user_limits,
+            **self.broker_options(),
         )
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []
         self.syncs = True
         self._is_held = False
+
+    def broker_options(self) -> dict[str, Any]:
+        """Return what else the broker is made with."""
+        return {}
 
     def open(self) -> Peer:
         """Accept a connection on which nothing has been said."""

@@ -222,6 +222,10 @@ class MemoryStore(Store):
         self._state.open_lane(destination_id, priority).kept_first = first
         self._log_start = log_start
 
+    def message_at(self, destination_id: int, priority: int, entry: int) -> Message | None:
+        """Return what was appended there, None for what is settled or was dropped."""
+        return self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {}).get(entry)
+
     def fail(self, reason: str) -> None:
         """Act as if the medium refused every write from now on."""
         if not self._reason:

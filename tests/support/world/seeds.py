@@ -14,8 +14,15 @@ BROKER_SEEDS: Final = 240
 STOMP_SEEDS: Final = 120
 AMQP_SEEDS: Final = 120
 STORE_SEEDS: Final = 3_000
+WIRE_SEEDS: Final = 20
 
-SEEDS: Final = {"broker": BROKER_SEEDS, "stomp": STOMP_SEEDS, "amqp": AMQP_SEEDS, "store": STORE_SEEDS}
+SEEDS: Final = {
+    "broker": BROKER_SEEDS,
+    "stomp": STOMP_SEEDS,
+    "amqp": AMQP_SEEDS,
+    "store": STORE_SEEDS,
+    "wire": WIRE_SEEDS,
+}
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors" / "seeds.json"
 
@@ -27,7 +34,7 @@ def asked_or(seeds: range) -> list[int]:
 
 
 def seeds_of(kind: str) -> list[int]:
-    """Return the seeds for ``kind``: "broker", "stomp", "amqp" (with STOMP) or "store"."""
+    """Return the seeds for ``kind``: "broker", "stomp", "amqp" (with STOMP), "store" or "wire"."""
     seeds = asked_or(range(1, SEEDS[kind] + 1))
     if len(seeds) == 1:
         return seeds
