@@ -20,6 +20,25 @@ UNCOUNTED_SHARE: Final = 16
 NOT_COUNTED: Final = 2**62  # larger than any message
 
 
+class ByteCredit:
+    """The octets that a window allows in flight: ``limit``, plus the rest of one message.
+
+    credit: octets that may still be handed over; the last message may make it negative.
+    returned: octets settled but not yet returned as credit; they are returned once there are ``return_at``.
+    """
+
+    __slots__ = ("limit", "credit", "returned", "return_at")
+
+    def __init__(self, limit: int, is_half: bool) -> None:
+        self.limit = limit
+        self.credit = limit
+        self.returned = 0
+        self.return_at = limit // 2 if is_half else 0
+
+    def in_flight(self) -> int:
+        return self.limit - self.credit - self.returned
+
+
 class Window:
     """Counts the messages in flight against a limit, and says whether more may be handed out now.
 
@@ -32,8 +51,7 @@ class Window:
     gate: why it is full.  is_refusing: ``hold_refused`` holds it; was_full: it was full before that.
     counted_above: messages of more octets are passed to ``admits`` and counted; in most windows these are few.
     bytes_above, memory_above: messages of more octets count as octets of this window, or are passed to its stake.
-    max_bytes: -1 for no limit.  credit: octets that may still be handed over; the last message may make it negative.
-    returned: octets settled but not yet returned as credit; they are returned once there are ``return_at``.
+    octets: its limit on octets, None for none.
     """
 
     __slots__ = (
@@ -55,10 +73,7 @@ class Window:
         "counted_above",
         "bytes_above",
         "memory_above",
-        "max_bytes",
-        "credit",
-        "returned",
-        "return_at",
+        "octets",
         "bucket",
     )
 
@@ -81,10 +96,7 @@ class Window:
         self.counted_above = NOT_COUNTED
         self.bytes_above = NOT_COUNTED
         self.memory_above = NOT_COUNTED
-        self.max_bytes = -1
-        self.credit = 0
-        self.returned = 0
-        self.return_at = 0
+        self.octets: ByteCredit | None = None
         self.bucket: TokenBucket | None = None
 
     # -- its limits
@@ -93,11 +105,9 @@ class Window:
         """Allow at most ``max_bytes`` octets in flight, plus the rest of one message; -1 for no limit."""
         if max_bytes < 0:
             return
-        self.max_bytes = max(1, max_bytes)  # 0: only one message at a time
-        self.credit = self.max_bytes
-        self.return_at = self.max_bytes // 2 if self.is_half else 0
+        self.octets = ByteCredit(max(1, max_bytes), self.is_half)  # 0: only one message at a time
         if self.bytes_above == NOT_COUNTED:
-            self.bytes_above = self.counted_above = self.max_bytes // (self.limit * UNCOUNTED_SHARE)
+            self.bytes_above = self.counted_above = self.octets.limit // (self.limit * UNCOUNTED_SHARE)
 
     def limit_kinds(self, persistent_prefetch: int, other_prefetch: int) -> None:
         """Set separate limits for persistent messages and for others."""
@@ -144,11 +154,13 @@ class Window:
             if self.in_flight >= limit:
                 self._fill(gates.WINDOW_FULL, limit)
                 return False
-            if self.max_bytes >= 0 and self.credit <= 0:
+            octets = self.octets
+            if octets is not None and octets.credit <= 0:
                 self._fill(gates.BYTES_FULL, self.allowed())
                 return False
             if message.size <= self.memory_above:  # so it was passed here because of ``bytes_above``
-                self.credit -= message.size
+                if octets is not None:
+                    octets.credit -= message.size
             elif not self._buy(message.size):
                 self._fill(gates.MEMORY, self.allowed())
                 return False
@@ -199,8 +211,8 @@ class Window:
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that a transaction had given back, even past the limit."""
-        if size_bytes > self.bytes_above:
-            self.credit -= size_bytes
+        if self.octets is not None and size_bytes > self.bytes_above:
+            self.octets.credit -= size_bytes
         self.in_flight += 1
         if self.stake is not None:
             self.stake.take(size_bytes)
@@ -236,7 +248,7 @@ class Window:
         if self.in_flight > (self.resume_at if self.was_full else self.allowed() - 1):
             self.is_full = True
             self.gate = gates.WINDOW_FULL
-        elif self.max_bytes >= 0 and self.credit <= 0:
+        elif self.octets is not None and self.octets.credit <= 0:
             self._fill(gates.BYTES_FULL, self.allowed())
         return not self.is_full
 
@@ -257,16 +269,13 @@ class Window:
         """Return how many more messages the limit allows."""
         return max(0, self.allowed() - self.in_flight)
 
-    def bytes_in_flight(self) -> int:
-        """Return the octets in flight, 0 if they are not counted."""
-        return self.max_bytes - self.credit - self.returned if self.max_bytes >= 0 else 0
-
     def describe(self) -> str:
         """Return in words why a full window is full and when it opens."""
-        if self.gate == gates.BYTES_FULL:
+        octets = self.octets
+        if self.gate == gates.BYTES_FULL and octets is not None:
             return (
-                f"{self.bytes_in_flight()} of {self.max_bytes} octets in flight (consumer-window-size), resumes when "
-                f"{max(1, self.return_at)} more are settled"
+                f"{octets.in_flight()} of {octets.limit} octets in flight (consumer-window-size), resumes when "
+                f"{max(1, octets.return_at)} more are settled"
             )
         if self.gate == gates.MEMORY and self.stake is not None:
             return self.stake.describe()
@@ -294,8 +303,8 @@ class Window:
         if stake is None or not stake.admits(self.in_flight):
             return False
         stake.take(size_bytes)
-        if size_bytes > self.bytes_above:
-            self.credit -= size_bytes
+        if self.octets is not None and size_bytes > self.bytes_above:
+            self.octets.credit -= size_bytes
         return True
 
     def _sell(self, size_bytes: int) -> None:
@@ -304,8 +313,8 @@ class Window:
 
     def _refund(self, size_bytes: int) -> None:
         """Undo the count of a message that is not handed over after all."""
-        if size_bytes > self.bytes_above:
-            self.credit += size_bytes
+        if self.octets is not None and size_bytes > self.bytes_above:
+            self.octets.credit += size_bytes
         if size_bytes > self.memory_above:
             self._sell(size_bytes)
 
@@ -315,10 +324,13 @@ class Window:
             self._sell(size_bytes)
             if size_bytes <= self.bytes_above:
                 return
-        self.returned += size_bytes
-        if self.returned >= self.return_at or self.in_flight == 0:
-            self.credit += self.returned
-            self.returned = 0
+        octets = self.octets
+        if octets is not None:
+            returned = octets.returned + size_bytes
+            if returned >= octets.return_at or self.in_flight == 0:
+                octets.credit += returned
+                returned = 0
+            octets.returned = returned
 
     def _resume_at(self, limit: int) -> int:
         return limit // 2 if self.is_half else limit - 1
@@ -334,8 +346,8 @@ class Window:
 
     def _opens(self) -> bool:
         """Try to open a window that was full for another reason than the number of messages."""
-        if self.gate == gates.BYTES_FULL:
-            self.is_full = self.credit <= 0
+        if self.gate == gates.BYTES_FULL and self.octets is not None:
+            self.is_full = self.octets.credit <= 0
         elif self.gate == gates.MEMORY and self.stake is not None:
             self.is_full = not self.stake.admits(self.in_flight)
         return not self.is_full

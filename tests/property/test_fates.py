@@ -220,7 +220,8 @@ class WideBytes(Broker):
 
     def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         consumer = super().subscribe(client, source, options)
-        consumer.window.credit += 1_000
+        assert consumer.window.octets is not None
+        consumer.window.octets.credit += 1_000
         return consumer
 
 

@@ -129,7 +129,9 @@ class Taker:
         assert self.settled == Counter(b"%d" % number for number in range(self.sent))
         stats, window = self.world.stats(), self.consumer.window
         assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
-        assert (window.in_flight, window.bytes_in_flight(), self.world.memory_used()) == (0, 0, 0)
+        octets = window.octets
+        assert octets is not None
+        assert (window.in_flight, octets.in_flight(), self.world.memory_used()) == (0, 0, 0)
         assert not window.is_full
 
 

@@ -113,7 +113,8 @@ def test_octets_go_out_while_there_is_credit(max_bytes: int, sizes: list[int], w
     window.limit_bytes(max_bytes)
     assert len(hand_out(window, sizes)) == went
     if credit is not None:
-        assert window.credit == credit
+        assert window.octets is not None
+        assert window.octets.credit == credit
         assert (window.is_full, window.gate) == (went < len(sizes), gates.BYTES_FULL if window.is_full else window.gate)
 
 
@@ -135,13 +136,16 @@ def test_all_credit_is_back_when_nothing_is_in_flight() -> None:
     window.limit_bytes(1_000)
     hand_out(window, [30])
     window.give_back(30)
-    assert (window.credit, window.returned, window.bytes_in_flight()) == (1_000, 0, 0)
+    octets = window.octets
+    assert octets is not None
+    assert (octets.credit, octets.returned, octets.in_flight()) == (1_000, 0, 0)
 
 
 def test_the_default_bounds_large_messages_and_counts_no_small_ones() -> None:
     window = window_for(AddressSettings(), SubscribeOptions(INDIVIDUAL), False, False)
-    assert (window.limit, window.max_bytes) == (1_000, 64 * 1024 * 1024)
-    assert window.counted_above * window.limit * UNCOUNTED_SHARE <= window.max_bytes
+    assert window.octets is not None
+    assert (window.limit, window.octets.limit) == (1_000, 64 * 1024 * 1024)
+    assert window.counted_above * window.limit * UNCOUNTED_SHARE <= window.octets.limit
     assert window.counted_above > 1_024
     hundred = 100 * 1024 * 1024
     assert window.admits(sized(hundred), False, 0)
@@ -163,7 +167,8 @@ def test_a_transaction_that_is_aborted_takes_its_octets_again() -> None:
     hand_out(window, [60])
     window.give_back(60)
     window.retake(60)
-    assert window.credit + window.returned == 40
+    assert window.octets is not None
+    assert window.octets.credit + window.octets.returned == 40
 
 
 # -- two kinds of messages

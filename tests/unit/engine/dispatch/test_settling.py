@@ -73,8 +73,13 @@ def seen(world: EngineWorld, client: FakeClient) -> object:
     """Return all that anybody may notice of what was settled."""
     queues = world.queues() + world.feeds()
     windows = {
-        one.consumer_id: (one.window.in_flight, one.window.is_full, one.window.bytes_in_flight(), list(one.ledger))
-        for one in client.consumers.values()
+        one.consumer_id: (
+            window.in_flight,
+            window.is_full,
+            window.octets and window.octets.in_flight(),
+            list(one.ledger),
+        )
+        for one, window in ((one, one.window) for one in client.consumers.values())
     }
     told = [(one.outcome, sorted(_entries(one.ranges)), sum(one.size_bytes)) for one in world.store.settled]
     counted = sorted({entry for one in world.store.failed for entry in _entries(one.ranges)})
