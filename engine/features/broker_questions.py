@@ -88,10 +88,12 @@ class Replies:
         temporary = self.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
         if temporary is not None:
             return temporary
+        client = self.asker()
+        if client is not None:
+            return self.naming.target(client, kind, name)
         if self.naming.access.is_open or kind not in (QUEUE, TOPIC):
             return self.destinations.target(kind, name)
-        client = self.asker()
-        return None if client is None else self.naming.target(client, kind, name)
+        return None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

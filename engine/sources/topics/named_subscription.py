@@ -8,7 +8,7 @@ from engine.selector.evaluate import Selector, compile_selector
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.values.destination import TOPIC, uri
+from engine.values.destination import NAME_MAX_BYTES, TOPIC, uri
 from engine.values.errors import AccessDenied, InvalidOption, SubscriptionInUse
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard, is_wildcard
@@ -79,6 +79,16 @@ class NamedSubscription(SubscriptionBase):
     def full_name(self) -> str:
         """Return its name for people and the store: ``client id:name``."""
         return f"{self.client_id}:{self.name}"
+
+    def require_names(self) -> None:
+        """Raises: InvalidOption for names that are longer than the log and a restart should have to carry for ever."""
+        for text in (self.client_id, self.name):
+            size = len(text.encode())
+            if size > NAME_MAX_BYTES:
+                raise InvalidOption(
+                    f"a durable subscription has a client id and a name of 1 to {NAME_MAX_BYTES} octets, this one of "
+                    f"{size}"
+                )
 
     def require_owner(self, user: str) -> None:
         """Raises: AccessDenied for another user.  A gateway that checks no logins knows no users and denies nobody."""

@@ -180,6 +180,8 @@ class Subscriptions(Observer):
         asked = asked_for(client, source, options)
         known = self.named.get(asked.key())
         quota = self.quota
+        if known is None and asked.is_durable:
+            asked.require_names()
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
             self._require_few(source)
         if known is not None:

@@ -165,7 +165,7 @@ def _asked_for(
     if "expiration" in headers and not expires_ms:
         lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
         expires_ms = later_ms(resolver.context.wall_ms, lives_ms)
-    if JOB_ID in headers and not any(is_management(part.name) for part in address.parts):
+    if JOB_ID in headers and not all(is_management(part.name) for part in address.parts):
         block = without_job_id(block)  # only the gateway may name the schedule of a message
     # Created last, when no other part of the frame can be wrong.
     destination = resolver.target(address)

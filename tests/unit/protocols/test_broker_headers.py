@@ -101,6 +101,16 @@ def test_a_send_names_no_schedule(more: dict[str, str]) -> None:
     assert (received["colour"], received["colours"]) == ("red", "2")
 
 
+def test_a_send_to_several_names_no_schedule_where_one_of_them_looks_after_none() -> None:
+    gateway = AmqpGateway()
+    sender = gateway.connect()
+    asked = {"AMQ_SCHEDULER_ACTION": "REMOVEALL", JOB_ID: "forged"}
+    sender.send("SEND", b"x", destination="/queue/q,/topic/ActiveMQ.Scheduler.Management", **asked)
+    sender.subscribe("/queue/q", ack="auto")
+    (received,) = sender.messages()
+    assert JOB_ID not in received.headers
+
+
 def test_a_send_names_no_schedule_to_amqp_clients() -> None:
     found = to_amqp(b"x", **{JOB_ID: "forged", f"JMS_AMQP_MA_x-opt-{JOB_ID}": "forged", "colour": "red"})
     assert found[at.APPLICATION_PROPERTIES] == {"colour": "red"}
@@ -200,6 +210,41 @@ def test_a_user_id_on_wide_descriptors_is_looked_at_too() -> None:
     assert narrow[:3] == b"\x00\x53\x73"
     peer.transfer(b"\x00" + encode(Symbol("amqp:properties:list")) + narrow[3:])
     assert isinstance(peer.one(Disposition).state, Rejected)
+
+
+DATA = b"\x00\x53\x75" + encode(b"x")
+FOOTER = b"\x00\x53\x78" + encode({})
+
+
+@pytest.mark.parametrize(
+    ("body", "is_taken"),
+    [
+        (message((at.VALUE, "x")), True),
+        (DATA * 3 + FOOTER, True),
+        (b"\x00" + encode(Symbol("amqp:data:binary")) + encode(b"x"), True),
+        (DATA + of_user(b"admin"), False),  # lenient clients read their sections in any order
+        (DATA + b"\x00" + encode(Symbol("amqp:properties:list")) + encode([None, b"admin"]), False),
+        (FOOTER + of_user(b"admin"), False),
+        (DATA[:-1], False),
+        (DATA * 1_001, False),
+    ],
+)
+def test_nothing_but_a_body_stands_behind_a_body_of_a_checked_login(body: bytes, is_taken: bool) -> None:
+    for peer, expected in ((logged_in("ann"), is_taken), (logged_in(""), True)):
+        peer.attach_sender("q")
+        for head in (b"", b"\x00\x53\x70" + encode([True]), b"\x00\x53\x70" + encode([True]), b"\x00\x53\x73\x45"):
+            peer.transfer(head + body)
+            state = peer.one(Disposition).state
+            assert isinstance(state, Accepted) is expected, f"{head!r}: {state}"
+
+
+@pytest.mark.parametrize("login", ["ann", ""])
+def test_on_wide_descriptors_sections_keep_their_order(login: str) -> None:
+    peer = logged_in(login)
+    peer.attach_sender("q")
+    peer.transfer(b"\x00" + encode(Symbol("amqp:data:binary")) + encode(b"x") + of_user(b"admin"))
+    assert isinstance(peer.one(Disposition).state, Rejected)
+    assert peer.gateway.stats("q").depth == 0
 
 
 def test_where_no_login_is_checked_a_user_id_says_what_it_likes() -> None:

@@ -244,8 +244,12 @@ def _scan_wide(scanner: Scanner, payload: bytes) -> Scanned:
     rewritten: list[bytes] = []
     headers: list[bytes] = []
     body: list[bytes] = []
+    last = 0
     while at < len(payload):
         code, after = section_code(payload, at)
+        if code < DATA and code <= last:  # nor behind the body: there nobody would look at it
+            raise DecodeError(f"section {code:#04x} comes after {last:#04x}")
+        last = code
         try:
             end = end_of(payload, after)
         except IndexError:

@@ -58,6 +58,8 @@ SECTION_CODES: Final = {
     "amqp:footer:map": FOOTER,
 }
 
+BODY_SECTIONS_MOST: Final = 1_000  # of a message whose body is looked at
+
 _FIXED: Final = (0, 0, 0, 0, 0, 1, 2, 4, 8, 16)
 
 
@@ -89,6 +91,32 @@ def section_code(payload: bytes, at: int) -> tuple[int, int]:
     if not isinstance(code, int) or not HEADER <= code <= FOOTER:
         raise DecodeError(f"a section of a message has the descriptor {str(descriptor)[:80]}; allowed are 0x70 to 0x78")
     return int(code), after
+
+
+def check_body(octets: bytes) -> None:
+    """Look whether ``octets`` are sections of a body and perhaps a footer, and nothing else.
+
+    Lenient clients read sections in any order: properties behind the body would say what nobody has looked at.
+    Raises: DecodeError.
+    """
+    at = 0
+    size = len(octets)
+    for _ in range(BODY_SECTIONS_MOST):
+        if at >= size:
+            break
+        try:
+            if octets[at] == 0 and octets[at + 1] == 0x53:
+                code, after = octets[at + 2], at + 3
+            else:
+                code, after = section_code(octets, at)
+            at = end_of(octets, after)
+        except IndexError:
+            raise DecodeError("a message ends in the middle of a section") from None
+        if not DATA <= code <= FOOTER:
+            raise DecodeError(f"section {code:#04x} comes behind the body; allowed there are 0x75 to 0x78")
+    if at != size:
+        what = "ends in the middle of a section" if at > size else f"has more than {BODY_SECTIONS_MOST} body sections"
+        raise DecodeError(f"a message {what}")
 
 
 def read_list(octets: bytes, at: int) -> list[Value]:

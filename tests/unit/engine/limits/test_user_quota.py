@@ -19,7 +19,8 @@ from engine.sources.composite import Composite, Source
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.values.errors import LimitReached
+from engine.values.errors import InvalidOption, LimitReached
+from engine.values.message import PLAIN, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld
@@ -114,6 +115,19 @@ def test_temporary_destinations_are_given_back_with_their_connection() -> None:
     assert world.destinations_made_by("user 'ann'") == 0
 
 
+def test_the_way_of_an_answer_is_a_destination_that_who_asks_has_made() -> None:
+    world = EngineWorld(user_limits=UserLimits(destinations=1))
+    client = enter(world, "ann")
+    question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Broker")
+    for number in range(3):
+        world.hear(client.client_number)
+        block = b"reply-to:/queue/answers.%d\n" % number
+        world.broker.send(question, Message(0, STOMP, PLAIN, 4, 0, 0, 0, b"", block, b""))
+        world.turn()
+    assert world.queue_names() == ["answers.0"]
+    assert world.destinations_made_by("user 'ann'") == 1
+
+
 def test_what_the_broker_makes_is_nobody_s() -> None:
     world = EngineWorld(user_limits=UserLimits(destinations=0))
     queue = world.queue("own")
@@ -138,6 +152,15 @@ def test_so_many_durable_subscriptions() -> None:
     subscribe(world, enter(world, "bob", client_id="c3"), "c")
     world.delete_subscription("c1", "a")
     subscribe(world, client, "c")
+
+
+@pytest.mark.parametrize(("client_id", "name"), [("c" * 1025, "s"), ("c", "é" * 513)])
+def test_what_a_durable_subscription_is_called_is_not_longer_than_a_destination(client_id: str, name: str) -> None:
+    world = EngineWorld()
+    with pytest.raises(InvalidOption, match="and a name of 1 to 1024 octets"):
+        subscribe(world, enter(world, "ann", client_id=client_id), name)
+    subscribe(world, enter(world, "ann", client_id=client_id[:1024]), name[:512])
+    assert len(world.subscriptions()) == 1
 
 
 def test_a_subscription_that_changes_is_still_one() -> None:

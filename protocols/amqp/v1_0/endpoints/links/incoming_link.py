@@ -53,7 +53,7 @@ class IncomingLink(TargetLink):
 
     destination: of its messages; None for an anonymous relay, where each message names its own.
     node: the temporary destination that was made for it, and ends with it.
-    producer: its number in producer advisories; 0 for none.
+    producer: its number in producer advisories; 0 for none.  is_checked: its login was checked.
     withdrawn: credit that was taken back while the peer may have been using it.
     credit_low: at this credit more is granted.  is_listed: it gets more at the end of the turn.
     limited: the destination, if its address has a limit and the policy BLOCK; None for any other.
@@ -61,7 +61,7 @@ class IncomingLink(TargetLink):
     partial: the delivery that has not had its last transfer.
     plain: a transfer that was examined; of the next one like it only the delivery-id needs a look.  The decoder returns
     the same object for that one (``plain_frames``), and its tag is within the limit, too.
-    is_presettled, is_unsettled: all deliveries are settled when sent, or none.
+    is_presettled, is_unsettled: all deliveries are settled when sent, or none.  is_checked: its login was checked.
     """
 
     __slots__ = (
@@ -81,6 +81,7 @@ class IncomingLink(TargetLink):
         "is_presettled",
         "is_unsettled",
         "size_most",
+        "is_checked",
     )
 
     def __init__(
@@ -111,6 +112,7 @@ class IncomingLink(TargetLink):
         self.is_presettled = frame.snd_settle_mode == SETTLED
         self.is_unsettled = frame.snd_settle_mode == UNSETTLED
         self.size_most = connection.settings.body_bytes
+        self.is_checked = bool(connection.user)
         self.delivery_count = frame.initial_delivery_count or 0
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
@@ -137,8 +139,8 @@ class IncomingLink(TargetLink):
             if not is_plain:
                 _check_supported(transfer)
             scanned = producers.scanner.scan(payload)
-            if scanned.user_id:
-                producers.access.require_own_name(session.connection, scanned.user_id.decode("utf-8", "replace"))
+            if self.is_checked:
+                producers.check_sender(session.connection, scanned)
             destination = self.destination
             if destination is None:
                 destination = self._relay_destination(scanned)

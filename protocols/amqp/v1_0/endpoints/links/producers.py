@@ -6,7 +6,8 @@ from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfers
 from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfers
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
-from protocols.amqp.v1_0.wire.scanner import Scanner
+from protocols.amqp.v1_0.wire.scanner import Scanned, Scanner
+from protocols.amqp.v1_0.wire.sections import check_body
 
 
 class Producers:
@@ -33,6 +34,15 @@ class Producers:
         self.access = door.access
         self.advisories = door.advisories
         self.schedule_limits = door.scheduler.limits
+
+    def check_sender(self, connection: ConnectionEndpoint, scanned: Scanned) -> None:
+        """Look whether a message of a client whose login was checked names nobody else as its sender.
+
+        Raises: AccessDenied, DecodeError.
+        """
+        if scanned.user_id:
+            self.access.require_own_name(connection, scanned.user_id.decode("utf-8", "replace"))
+        check_body(scanned.body)
 
     def held(self, name_bytes: int) -> tuple[int, int, int, int]:
         """Return the octets of partial messages, transactions, messages at a gate, and names of links."""
