@@ -184,9 +184,10 @@ class Selection(SelectionBase):
         if not self.is_open:
             return gates.CONSUMERS_BEFORE_DISPATCH
         queue = self.queue
-        if queue.fates.delayed_count:
+        fates = queue.fates
+        if fates.delayed_count or fates.refused_count:
             if self.turns.active is not None or not queue.settings.redelivery.non_blocking_redelivery:
-                return gates.DELAYED
+                return gates.DELAYED if fates.delayed_count else gates.REFUSING
             if self.blocking:
                 self.blocking = [one for one in self.blocking if one.state == DELAYED]
                 if self.blocking:

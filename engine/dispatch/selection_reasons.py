@@ -73,6 +73,9 @@ class SelectionReasons(SelectionReasonsBase):
             return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
         if gate == gates.DELAYED and self.selection.held_by() == gates.DELAYED:
             return "the next message waits for a redelivery, so that the order stays"
+        if gate == gates.REFUSING:
+            count = queue.fates.refused_count
+            return f"{count:,} messages that a consumer has refused are put back first, some a turn"
         if gate == gates.EXCLUDED:
             return "it has refused the waiting messages (undeliverable-here); another consumer may take them"
         if gate == gates.GROUP_OWNER:

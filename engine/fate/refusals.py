@@ -47,8 +47,8 @@ class Refusing(Chore):
         for delivery in deliveries:
             assert delivery.state == IN_FLIGHT, "a refused delivery was handed over"
             delivery.state = TAKEN
-            consumer = delivery.consumer
-            assert isinstance(consumer, Consumer), "what was handed over is with a consumer"
+            consumer = consumer_of(delivery)
+            consumer.queue.fates.refused_count += 1
             if delivery.tag > consumer.furthest_tag:
                 consumer.furthest_tag = delivery.tag
             if consumer is not last:
@@ -74,7 +74,9 @@ class Refusing(Chore):
                 left -= _steps_of(self._redelivery, deliveries[self._place], refusal)
                 self._place += 1
             steps.left = left
-            self._redelivery.refuse_all(deliveries[first : self._place], refusal)
+            part = deliveries[first : self._place]
+            _come_back(part)
+            self._redelivery.refuse_all(part, refusal)
             if self._place == len(deliveries):
                 self.jobs.popleft()
                 self._place = 0
@@ -129,6 +131,15 @@ class Refusals:
         """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
         for run in runs_of(deliveries):
             self.take(run, self.redelivery.refusal_of_rollback(run[0]))
+
+
+def _come_back(refused: list[Delivery]) -> None:
+    """Count deliveries as refused no more; what waited for the last one of a queue goes on."""
+    for delivery in refused:
+        queue = consumer_of(delivery).queue
+        queue.fates.refused_count -= 1
+        if queue.fates.refused_count == 0:
+            queue.mark_dirty()
 
 
 def _steps_of(redelivery: Redelivery, delivery: Delivery, refusal: Refusal) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from engine.backlog.address_account import Accounts
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
@@ -293,16 +295,18 @@ class BrokerView(FeatureView):
 
     def returning(self) -> dict[Queue, int]:
         """Return how much of each queue is still with clients that have refused it, or with consumers that leave."""
-        refusing = [chore for chore in self.chores() if isinstance(chore, Refusing)]
-        left = [one for refused in refusing for job, _ in refused.jobs for one in job if one.state == REFUSED]
         leaving = [consumer for queue in self.all_queues() for consumer in queue.consumers.values()]
         ledgers = {id(consumer.ledger): consumer.ledger for consumer in leaving if consumer.departure is not None}
-        left += [one for ledger in ledgers.values() for one in ledger.values() if one.state == IN_FLIGHT]
-        found: dict[Queue, int] = {}
-        for delivery in left:
-            queue = consumer_of(delivery).queue
-            found[queue] = found.get(queue, 0) + 1
-        return found
+        left = [one for ledger in ledgers.values() for one in ledger.values() if one.state == IN_FLIGHT]
+        return Counter(consumer_of(one).queue for one in [*self._refused(), *left])
+
+    def refused(self) -> dict[Queue, int]:
+        """Return how much of each queue its clients have refused and is not back."""
+        return Counter(consumer_of(one).queue for one in self._refused())
+
+    def _refused(self) -> list[Delivery]:
+        refusing = [chore for chore in self.chores() if isinstance(chore, Refusing)]
+        return [one for refused in refusing for job, _ in refused.jobs for one in job if one.state == REFUSED]
 
     def is_memory_short(self) -> bool:
         """Say whether no more is read of backlogs than somebody takes now, or nothing at all."""

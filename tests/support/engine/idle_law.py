@@ -25,8 +25,14 @@ def check_nobody_idles(broker: Broker) -> None:
     view = BrokerView(broker)
     if view.is_agenda_forgotten():
         raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
+    refused = view.refused()
     for queue in view.all_queues():
         _check_rotation(queue)
+        if queue.fates.refused_count != refused.get(queue, 0):
+            raise Violation(
+                f"{queue.uri()}: {refused.get(queue, 0)} refused messages are not back, "
+                f"counted are {queue.fates.refused_count}"
+            )
     if view.is_more_to_come():
         return  # what is left of the turn goes on in the next
     if view.store_failure():

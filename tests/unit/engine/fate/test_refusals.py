@@ -145,6 +145,53 @@ def test_a_group_stays_in_order() -> None:
     assert owner.bodies() == [b"%d" % number for number in range(COUNT)] + [b"new"]
 
 
+@pytest.mark.parametrize("comes", ["before", "after"])
+@pytest.mark.parametrize("ends", ["unsubscribe", "disconnect", "lost"])
+@pytest.mark.parametrize("kind", ["exclusive queue", "exclusive consumer", "group"])
+def test_an_heir_gets_nothing_before_what_its_predecessor_has_refused(kind: str, ends: str, comes: str) -> None:
+    asked: dict[str, Any] = {"is_exclusive": True} if kind == "exclusive consumer" else {}
+    group = "g" if kind == "group" else ""
+    world = EngineWorld(address("q", queue__exclusive_consumer=kind == "exclusive queue", blame="none"))
+    client, heir = world.client(), world.client("heir")
+    consumer = world.consumer(client, "q", CLIENT, COUNT, **asked)
+    world.send(*[b"%d" % number for number in range(COUNT + 500)], group=group, persistent=False)
+    world.advance(0)
+    deliveries = client.take()
+    assert len(deliveries) == COUNT
+    if comes == "before":
+        world.consumer(heir, "q", CLIENT, 2 * COUNT, **asked)
+    world.broker.refuse_all(deliveries[COUNT // 2 :], BACK)
+    world.broker.refuse_all(deliveries[: COUNT // 2], BACK)
+    if ends == "unsubscribe":
+        world.broker.unsubscribe(consumer, is_lost=False)
+    else:
+        world.broker.disconnect(client, is_lost=ends == "lost")
+    while not consumer.is_closed:
+        one_turn(world)
+    assert client.is_refusing, "it has gone, and what it has refused is on its way"
+    if comes == "after":
+        world.consumer(heir, "q", CLIENT, 2 * COUNT, **asked)
+    turns_until_done(world, client)
+    assert heir.bodies() == [b"%d" % number for number in range(COUNT + 500)]
+
+
+def test_nothing_overtakes_what_is_refused_where_a_redelivery_blocks_the_queue() -> None:
+    world = EngineWorld(address("q", redelivery__non_blocking_redelivery=False, redelivery__redelivery_delay_ms=50))
+    client, other = world.client(), world.client("other")
+    world.consumer(client, "q", CLIENT, 5)
+    world.send(b"1", b"2")
+    late = world.consumer(other)
+    world.leave_steps(0)
+    world.broker.refuse_all(client.take(), Refusal("redeliver"))
+    world.send(b"3")
+    assert client.is_refusing and other.handed == []
+    assert late.gate() == gates.REFUSING and "2 messages" in late.describe_gate()
+    world.advance(0)
+    assert late.gate() == gates.DELAYED
+    world.advance(2_000)
+    assert sorted(client.bodies() + other.bodies()) == [b"1", b"2", b"3"]
+
+
 def test_the_consumers_of_several_queues_share_what_holds_them() -> None:
     world = EngineWorld()
     client = world.client()
