@@ -53,7 +53,7 @@ from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 if TYPE_CHECKING:
     from gateway.web.server import HttpServer
 
-STOP_PATIENCE_S: Final = 5.0  # for peers to take what they are owed
+STOP_PATIENCE_S: Final = 5.0  # for peers to read what they are owed
 DISK_PATIENCE_S: Final = 10.0
 LOOK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
@@ -84,7 +84,7 @@ class LiveStats(StatsSource):
 def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False, files: Files | None = None) -> int:
     """Run the gateway until SIGTERM or SIGINT; return the exit code.
 
-    skip_corruption: go on past damage in the middle of the log, which is lost; else it is an error.
+    skip_corruption: continue past damage in the middle of the log, which is lost; otherwise it is an error.
     files: the store's file system, the machine's where None is given.
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
@@ -152,7 +152,7 @@ async def _serve(
 def _assemble(
     loop: asyncio.AbstractEventLoop, config: ServerConfig, skip_corruption: bool, files: Files
 ) -> tuple[EngineLoop, FileStore, ThreadWorkers, SpillFiles, FiringFaults]:
-    """Open the store and build the engine, its loop, and what else a stop needs."""
+    """Open the store and build the engine, its loop, and the other parts that a stop needs."""
     clock = SystemClock()
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
@@ -187,7 +187,7 @@ def _broker(
     matcher: AddressMatcher,
     spill: SpillFiles,
 ) -> Broker:
-    """Return the engine, with the destinations that the configuration names."""
+    """Return the engine, with the destinations of the configuration."""
     broker = Broker(
         store,
         clock,
@@ -224,7 +224,7 @@ async def _listen(
     security: Security,
     store: FileStore,
 ) -> HttpServer:
-    """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
+    """Bind every address before any listener accepts.  Raises: OSError that names the listener and its flag."""
     from gateway.live.retries import LiveRetries
     from gateway.live.schedule import LiveSchedule
     from gateway.live.store import LiveStore
@@ -266,7 +266,7 @@ async def _listen(
 
 
 async def _look_for_ever(engine_loop: EngineLoop, garbage: garbage_collection.EndedConnections) -> None:
-    """See what no turn shows: retention, what was held back for quiet, and what connections left."""
+    """Do the work of each second outside turns: retention, delayed log lines, the remains of connections."""
     while True:
         await asyncio.sleep(LOOK_INTERVAL_S)
         engine_loop.look()
@@ -274,15 +274,15 @@ async def _look_for_ever(engine_loop: EngineLoop, garbage: garbage_collection.En
 
 
 async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: EngineLoop) -> bool:
-    """Return False where the disk does not let us; the operator is told."""
+    """Return whether the store was closed cleanly; if not, the log has the reason."""
     store.wind_down()
     if not await workers.drained(DISK_PATIENCE_S):
-        log.error("%s: work on the disk is still under way after %g s; %s", UNCLEAN_TEXT, DISK_PATIENCE_S, KEPT_TEXT)
+        log.error("%s: work on the disk has not ended after %g s; %s", UNCLEAN_TEXT, DISK_PATIENCE_S, KEPT_TEXT)
         return False
     if engine_loop.failed.is_set():
         return False
     engine_loop.broker.flush_settlements()
-    engine_loop.shut()  # the store closes on another thread: no timer may write behind the clean end
+    engine_loop.shut()  # the store closes on another thread: no timer may write after the clean end
     reason = await close_within(store.close, DISK_PATIENCE_S)
     if reason:
         log.error("%s: %s; %s", UNCLEAN_TEXT, reason, KEPT_TEXT)

@@ -1,4 +1,4 @@
-"""A question to the gateway or its store that cannot be answered: the same on the command line and over HTTP."""
+"""Invalid questions to the gateway or its store: the same on the command line and over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class WrongQuestion(ValueError):
 
 
 def number_in(asked: Mapping[str, str], name: str, default: int) -> int:
-    """Return the number that ``name`` is given as, else the default.  Raises: WrongQuestion."""
+    """Return the number given as ``name``, else the default.  Raises: WrongQuestion."""
     text = asked.get(name, "")
     if not text:
         return default

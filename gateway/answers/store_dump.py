@@ -14,14 +14,14 @@ from gateway.answers.questions import WrongQuestion, number_in
 
 PAGE_RECORDS: Final = 1_000
 PAGE_RECORDS_MAX: Final = 10_000
-PAGE_BYTES: Final = 1 << 20  # of records in the log; one always fits
+PAGE_BYTES: Final = 1 << 20  # octets of records in a page; one record always fits
 KNOWN: Final = ("from", "to", "limit")
 
 
 def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return records from one log offset on, and where the next page begins, 0 after the last.
+    """Return records from one log offset on, and the offset of the next page, 0 after the last.
 
-    Raises: WrongQuestion for what cannot be asked, StoreError.
+    Raises: WrongQuestion for invalid parameters, StoreError.
     """
     for name in asked:
         if name not in KNOWN:
@@ -39,7 +39,7 @@ def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
     except ValueError as error:
         raise WrongQuestion(str(error)) from None
     with Records(reader) as places:
-        is_exact = places.at(start) is not None  # as it is wherever a page before this one has ended
+        is_exact = places.at(start) is not None  # as at the end of every previous page
     for record in reader.scan(start, stop, is_exact=is_exact):
         if len(records) >= limit or size >= PAGE_BYTES:
             return {"records": records, "next_from": record.offset, "until_offset": stop}
@@ -49,7 +49,7 @@ def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """Return what a record says; of a message not the parts themselves, which ``store query`` shows."""
+    """Return the fields of a record, without the headers and body of a message (``store query`` shows them)."""
     described: dict[str, Any] = {
         "offset": record.offset,
         "type": layout.RECORD_NAMES.get(record.type, str(record.type)),

@@ -1,4 +1,4 @@
-"""Verification and rebuilding of the running gateway's store: each takes a while, and one is under way at a time."""
+"""Verification and rebuilding of the running gateway's store: both take a while, so only one runs at a time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REBUILD: Final = "rebuild"
 
 
 class TaskRefused(Exception):
-    """Another one is under way."""
+    """Another task is under way."""
 
 
 class Task(ABC):
-    """findings, result: what came of it.  failure: why nothing did, "" if something has."""
+    """findings, result: of a task that succeeded.  failure: why it failed, "" if it did not."""
 
     def __init__(self) -> None:
         self.is_done = False
@@ -47,7 +47,7 @@ class Task(ABC):
 
 
 class Verifying(Task):
-    """In a process of its own: it computes for as long as the store is large, and the engine needs its processor."""
+    """Verify in a separate process: a large store takes long, and the engine needs its processor."""
 
     def __init__(self, directory: str) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Rebuilding(Task):
 
 
 class StoreTasks:
-    """begin: starts to make what is derived again."""
+    """begin: starts to rebuild the derived files."""
 
     def __init__(self, directory: str, begin: Callable[[], LiveRebuild]) -> None:
         remove_abandoned(Path(directory))
@@ -101,7 +101,7 @@ class StoreTasks:
         self._running: asyncio.Task[None] | None = None
 
     def start(self, what: str) -> dict[str, Any]:
-        """Begin one.  what: VERIFY or REBUILD.  Raises: TaskRefused while another one is under way."""
+        """Begin a task.  what: VERIFY or REBUILD.  Raises: TaskRefused while another one is under way."""
         if self._running is not None and not self._running.done():
             number, _ = next((number, task) for number, task in self._tasks.items() if not task.is_done)
             raise TaskRefused(f"task {number} on the store is running; allowed is one at a time")
@@ -121,7 +121,7 @@ class StoreTasks:
         return None if task is None else task.document(number)
 
     async def stop(self) -> None:
-        """Break off what is under way."""
+        """Stop the task that is under way."""
         if self._running is not None and not self._running.done():
             self._running.cancel()
             await asyncio.wait([self._running])

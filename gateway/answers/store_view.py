@@ -24,7 +24,7 @@ KNOWN: Final = (*SUBJECTS, "from", "to", *NUMBERS, "body")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One of ``message_id``, ``key`` and ``destination``; the last one may be beside a key."""
+    """A query by ``message_id``, ``key`` or ``destination``; only the last two may go together."""
 
     message_id: str
     key: str
@@ -34,7 +34,7 @@ class Question:
 
 
 def question_of(asked: Mapping[str, str]) -> Question:
-    """Return what is asked for.  Raises: WrongQuestion that names what was seen and what is allowed."""
+    """Return the query of these parameters.  Raises: WrongQuestion, which names what was seen and what is allowed."""
     for name in asked:
         if name not in KNOWN:
             raise WrongQuestion(f"{name[:80]!r} is not known; allowed are {', '.join(KNOWN)}")
@@ -64,7 +64,7 @@ def question_of(asked: Mapping[str, str]) -> Question:
 
 
 def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
-    """Return the messages, newest first, and how the next page is asked for.
+    """Return the messages, newest first, and the parameter for the next page.
 
     Raises: StoreError.
     """
@@ -93,7 +93,7 @@ def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
 
 
 def message_document(message: FoundMessage, has_body: bool) -> dict[str, Any]:
-    """Return one message; headers of other encodings than STOMP are told in base64, as is a body that is no text."""
+    """Return one message; headers in other encodings than STOMP are in base64, and so is a body that is no text."""
     document: dict[str, Any] = {
         "id": message.message_id,
         "destination": message.destination,

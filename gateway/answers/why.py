@@ -1,4 +1,4 @@
-"""Gates and biographies in plain words: why a consumer is idle, a producer waits, a message is where it is."""
+"""Gates and histories in plain words: why a consumer is idle, a producer waits, a message is where it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS_SHOWN: Final = 10
 
 
 def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
-    """Tell what holds a consumer, and who has what it does not get."""
+    """Describe what holds a consumer back, and who holds the messages that it does not get."""
     own = view.own
     lines = [
         f"consumer {own.consumer_id} of connection {view.connection_id}: {consumer_words(own.who)}",
@@ -50,7 +50,7 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
 
 
 def producer_lines(view: ProducerView) -> list[str]:
-    """Tell what a sending connection waits for."""
+    """Describe what a sending connection waits for."""
     lines = [f"connection {view.connection_id}: {consumer_words(view.who) or 'nothing known of it'}"]
     lines.append(f"  gate         {view.reason or 'open: its messages are accepted'}")
     if view.reason and view.consumers:
@@ -69,10 +69,10 @@ def message_lines(
     settings: Mapping[str, Setting],
     now_ms: int,
 ) -> list[str]:
-    """Tell the life of a message.
+    """Describe the history of a message.
 
-    where: None without a running gateway.  policy, settings: of its destination, as configured now, with where each
-    value is; None and {} where no configuration is known.
+    where: None without a running gateway.  policy, settings: of its destination, as configured now, with the place of
+    each value; None and {} if no configuration is known.
     """
     persistence = "persistent" if life.is_persistent else "not persistent, but logged"
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
@@ -94,7 +94,7 @@ def message_lines(
 
 
 def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str, Setting]) -> str:
-    """Return the formula that gives the delay before the ``redelivery``-th redelivery, and where its values are."""
+    """Return the formula of the delay before the ``redelivery``-th redelivery, and the places of its values."""
     used = ["initial_redelivery_delay_ms"]
     if redelivery <= 1:
         formula = f"initialRedeliveryDelay {policy.initial_redelivery_delay_ms:,} ms"

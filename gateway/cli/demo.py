@@ -1,7 +1,7 @@
 """``penstock demo``: the whole main job once, on generated orders, with every number checked.
 
-A gateway of its own takes orders over STOMP; a worker at prefetch 1 is killed half-way and another takes over; orders
-that nobody can read end in the dead-letter queue; Spark exports everything and reads the Parquet back.
+The demo starts a gateway and sends it orders over STOMP.  A worker at prefetch 1 is killed half-way, and another takes
+over.  Unreadable orders end in the dead-letter queue.  Spark exports everything and reads the Parquet back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAXIMUM_REDELIVERIES: Final = 2
 CONFIGURATION: Final = f"""\
-# Refused orders come back twice, soon, and then go to the dead-letter queue.
+# Refused orders come back twice, after short delays, and are then dead letters.
 addresses:
   - match: "orders.>"
     redelivery:
@@ -42,21 +42,21 @@ addresses:
       initial-redelivery-delay-ms: 50
       redelivery-delay-ms: 100
 """
-# How many orders go where; nobody consumes the audit.
+# The number of orders for each destination; the audit has no consumer.
 ORDERS: Final = {"orders.eu": 15_000, "orders.us": 15_000, "orders.audit": 20_000}
 CONSUMED: Final = ("orders.eu", "orders.us")
 DEAD_LETTER_QUEUE: Final = "ActiveMQ.DLQ"
-UNREADABLE_EVERY: Final = 1_000  # of the consumed orders
+UNREADABLE_EVERY: Final = 1_000  # share of the consumed orders
 STEP_LIMIT_S: Final = 300.0
 
 
 class DemoFailed(Exception):
-    """A step that did not do what it should; the text says which."""
+    """A step had the wrong result; the text names it."""
 
 
 @dataclass(slots=True)
 class Row:
-    """One destination, as its clients saw it.  exported: by delivery state, as Spark read it back."""
+    """One destination as its clients saw it.  exported: rows by delivery state, as Spark read them back."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -130,7 +130,7 @@ def _demonstrate(home: Path, stack: ExitStack) -> tuple[dict[str, Row], list[str
 
 
 def _start(arguments: list[str], log: IO[bytes] | None = None) -> subprocess.Popen[str]:
-    """Start a module of ours in a process of its own, whatever the working directory is and holds."""
+    """Start a module of ours in a separate process, independent of the working directory."""
     own = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-P", "-m", *arguments]
@@ -140,7 +140,7 @@ def _start(arguments: list[str], log: IO[bytes] | None = None) -> subprocess.Pop
 
 
 class _Gateway:
-    """``penstock run`` in a process of its own, on free ports."""
+    """``penstock run`` in a separate process, on free ports."""
 
     def __init__(self, home: Path) -> None:
         configuration = home / "penstock.yaml"
@@ -206,7 +206,7 @@ def _send(gateway: _Gateway, rows: dict[str, Row]) -> None:
 
 
 def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
-    """Let two workers have everything in CONSUMED, the first until it has half of it and is killed."""
+    """Let two workers consume everything in CONSUMED; the first is killed when it has half of it."""
     total = sum(ORDERS[name] for name in CONSUMED)
     unreadable = sum(ORDERS[name] // UNREADABLE_EVERY for name in CONSUMED)
     with _bar(total - unreadable, "consuming", "msg") as bar:
@@ -221,7 +221,7 @@ def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
             acknowledge=total - unreadable - first.acknowledged_count,
             dead_letter=unreadable - first.dead_lettered_count,
         )
-    print(f"The second worker acknowledged {second.acknowledged_count:,}; {unreadable} nobody could read")
+    print(f"The second worker acknowledged {second.acknowledged_count:,}; {unreadable} were unreadable")
     for done in (first, second):
         for name in CONSUMED:
             rows[name].acknowledged += done.acknowledged.get(f"/queue/{name}", 0)
@@ -230,7 +230,7 @@ def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
 
 
 def _work(gateway: _Gateway, bar: tqdm[None], hold_after: int, acknowledge: int, dead_letter: int) -> Done:
-    """Run one worker to its end, or kill it where it holds; return the last it said."""
+    """Run one worker to its end, or kill it when it holds; return its last report."""
     counts = [str(count) for count in (MAXIMUM_REDELIVERIES, hold_after, acknowledge, dead_letter)]
     worker = ["gateway.cli.demo_worker", gateway.host, str(gateway.port), *counts]
     done = Done()
@@ -288,14 +288,14 @@ def _read_back(spark: SparkSession, target: Path) -> dict[tuple[str, str], int]:
 
 
 def _bar(total: int, what: str, unit: str) -> tqdm[None]:
-    """Return a progress bar, which stays silent where nobody would see it move."""
+    """Return a progress bar; it prints nothing if the output is no terminal."""
     from tqdm import tqdm
 
     return tqdm(total=total, desc=what, unit=unit, disable=None)
 
 
 def disagreements(rows: dict[str, Row], destinations: list[dict[str, object]]) -> list[str]:
-    """Return where the gateway's counters are not what its clients saw."""
+    """Return the differences between the gateway's counters and those of its clients."""
     by_name = {str(each["name"]): each for each in destinations if each["kind"] == "queue"}
     problems: list[str] = []
     for name, row in rows.items():
@@ -319,7 +319,7 @@ def disagreements(rows: dict[str, Row], destinations: list[dict[str, object]]) -
 
 
 def export_disagreements(rows: dict[str, Row]) -> list[str]:
-    """Return where the Parquet files do not hold what the clients saw."""
+    """Return the differences between the Parquet files and the counts of the clients."""
     problems: list[str] = []
     for name, row in rows.items():
         pending = row.sent - row.acknowledged - row.dead_lettered

@@ -1,10 +1,11 @@
-"""The consumer of ``penstock demo``: a process of its own, so that it can be killed as a crash would.
+"""The consumer of ``penstock demo``: a separate process, so that it can be killed like in a crash.
 
     python -m gateway.cli.demo_worker HOST PORT MAXIMUM_REDELIVERIES HOLD_AFTER ACKNOWLEDGE DEAD_LETTER DESTINATION...
 
-Subscribes to each destination at prefetch 1, acknowledges orders and refuses unreadable ones.  After HOLD_AFTER
-acknowledgements it keeps what comes and waits to be killed (-1: never).  It ends once ACKNOWLEDGE orders are
-acknowledged and DEAD_LETTER refused for good.  Prints a JSON object now and then: what it has done by destination.
+The worker subscribes to each destination at prefetch 1, acknowledges orders and refuses unreadable ones.  After
+HOLD_AFTER acknowledgements (-1: never) it acknowledges no more and waits to be killed.  It ends once ACKNOWLEDGE orders
+are acknowledged and DEAD_LETTER orders are dead letters.  It prints a JSON object now and then: its counts by
+destination.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Worker:
         while self.done.acknowledged_count < acknowledge or self.done.dead_lettered_count < dead_letter:
             self._handle(expect(self._client.next_frame(), MESSAGE))
         self._client.send(DISCONNECT, [("receipt", "bye")])
-        # Prefetch 1: another order may be on its way on either subscription; it goes back untouched.
+        # Prefetch 1: each subscription may have one more order on its way; it returns to its place.
         while self._client.next_frame().command != RECEIPT:
             pass
 
@@ -77,7 +78,7 @@ class Worker:
             return
         if done.acknowledged_count == self._hold_after:
             self._held += 1
-            if self._held == self._subscriptions:  # nothing more can come: every window is full
+            if self._held == self._subscriptions:  # no more messages can come: every window is full
                 done.is_holding = True
                 self.report()
                 threading.Event().wait()  # for SIGKILL

@@ -1,7 +1,7 @@
 """Finds the command and runs it.
 
 Each command is a module with ``add_parser(subparsers)``, which adds one parser, and ``run(arguments) -> int``, which
-returns an exit code.  Only the module that is asked for is loaded: ``penstock run`` must not wait for the others.
+returns an exit code.  Only the module of the given command is loaded: ``penstock run`` must not wait for the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODULES: Final = {
 def execute(argv: list[str]) -> int:
     """Run the command in ``argv`` (without the program's name); return its exit code."""
     if sys.flags.optimize:
-        # They keep a fault of ours from reaching the log: without them it would be written, and confirmed.
+        # Without assertions a fault of ours could reach the log, and be confirmed.
         print(
             f"penstock: python runs with optimization {sys.flags.optimize} (-O or PYTHONOPTIMIZE), which removes "
             "assertions; allowed is 0",
@@ -61,7 +61,7 @@ def execute(argv: list[str]) -> int:
         module.add_parser(subparsers)
     try:
         arguments = parser.parse_args(argv)
-    except SystemExit as stop:  # after --help, --version, or a usage error that argparse has written
+    except SystemExit as stop:  # after --help, --version, or a usage error that argparse has reported
         return stop.code if isinstance(stop.code, int) else exit_codes.USAGE
     try:
         code = modules[arguments.command].run(arguments)
@@ -78,7 +78,7 @@ def execute(argv: list[str]) -> int:
         # The reader of our output has ended (``| head``).  Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
-    except OSError as error:  # a file that may not be read, a disk that fails
+    except OSError as error:  # an unreadable file, a failing disk
         where = "" if error.filename is None else f"{error.filename}: "
         print(f"penstock: {where}{error.strerror or error}", file=sys.stderr)
         return exit_codes.FAILED
@@ -87,7 +87,7 @@ def execute(argv: list[str]) -> int:
 
 
 def exit_code_of(error: Exception) -> int:
-    """Return what a command ends with that has not met this error with words of its own."""
+    """Return the exit code for an error that the command itself has not handled."""
     if isinstance(error, HttpError):
         return error.exit_code()
     if isinstance(error, StoreCorrupt | StoreLocked):
@@ -96,7 +96,7 @@ def exit_code_of(error: Exception) -> int:
 
 
 class _Version(argparse.Action):
-    """``--version``; looked up only when asked for, since that reads the installation's metadata."""
+    """``--version``, found only on demand, because that reads the installation's metadata."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import PackageNotFoundError, version

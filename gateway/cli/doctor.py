@@ -1,4 +1,4 @@
-"""``penstock doctor``: what this installation runs on, what is wrong with it, and what to do."""
+"""``penstock doctor``: describes this installation, its problems and their cures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ABSENT: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line.  advice: what to do, if there is something; is_wrong: the gateway is worse off without it."""
+    """One line.  advice: how to improve it, if possible; is_wrong: this is a problem for the gateway."""
 
     name: str
     found: str
@@ -63,7 +63,7 @@ def exit_code_of(findings: list[Finding]) -> int:
 
 
 def examine() -> list[Finding]:
-    """Look at everything; nothing is changed."""
+    """Examine everything; change nothing."""
     return [
         Finding("python", f"{platform.python_implementation()} {platform.python_version()}"),
         _build(),
@@ -115,14 +115,14 @@ def _java() -> Finding:
     try:
         home = find_java_home(os.environ, packaged_java())
     except JavaNotFound as error:
-        # Only the export misses it, and only where Spark is there.
-        return Finding("java", "none that Spark runs on", version_of("pyspark") != ABSENT, str(error))
+        # Only the export needs it, and only if Spark is installed.
+        return Finding("java", "none that Spark can use", version_of("pyspark") != ABSENT, str(error))
     java = "java" if home is None else str(home / "bin" / "java")
     return Finding("java", f"Java {java_version(Path(java))}, {java}")
 
 
 def open_files(limit: int, wanted_connections: int) -> Finding:
-    """Judge how many files this process may open, by how many connections are allowed unless set otherwise."""
+    """Compare the number of files that this process may open with the default number of connections."""
     if limit == resource.RLIM_INFINITY:
         return Finding("open files", "no limit")
     allowed = connections_within(wanted_connections, limit)

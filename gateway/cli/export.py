@@ -1,4 +1,4 @@
-"""``penstock export``: destinations to Parquet with Spark, without a word to the gateway."""
+"""``penstock export``: destinations to Parquet with Spark, without a connection to the gateway."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _fail(error: object, code: int) -> int:
 
 
 def summary(result: Result, target: str) -> str:
-    """Return the result for the eye."""
+    """Return the result as text."""
     from spark_bridge.lost import tell_damaged
 
     until = clock_time(result.to_time_ms)

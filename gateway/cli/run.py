@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.store.disk.files import Files
     from gateway.cli.shared.parsers import Subparsers
 
-# Flag -> key of the configuration that it is above.
+# Flag -> key of the configuration that it overrides.
 _FLAGS = {"data": "data", "stomp": "listeners.stomp", "amqp": "listeners.amqp", "http": "listeners.http"}
 
 
@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="settings: YAML, activemq.xml, HornetQ's or Artemis' XML; may be given several times, later over earlier",
+        help="settings: YAML, activemq.xml, HornetQ's or Artemis' XML; repeatable, later files override earlier ones",
     )
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
@@ -46,7 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace, files: Files | None = None) -> int:
-    """files: the store's file system, the machine's where None is given."""
+    """files: the store's file system, None for the machine's."""
     flags = {key: (text, f"--{flag}") for flag, key in _FLAGS.items() if (text := getattr(arguments, flag)) is not None}
     config = load_config(arguments.config, flags)
     from gateway.app import serve

@@ -1,7 +1,7 @@
-"""Accepts the connections of one address: each is counted before anything else happens, and may be plain or TLS.
+"""Accepts the connections of one address: each is counted first, and may be plain or TLS.
 
-A TLS connection begins with a handshake record, 0x16, which is no first octet of any protocol that is taken here.  The
-octet is only looked at (MSG_PEEK), so that whoever takes the connection finds it.
+A TLS connection begins with a handshake record, 0x16, which is the first octet of no protocol here.  The octet is only
+peeked at (MSG_PEEK), so the connection still has it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gateway.connections.admission import Admission, Place
 
 HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
-ACCEPTS_MAX: Final = 100  # in one turn of the event loop
-RETRY_S: Final = 1.0  # after the machine has refused a connection: no descriptors, no memory
+ACCEPTS_MAX: Final = 100  # connections accepted in one turn of the event loop
+RETRY_S: Final = 1.0  # pause after the machine has refused a connection: no descriptors, no memory
 
 log: Final = logging.getLogger("penstock.listener")
 
 
 class Acceptor:
-    """factory: makes what takes a connection, and gives its place back; None cuts it off.
+    """factory: makes the protocol of a connection, which gives its place back; None cuts the connection off.
 
-    context: what TLS is spoken with, None for plain only.  is_tls_only: nothing plain is taken.
-    first_octet_s: how long one may say nothing where TLS is possible, and how long a handshake may take.
+    context: of TLS, None for plain connections only.  is_tls_only: plain connections are refused.
+    first_octet_s: limit for the first octet where TLS is possible, and for a handshake.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ class Acceptor:
         self._context = context
         self._is_tls_only = is_tls_only
         self._first_octet_s = first_octet_s
-        self._waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = {}  # accepted, has said nothing
+        self._waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = {}  # accepted, no octet yet
         self._starting: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._retry: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Let clients in.  Raises: OSError."""
+        """Begin to accept clients.  Raises: OSError."""
         self._listening.listen(BACKLOG)
         self._listen()
 
     def close(self) -> None:
-        """Accept nothing more, and let go of whoever has said nothing."""
+        """Accept nothing more, and cut off connections without an octet."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -80,7 +80,7 @@ class Acceptor:
                 endpoint, peer = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # the kernel keeps the connection, and would tell us again at once
+            except OSError as error:  # the kernel keeps the connection, and would report it again at once
                 log.warning("cannot accept, trying again after %g s: %s", RETRY_S, error)
                 self._loop.remove_reader(self._listening.fileno())
                 self._retry = self._loop.call_later(RETRY_S, self._listen)
@@ -107,7 +107,7 @@ class Acceptor:
         self._begin(endpoint, self._forget(endpoint), octet[:1] == bytes((HANDSHAKE,)))
 
     def _begin(self, endpoint: socket.socket, place: Place, is_tls: bool) -> None:
-        # A handshake only to say no costs more than it helps.
+        # A handshake only for a refusal costs more than it helps.
         protocol = None if is_tls and place.refusal else self._factory(place)
         if protocol is None:
             place.leave()
@@ -120,7 +120,7 @@ class Acceptor:
     async def _start(
         self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, context: ssl.SSLContext | None
     ) -> None:
-        """Hand the connection over; a handshake that fails is the end of it."""
+        """Hand the connection over; a failed handshake ends it."""
         is_started = False
         try:
             await self._loop.connect_accepted_socket(

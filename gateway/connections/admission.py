@@ -1,6 +1,6 @@
-"""How many sockets may be open: each counts from its accept to its close, whatever is said on it.
+"""How many sockets may be open: each counts from its accept to its close, whatever its protocol.
 
-A socket that counts nowhere takes the descriptor that the store needs for its next segment.
+An uncounted socket could take the descriptor that the store needs for its next segment.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 from engine.limits.user_quota import network_of
 from gateway.process.counters import GatewayCounters
 
-# So that one address, or one user, cannot take the last place.
+# One address or one user cannot take the last place.
 SHARE_PERCENT: Final = 90
-REFUSED_MAX: Final = 64  # sockets over the limit that are being told so; those beyond are cut off unheard
+REFUSED_MAX: Final = 64  # sockets over the limit that still get an error; further ones are cut off at once
 
 log: Final = logging.getLogger("penstock.listener")
 
 
 class Place:
-    """address: of the peer, or its network (``network_of``).  refusal: why there is none; "" for one that may stay."""
+    """address: of the peer, or its network (``network_of``).  refusal: why the socket may not stay; "" if it may."""
 
     __slots__ = ("address", "refusal", "_admission")
 
@@ -29,14 +29,14 @@ class Place:
         self._admission: Admission | None = admission
 
     def leave(self) -> None:
-        """Give the place back; again is nothing."""
+        """Give the place back; a second call has no effect."""
         admission, self._admission = self._admission, None
         if admission is not None:
             admission.left(self)
 
 
 class Admission:
-    """most: sockets at a time.  address_most: of one address.  counters: count who was refused."""
+    """most: sockets at a time.  address_most: of one address.  counters: count the refused ones."""
 
     def __init__(self, most: int, address_most: int, counters: GatewayCounters) -> None:
         self._most = most
@@ -51,7 +51,7 @@ class Admission:
         return self._open_count
 
     def admit(self, address: str) -> Place | None:
-        """Return a place for a socket of this address; None: cut it off unheard."""
+        """Return a place for a socket of this address; None: cut it off at once."""
         address = network_of(address)
         of_address = self._by_address.get(address, 0)
         if self._open_count >= self._most:
@@ -78,11 +78,11 @@ class Admission:
         if self._refused_count >= REFUSED_MAX:
             return None
         self._refused_count += 1
-        if self._refused_count == 1:  # a storm of them is one line, the metric counts
+        if self._refused_count == 1:  # a storm of refusals is one line; the metric counts them
             log.warning("%s: refused, %s", address, refusal)
         return Place(self, address, refusal)
 
 
 def share(most: int) -> int:
-    """Return how many of ``most`` one address or user may have where nothing is configured."""
-    return most - most * (100 - SHARE_PERCENT) // 100  # of few, one may have all: a limit of 3 means 3
+    """Return how many of ``most`` one address or user may have by default."""
+    return most - most * (100 - SHARE_PERCENT) // 100  # with a low limit one may have all: 3 means 3

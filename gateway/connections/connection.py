@@ -20,11 +20,10 @@ from protocols.detect import UNDECIDED, detect
 
 
 class Connection(asyncio.Protocol, SessionSocket):
-    """place: what the socket takes among all; the host gives it back.
+    """place: of the socket among all; the host gives it back.
 
     write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
-
-    write_stall_ms: for so long output may wait of which the peer takes nothing.
+    write_stall_ms: how long output may wait if the peer reads none of it.
     """
 
     def __init__(
@@ -42,18 +41,18 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._watch = PeerWatch(write_stall_ms)
         self._close: OrderlyClose | None = None
         self._is_input_ended = False
-        self._is_undecided = True  # which protocol it is
+        self._is_undecided = True  # the octets that decide the protocol
         self._first_octets = b""
         self._expected = UNDECIDED
 
     def expect(self, protocol: int) -> None:
-        """Take what comes for this protocol, whatever its first octets are: its carrier has named it."""
+        """Use this protocol without a look at the first octets: the carrier has named it."""
         self._expected = protocol
 
-    # -- what the event loop calls
+    # -- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stream = cast(asyncio.Transport, transport)  # uvloop's own class, which derives from nothing of asyncio
+        stream = cast(asyncio.Transport, transport)  # uvloop's own class, which has no base class in asyncio
         self._transport = stream
         peer = stream.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
@@ -95,7 +94,7 @@ class Connection(asyncio.Protocol, SessionSocket):
             self._fail("receiving")
 
     def eof_received(self) -> bool:
-        """The peer sends no more but may read on; return True to keep our side open."""
+        """The peer sends no more but may still read; return True to keep our side open."""
         self._is_input_ended = True
         session = self._session
         if session is None or self._engine_loop.is_shut:
@@ -138,10 +137,10 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._unread.gone()
         self._host.connection_closed(self)
 
-    # -- what the turn and the session call
+    # -- called by the turn and the session
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        """Write what the session has for the wire; once a turn."""
+        """Write the session's output; once per turn."""
         session = self._session
         transport = self._transport
         if session is None or transport is None or self._engine_loop.is_shut:
@@ -181,7 +180,7 @@ class Connection(asyncio.Protocol, SessionSocket):
             self._fail("logging in")
 
     def shut_down(self) -> None:
-        """Tell the peer that the gateway stops; what it is owed still leaves."""
+        """Inform the peer that the gateway stops; owed confirmations are still sent."""
         if self._session is None or self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
@@ -193,7 +192,7 @@ class Connection(asyncio.Protocol, SessionSocket):
     # -- the steps
 
     def _decide(self, data: bytes) -> bytes:
-        """Give the connection the adapter that its first octets ask for; return what that is to read, if any."""
+        """Give the connection the adapter for its first octets; return the octets that it must read, if any."""
         octets = self._first_octets = self._first_octets + data
         protocol = self._expected or detect(octets)
         if protocol == UNDECIDED:
@@ -209,8 +208,8 @@ class Connection(asyncio.Protocol, SessionSocket):
     def _fail(self, doing: str) -> None:
         """End this connection, or stop the gateway; call it while the exception is being handled.
 
-        A defect that did not get as far as the engine concerns nobody else.  One that has passed through it may have
-        left it half-way through a change, and nothing goes on from there.
+        A defect that did not reach the engine concerns nobody else.  One that passed through the engine may have
+        interrupted a change in it, so nothing may continue.
         """
         session = self._session
         transport = self._transport
@@ -225,7 +224,7 @@ class Connection(asyncio.Protocol, SessionSocket):
     def _end_alone(
         self, session: ProtocolConnection, transport: asyncio.Transport, doing: str, error: Exception
     ) -> None:
-        """End the connection because of a defect of ours that the engine had no part in."""
+        """End the connection because of a defect of ours outside the engine."""
         self._counters.session_faults += 1
         log.error(
             "%s: a defect of the gateway while %s ends only this connection; %s",
@@ -237,7 +236,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._session = None
         try:
             session.connection_lost()
-        except Exception:  # it cannot be taken out of the engine
+        except Exception:  # the engine cannot forget the connection
             self._engine_loop.fail()
             return
         try:
@@ -268,13 +267,13 @@ class Connection(asyncio.Protocol, SessionSocket):
             self.warn(f"given up: it took no output for {self._watch.stall_ms} ms")
             self.abort()
         elif is_blocked and transport is not None and has_hung_up(transport):
-            self.abort()  # what waited unconfirmed goes with it
+            self.abort()  # its unconfirmed frames are dropped with it
         else:
             self._schedule_tick(delay_ms)
 
 
 def _described(session: ProtocolConnection) -> dict[str, str]:
-    """Return who it is, for the log; the session is broken, and may not be able to say."""
+    """Return the peer's name for the log; the broken session may not be able to give it."""
     try:
         return session.describe()
     except Exception:

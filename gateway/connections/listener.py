@@ -1,4 +1,4 @@
-"""Accepts STOMP and AMQP over TCP, counts connections, gives each a session."""
+"""Accepts STOMP and AMQP over TCP, counts connections, and gives each a session."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ log: Final = logging.getLogger("penstock.listener")
 
 
 class Listener(ConnectionHost):
-    """All addresses where messages come in; each takes every protocol.
+    """All addresses for messages; each accepts every protocol.
 
-    endpoints: by the listener's name, with the ports that were picked where 0 was asked for.
+    endpoints: by the listener's name; port 0 is replaced by the real one.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Listener(ConnectionHost):
         self._amqp_settings = amqp_settings(config, security.is_required)
 
     async def bind(self, name: str) -> None:
-        """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
+        """Bind one address; ``accept`` begins to let clients in.  Raises: OSError."""
         endpoint = self.endpoints[name]
         listening = await listening_socket(endpoint)
         self._acceptors[name] = Acceptor(
@@ -82,7 +82,7 @@ class Listener(ConnectionHost):
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 
     def new_connection(self, place: Place) -> Connection:
-        """Return a connection for a transport that is about to be made; it gives the place back."""
+        """Return a connection for a new transport; it gives the place back."""
         limit_bytes = self._settings.unread_output_bytes
         return Connection(self, self._engine_loop, self._counters, place, limit_bytes, self._write_stall_ms)
 
@@ -101,7 +101,7 @@ class Listener(ConnectionHost):
             acceptor.close()
 
     async def stop(self, patience_s: float) -> None:
-        """Accept nothing more, tell every peer, wait until all have what they are owed."""
+        """Accept nothing more, inform every peer, and wait until all owed confirmations are sent."""
         self.close()
         for connection in list(self._connections):
             connection.shut_down()
@@ -117,7 +117,7 @@ class Listener(ConnectionHost):
         for connection in [*self._connections, *self._refused]:
             connection.abort()
 
-    # -- what connections ask
+    # -- called by connections
 
     def new_session(self, connection: SessionSocket) -> ProtocolConnection:
         return StompSession(self._broker, connection, self._settings, self._engine_loop.now_ms)
@@ -125,7 +125,7 @@ class Listener(ConnectionHost):
     def session_for(self, connection: SessionSocket, protocol: int) -> ProtocolConnection | None:
         if protocol == STOMP:
             return None
-        # What 1.0's adapter does not speak, it answers with what it does.
+        # The adapter of 1.0 answers unsupported versions with its own header.
         return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
 
     def user_named(self, name: str) -> str:
@@ -176,7 +176,7 @@ class Listener(ConnectionHost):
 
 
 def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings:
-    """Return what the configuration says about STOMP connections."""
+    """Return the configured settings of STOMP connections."""
     stomp = config.stomp
     limits = stomp.limits
     dialect = DIALECTS[stomp.dialect]
@@ -203,12 +203,12 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
 
 
 def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
-    """Return what the configuration says about AMQP connections."""
+    """Return the configured settings of AMQP connections."""
     limits = config.amqp.limits
     return AmqpSettings(
         server=config.server_name,
         needs_login=needs_login,
-        max_frame_size=min(limits.max_frame_size, limits.body_bytes),  # what comes in one frame is not counted
+        max_frame_size=min(limits.max_frame_size, limits.body_bytes),  # messages of one frame are not counted
         body_bytes=limits.body_bytes,
         partial_bytes=limits.partial_bytes,
         channel_max=limits.channel_max,

@@ -1,13 +1,14 @@
 """The queue of password checks: logins wait here for one of the few worker threads that may check them.
 
-A check takes tens of milliseconds, so a flood of wrong passwords can always outrun it.  It must not keep out others:
+A check takes tens of milliseconds, so a flood of wrong passwords can always be faster.  It must not keep others out:
 
-- What waits is bounded.  Where no place is left, the address with the most failures, then the most places, gives one to
-  an address with fewer; if there is none, one more is refused at once.  A client that has gone takes its place along.
-- Attempts with the same login and the same password are one check, so a fleet that reconnects is one, too.
-- Addresses without failures come first, then logins without failures; among equals each address has its turn.
+- The queue has a limit.  When it is full, the address with the most failures, then the most places, gives a place to
+  an address with fewer.  If there is no such address, the new attempt is refused at once.  A client that has gone frees
+  its place.
+- Attempts with the same login and the same password are one check, so a fleet that reconnects needs one.
+- Addresses without failures come first, then logins without failures; among equals addresses take turns.
 - After each failure, the next check of the same login from the same address waits twice as long.
-- A proof of SCRAM costs nothing to look at, but it is a guess like any other: it fails, waits and counts the same way.
+- A proof of SCRAM is cheap to check, but it is a guess like any other: it fails, waits and counts in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gateway.process.counters import GatewayCounters
 CONCURRENT_CHECKS_MAX: Final = 2
 WAITING_MAX: Final = 256  # different passwords, of all addresses
 WAITING_PER_ADDRESS_MAX: Final = 64
-CLIENTS_PER_CHECK_MAX: Final = 10_000  # that wait for the answer to the same password
+CLIENTS_PER_CHECK_MAX: Final = 10_000  # clients that wait for the check of the same password
 DELAY_FIRST_S: Final = 0.1
 DELAY_MAX_S: Final = 5.0
 FAILURES_KEPT: Final = 10_000  # addresses, and pairs of address and login; the oldest are forgotten first
@@ -30,7 +31,7 @@ FAILURES_KEPT_S: Final = 60.0
 
 
 class _Check:
-    """answers: of the clients that wait for it.  proved: whether it is right, where that is known; else None."""
+    """answers: of the clients that wait for it.  proved: whether the login is right, if already known; else None."""
 
     __slots__ = ("address", "login", "passcode", "proved", "answers")
 
@@ -48,7 +49,7 @@ class _Check:
 
 
 class _Failures:
-    """How often something failed lately.  Key: an address, or an address with a login."""
+    """Recent failures.  Key: an address, or an address with a login."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, ...], tuple[int, float]] = {}  # key -> count, time of the last one; oldest first
@@ -76,18 +77,18 @@ class _Failures:
 
 
 class LoginChecks:
-    """check: says whether a password is right; runs on a worker thread."""
+    """check: returns whether a password is right; runs on a worker thread."""
 
     def __init__(self, check: Callable[[str, str], bool], counters: GatewayCounters) -> None:
         self._check = check
         self._counters = counters
-        self._waiting: dict[tuple[str, str], _Check] = {}  # in the order of their coming
+        self._waiting: dict[tuple[str, str], _Check] = {}  # in the order of arrival
         self._per_address: dict[str, int] = {}
         self._running: dict[tuple[str, str], _Check] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = _Failures()
         self._turn = 0
-        self._turns: dict[str, int] = {}  # address -> when it was last chosen; of addresses that wait
+        self._turns: dict[str, int] = {}  # waiting address -> when it was last chosen
         self._wake: asyncio.TimerHandle | None = None
         self._proof_count = 0
 
@@ -96,20 +97,20 @@ class LoginChecks:
         return len(self._waiting)
 
     async def check(self, address: str, login: str, passcode: str) -> bool:
-        """Say whether ``login`` may connect with ``passcode``; False, too, if there is no place for one more.
+        """Say whether ``login`` may connect with ``passcode``; also False if the queue is full.
 
         Cancel it when the client has gone.
         """
         return await self._answer(network_of(address), (login, passcode), None)
 
     async def proved(self, address: str, login: str, is_right: bool) -> bool:
-        """Say the same of a login whose proof has been looked at (SCRAM), when its turn has come."""
+        """Say the same of a login whose proof has been checked (SCRAM), when its turn has come."""
         pair = (address, login)
         is_first = self._failures.count(pair, asyncio.get_running_loop().time()) == 0
         others = (*self._running.values(), *self._waiting.values())
         if is_right and is_first and all((one.address, one.login) != pair for one in others):
             return True
-        # Each is one of its own: no password of a client begins so, for it would end at the NUL.
+        # Each proof has a key of its own: no client's password begins like this, because it would end at the NUL.
         self._proof_count += 1
         return await self._answer(address, (login, f"\0{self._proof_count}"), is_right)
 
@@ -138,7 +139,7 @@ class LoginChecks:
         return one
 
     def _take_place(self, address: str) -> bool:
-        """Refuse the last check that waits of the address that deserves it most; False if that is the one that asks."""
+        """Refuse the last waiting check of the worst address; return False if the worst one is asking."""
         now_s = asyncio.get_running_loop().time()
         places = self._per_address
 
@@ -164,7 +165,7 @@ class LoginChecks:
         return one
 
     def _start(self) -> None:
-        """Begin what may begin, and wake up when the next one may."""
+        """Begin the checks that may begin, and set a timer for the next one."""
         loop = asyncio.get_running_loop()
         if self._wake is not None:
             self._wake.cancel()
@@ -185,7 +186,7 @@ class LoginChecks:
             task.add_done_callback(self._tasks.discard)
 
     def _next(self, now_s: float) -> tuple[float, tuple[str, str]]:
-        """Return what is to be checked next, and when it may be."""
+        """Return the next check, and when it may begin."""
         failures = self._failures
         best: tuple[float, int, int, int] | None = None
         chosen = ("", "")

@@ -1,12 +1,12 @@
-"""How a socket is closed so that its peer still sees our last octets."""
+"""Closes a socket so that its peer still gets our last octets."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
-# A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
-# comes, and read on, this long at a time, until the peer has closed or taken everything.
+# A close with unread input resets the connection, and the peer may never see our last frame.  So we end only our side
+# and read on, this long at a time, until the peer has closed or read everything.
 LINGER_S: Final = 1.0
 LINGER_ROUNDS: Final = 30
 
@@ -17,7 +17,7 @@ class OrderlyClose:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, is_input_ended: bool) -> None:
-        """Say that no more comes.  is_input_ended: so has the peer."""
+        """End our side of the connection.  is_input_ended: the peer has ended its side."""
         transport = self._transport
         is_over = is_input_ended and transport.get_write_buffer_size() == 0
         if is_over or transport.is_closing() or not transport.can_write_eof():
@@ -33,7 +33,7 @@ class OrderlyClose:
         self._linger(LINGER_ROUNDS)
 
     def end_round(self, rounds: int) -> None:
-        """Close if the peer has taken everything, or nothing for too long.  rounds: left, with this one."""
+        """Close if the peer has read everything, or nothing for too long.  rounds: left, with this one."""
         if self._transport.get_write_buffer_size() == 0:
             self._transport.close()
         elif rounds > 1:

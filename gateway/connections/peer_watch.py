@@ -1,4 +1,4 @@
-"""Whether a peer still takes what it is sent, and whether it is still there."""
+"""Whether a peer still reads its output, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import select
 
 
 class PeerWatch:
-    """stall_ms: for so long output may wait of which the peer takes nothing.
+    """stall_ms: how long output may wait if the peer reads none of it.
 
-    taken_ms: when the peer last took something, or had nothing to take.
+    taken_ms: when the peer last read something, or had nothing to read.
     """
 
     __slots__ = ("stall_ms", "written_bytes", "taken_ms", "_taken_bytes")
@@ -18,10 +18,10 @@ class PeerWatch:
         self.stall_ms = stall_ms
         self.written_bytes = 0
         self.taken_ms = 0
-        self._taken_bytes = 0  # of what was written, as far as the last look saw
+        self._taken_bytes = 0  # of the written octets, at the last look
 
     def has_stalled(self, transport: asyncio.Transport, now_ms: int) -> bool:
-        """Say whether output has been waiting for too long without the peer taking any of it."""
+        """Say whether output has waited for too long without the peer reading any of it."""
         waiting_bytes = transport.get_write_buffer_size()
         taken_bytes = self.written_bytes - waiting_bytes
         if waiting_bytes == 0 or taken_bytes > self._taken_bytes:
@@ -37,5 +37,5 @@ def has_hung_up(transport: asyncio.Transport) -> bool:
     if endpoint is None or endpoint.fileno() < 0:
         return False
     poll = select.poll()
-    poll.register(endpoint.fileno(), select.POLLRDHUP)  # POLLHUP and POLLERR are always told
+    poll.register(endpoint.fileno(), select.POLLRDHUP)  # POLLHUP and POLLERR are always reported
     return bool(poll.poll(0))

@@ -1,6 +1,6 @@
-"""Logins: passwords against SCRAM verifiers (config.scram), certificates, no open listener without users.
+"""Logins: passwords checked with SCRAM verifiers (config.scram), certificates, no open listener without users.
 
-One check costs as much as the iterations ask for, tens of milliseconds: ``check`` belongs on a worker thread.
+The iterations of one check take tens of milliseconds, so ``check`` belongs on a worker thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocols.amqp.sasl import Credentials, ScramVerifier
 NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
 
-# Longer ones are refused unread, so that nobody makes us hash megabytes.
+# Longer ones are refused unread, so that no client makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
 PASSCODE_MAX_CHARACTERS: Final = 4_096
 
@@ -32,8 +32,7 @@ PASSCODE_MAX_CHARACTERS: Final = 4_096
 class Security(Credentials):
     """Checks credentials; safe to call from several threads.
 
-    tls: what listeners speak TLS with, None for nothing.  logins: passwords that wait for ``check``.
-
+    tls: the context of TLS listeners, None without TLS.  logins: passwords that wait for ``check``.
     Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
     """
 
@@ -42,7 +41,7 @@ class Security(Credentials):
         self._users = {
             login: tuple(Verifier.parse(text) for text in verifiers) for login, verifiers in config.users.items()
         }
-        # What an unknown user is checked against: parameters as some real user has them, keys that nothing proves.
+        # The verifier of unknown users: parameters like those of real users, keys that no password fits.
         self._decoys = [
             Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"")
             for own in self._users.values()
@@ -57,19 +56,19 @@ class Security(Credentials):
 
     @property
     def is_required(self) -> bool:
-        """Say whether credentials are looked at; False takes any, and none."""
+        """Say whether credentials are checked; if not, any are accepted, and none."""
         return bool(self._users)
 
     def user_named(self, name: str) -> str:
-        """Return the user whom a verified certificate names, "" for none."""
+        """Return the user in a verified certificate, "" for none."""
         return name if name in self._users or not self.is_required else ""
 
     def may_everywhere(self, login: str, action: Action) -> bool:
-        """Say whether a user, "" for nobody, may do something with every destination, whatever its name."""
+        """Say whether a user ("" for nobody) has a permission for every destination."""
         return self._permissions.allows_everywhere(action, self._groups_of(login))
 
     def may(self, login: str, action: Action, kind: int, name: str) -> bool:
-        """Say the same of one destination.  kind: QUEUE or TOPIC of config.matching."""
+        """Say the same for one destination.  kind: QUEUE or TOPIC of config.matching."""
         return self._permissions.allows(action, kind, name, self._groups_of(login))
 
     def check(self, login: str, passcode: str) -> bool:
@@ -81,7 +80,7 @@ class Security(Credentials):
             return True
         if len(login) > LOGIN_MAX_CHARACTERS or len(passcode) > PASSCODE_MAX_CHARACTERS:
             return False
-        # All verifiers of a user are of one password, so the first decides.
+        # All verifiers of a user have one password, so the first decides.
         known = self._users.get(login)
         verifier = known[0] if known is not None else self._decoy(login)
         if not verifier.proves(passcode):
@@ -90,7 +89,7 @@ class Security(Credentials):
         return True
 
     def scram_mechanisms(self) -> tuple[str, ...]:
-        """Return those for which every user has a verifier, the strongest first."""
+        """Return the mechanisms for which every user has a verifier, the strongest first."""
         return tuple(
             mechanism
             for mechanism in reversed(MECHANISMS)
@@ -101,7 +100,7 @@ class Security(Credentials):
         for one in self._users.get(login, ()):
             if one.mechanism == mechanism:
                 return ScramVerifier(one.salt, one.iterations, one.stored_key, one.server_key)
-        # Of an unknown user the salt is always the same, too, and no key has a known origin.
+        # An unknown user always has the same salt, too, and random keys.
         digest = hmac.digest(self._secret, f"{mechanism} {login}".encode("utf-8", "surrogatepass"), "sha512")
         size = hashlib.new(MECHANISMS[mechanism]).digest_size
         iterations = next(
@@ -114,7 +113,7 @@ class Security(Credentials):
         return base64.b64encode(os.urandom(NONCE_BYTES)).decode("ascii")
 
     def remember(self, login: str, passcode: str) -> None:
-        """Take these credentials as good from now on; the oldest are forgotten first."""
+        """Accept these credentials from now on without a check; the oldest are forgotten first."""
         key = self._key(login, passcode)
         with self._lock:
             if len(self._remembered) >= REMEMBERED_MAX:
@@ -122,9 +121,9 @@ class Security(Credentials):
             self._remembered[key] = None
 
     def remembers(self, login: str, passcode: str) -> bool:
-        """Say whether exactly this has been checked and found good; does not block.
+        """Say whether exactly these credentials were checked and found right; does not block.
 
-        Clients that reconnect in a storm are let in by this, at the cost of one HMAC each.
+        So a storm of reconnecting clients costs one HMAC each.
         """
         if len(passcode) > PASSCODE_MAX_CHARACTERS:
             return False
@@ -134,10 +133,10 @@ class Security(Credentials):
         return self._groups.get(login, frozenset()) if self.is_required else frozenset()
 
     def _key(self, login: str, passcode: str) -> tuple[str, bytes]:
-        # Keyed with a secret of this process: what is remembered is of no use in a memory dump.
+        # Keyed with a secret of this process: the remembered values are of no use in a memory dump.
         return login, hmac.digest(self._secret, passcode.encode("utf-8", "surrogatepass"), "sha256")
 
     def _decoy(self, login: str) -> Verifier:
-        """Choose by the name, so that one unknown name always costs the same."""
+        """Choose the parameters by the name, so that one unknown name always costs the same."""
         digest = hmac.digest(self._secret, login.encode("utf-8", "surrogatepass"), "sha256")
         return self._decoys[int.from_bytes(digest[:8], "big") % len(self._decoys)]

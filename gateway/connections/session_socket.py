@@ -24,10 +24,10 @@ class ConnectionHost(ABC):
 
     @abstractmethod
     def new_session(self, connection: SessionSocket) -> ProtocolConnection:
-        """Return the adapter of a connection on which nothing has been said."""
+        """Return the adapter of a connection without an octet."""
 
     def session_for(self, connection: SessionSocket, protocol: int) -> ProtocolConnection | None:
-        """Return the adapter of what the first octets began; None if the one that is there is it."""
+        """Return the adapter for the first octets; None if it is the present one."""
         return None
 
     @abstractmethod
@@ -39,14 +39,14 @@ class ConnectionHost(ABC):
 
     @abstractmethod
     def refusal(self, connection: SessionSocket) -> bytes:
-        """Return the last words to one too many."""
+        """Return the last octets for a connection beyond the limit."""
 
     @abstractmethod
     def warn(self, connection: SessionSocket, text: str) -> None:
-        """Tell the operator, as far as the connection's address has not said too much already."""
+        """Log a line, unless the connection's address has caused too many already."""
 
     def user_named(self, name: str) -> str:
-        """Return the user whom a verified certificate names, "" for none."""
+        """Return the user in a verified certificate, "" for none."""
         return ""
 
     @abstractmethod
@@ -55,11 +55,11 @@ class ConnectionHost(ABC):
 
     @abstractmethod
     def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
-        """The same for a login of which it is known."""
+        """Do the same for a login whose result is known."""
 
 
 class SessionSocket(PeerSocket, Flushable, Ticking):
-    """What a session asks of its socket.  place: what the socket takes among all; the host gives it back."""
+    """The socket as its session uses it.  place: of the socket among all; the host gives it back."""
 
     def __init__(self, host: ConnectionHost, engine_loop: EngineLoop, counters: GatewayCounters, place: Place) -> None:
         self._host = host
@@ -72,15 +72,15 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         self._is_reading_paused = False  # by the session
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
-        self._fault: Exception | None = None  # of ours, that is to end it with this turn
+        self._fault: Exception | None = None  # a defect of ours that ends the connection with this turn
 
     @abstractmethod
     def credentials_checked(self, is_allowed: bool) -> None:
-        """Take the answer to what was asked of the host."""
+        """Take the result of the host's check."""
 
     @abstractmethod
     def shut_down(self) -> None:
-        """Tell the peer that the gateway stops; what it is owed still leaves."""
+        """Inform the peer that the gateway stops; owed confirmations are still sent."""
 
     def touch(self) -> None:
         engine_loop = self._engine_loop

@@ -1,4 +1,4 @@
-"""TLS: the gateway's certificate, and who a client's certificate names."""
+"""TLS: the gateway's certificate, and the user in a client's certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from config.model import ServerConfig
 
 
 def server_context(config: ServerConfig) -> ssl.SSLContext | None:
-    """Return what listeners speak TLS with, None where it is not set.
+    """Return the TLS context of the listeners, None without a certificate.
 
     Raises: ConfigError that names the key and the file.
     """
@@ -49,7 +49,7 @@ def server_context(config: ServerConfig) -> ssl.SSLContext | None:
 
 
 def common_name(certificate: dict[str, Any] | None) -> str:
-    """Return whom a certificate that has been verified is of: the common name of its subject, "" for none."""
+    """Return the user in a verified certificate: the common name of its subject, "" for none."""
     for names in (certificate or {}).get("subject", ()):
         for key, value in names:
             if key == "commonName":

@@ -1,6 +1,6 @@
-"""Output that a peer has not read: counted in the budget of connections, and held back while that is crowded.
+"""Output that a peer has not read: counted in the budget of connections, and held back while the budget is crowded.
 
-A transport tells of its buffer only beyond a limit, and of a burst only afterwards.  So it is asked before each write
+A transport reports its buffer only beyond a limit, and a burst only afterwards.  So its size is read before each write
 that could matter.
 """
 
@@ -12,14 +12,14 @@ from typing import Final
 from engine.consumers.client import Client
 from engine.limits.connection_memory import Holdings
 
-LARGE_BYTES: Final = 64 * 1024  # what is smaller waits for nobody
+LARGE_BYTES: Final = 64 * 1024  # smaller output never waits
 
 
 class UnreadOutput:
-    """write_limit_bytes: beyond which its peer gets nothing more, while there is room for all.
+    """write_limit_bytes: unread output beyond which the peer gets nothing more, while there is room for all.
 
-    is_counted: some output is unread, or limits are short; ``writing`` must then hear of each write, else only of those
-    that are large or follow something unread.
+    is_counted: some output is unread, or limits are short.  Then ``writing`` must be called for each write, otherwise
+    only for writes that are large or follow unread output.
     """
 
     __slots__ = ("is_counted", "_holdings", "_write_limit_bytes", "_client", "_transport", "_is_short")
@@ -28,16 +28,16 @@ class UnreadOutput:
         self.is_counted = False
         self._holdings = holdings
         self._write_limit_bytes = write_limit_bytes
-        self._client: Client | None = None  # that it is counted for
+        self._client: Client | None = None  # the client that it is counted for
         self._transport: asyncio.Transport | None = None
         self._is_short = False
 
     def must_wait(self, size_bytes: int) -> bool:
-        """Say whether so much is not to be written now, for others have not read what they were sent."""
+        """Say whether so much must wait, because the unread output of others fills the budget."""
         return self._holdings.is_crowded(size_bytes)
 
     def writing(self, client: Client, transport: asyncio.Transport, size_bytes: int) -> None:
-        """Take note of what is about to be written: all of it where it is large, else what is left of what came before.
+        """Count a write that is about to happen: all of it if it is large, else only earlier unread output.
 
         While it is crowded, a connection with unread output gets nothing more.
         """
@@ -56,14 +56,14 @@ class UnreadOutput:
         self.is_counted = is_short or unread_bytes > 0
 
     def look(self) -> None:
-        """Count again what is unread."""
+        """Count the unread output again."""
         if self._client is not None and self._transport is not None:
             unread_bytes = self._transport.get_write_buffer_size()
             self._holdings.count_unread(self._client, unread_bytes)
             self.is_counted = self._is_short or unread_bytes > 0
 
     def gone(self) -> None:
-        """The socket is, with what it held."""
+        """The socket is gone, and its unread output with it."""
         if self._client is not None:
             self._holdings.count_unread(self._client, 0)
             self._client = None

@@ -1,4 +1,4 @@
-"""The destinations that operators name: they must be there already."""
+"""The destinations that operators name: they must exist already."""
 
 from __future__ import annotations
 

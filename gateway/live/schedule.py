@@ -1,4 +1,4 @@
-"""The schedule of the running gateway, looked at and cut down so much at a time that the engine goes on."""
+"""The schedule of the running gateway, listed and cancelled in small steps, so that the engine continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.web.schedule import Named, ScheduleSource
 
 LOOK_KEYS: Final = 512  # in one turn
 CANCELS: Final = 512  # likewise
-CANCEL_MS: Final = 2_000  # of one request for all that is for a destination; who asked goes on with another
+CANCEL_MS: Final = 2_000  # time limit of one request for a destination; the client continues with the next request
 
 
 class LiveSchedule(ScheduleSource):
@@ -79,9 +79,9 @@ class LiveSchedule(ScheduleSource):
         return {"cancelled": cancelled, "unknown": [], "next": following}
 
     async def _walk(self, number: int | None, after: int = -1) -> AsyncIterator[tuple[int, list[Schedule]]]:
-        """Go through all, in the order of their times, from behind a key on; yield the key that each step came to.
+        """Yield the schedules in steps, in the order of their times, after a key; with each step its last key.
 
-        number: of the destination that those are for which are yielded, None for any.
+        number: of the destination whose schedules are yielded, None for any.
         """
         scheduler = self._scheduler
         while keys := scheduler.keys.after(after, LOOK_KEYS):
@@ -91,7 +91,7 @@ class LiveSchedule(ScheduleSource):
             await asyncio.sleep(0)
 
     async def _durable(self, cancelled: int) -> None:
-        """Wait until what was cancelled stays so over a crash.  Raises: StoreError when that takes too long."""
+        """Wait until the cancellation survives a crash.  Raises: StoreError if that takes too long."""
         otherwise = "the cancelled messages are scheduled again if the gateway is killed before"
         await until_durable(self._engine_loop, f"cancelled {counted(cancelled, 'message')}", otherwise)
 

@@ -1,4 +1,4 @@
-"""Questions about the running gateway's store, answered from its files as any reader's: the engine goes on."""
+"""Questions about the running gateway's store, answered from its files by a reader, so that the engine continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purging and deleting destinations in the running gateway, on an operator's word."""
+"""Purging and deleting of destinations in the running gateway, on an operator's command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.web.upkeep import Named, UpkeepSource
 
 RUNNING_MAX: Final = 16
 REMEMBERED_MAX: Final = 256
-EMPTYING_MS: Final = 5_000  # of one request to delete; a backlog that takes longer is purged first
+EMPTYING_MS: Final = 5_000  # time limit of one request to delete; a larger backlog must be purged first
 POLL_S: Final = 0.02
 
 
@@ -64,15 +64,15 @@ class LiveUpkeep(UpkeepSource):
         if is_forced and isinstance(found, Queue) and not found.consumer_count():
             await self._emptied(found)
         self._engine_loop.open_turn()
-        if not found.is_closed:  # nobody used it, so it may have gone by itself meanwhile
+        if not found.is_closed:  # it was unused, so auto-delete may have removed it meanwhile
             self._upkeep.delete(found, is_forced)
         await until_durable(self._engine_loop, f"deleted {uri}", "it exists again if the gateway is killed before")
         return {"deleted": uri}
 
     async def _emptied(self, queue: Queue) -> None:
-        """Drop the backlog over many turns, so that the deletion has little left to do in its own.
+        """Drop the backlog over many turns, so that little is left for the turn of the deletion.
 
-        Raises: DestinationInUse where that takes too long.
+        Raises: DestinationInUse if that takes too long.
         """
         if not queue.depth:
             return

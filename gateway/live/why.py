@@ -89,7 +89,7 @@ class LiveWhy(WhySource):
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:
-    """Return the redelivery policy of a message's destination as configured now, and where its values are."""
+    """Return the redelivery policy of a message's destination as configured now, and the places of its values."""
     kind, name, _, _ = entry_of(life)
     number = KINDS_BY_NAME[kind]
     return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)
@@ -100,11 +100,11 @@ def _read(directory: str, message_id: str) -> Biography:
 
 
 def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dict[str, Setting]:
-    """Return what a consumer has that its address and its connection (``settings``) do not say: it asked for it."""
+    """Return the consumer's own options: values that its address and connection (``settings``) do not have."""
     source = "the consumer itself"
     values: dict[str, Setting] = {}
     expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.feed.subscriber is not None, False)
-    # Credit is granted link by link, and is no setting.
+    # Credit is granted by each link, and is no setting.
     if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
         values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
     if consumer.redelivery is not None:

@@ -1,1 +1,1 @@
-"""The thread of the engine: its turns, and what is told of them."""
+"""The thread of the engine: its turns and its alarms."""

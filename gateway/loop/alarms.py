@@ -1,4 +1,4 @@
-"""Alarms for the operator: the log has each change once, not each event, and at most one line a second."""
+"""Alarms for the operator: the log has each change once, not each event, and at most one line per second."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from engine.broker import Broker
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 
-LOOK_MS: Final = 100  # while something is wrong every turn looks, and a reason in words costs more than many turns
-QUIET_MS: Final = 1_000  # a gate that opens and shuts for every message must not fill the log
+LOOK_MS: Final = 100  # while something is wrong every turn checks, and a reason in words costs more than many turns
+QUIET_MS: Final = 1_000  # a gate that opens and shuts with every message must not fill the log
 
 log: Final = logging.getLogger("penstock.alarms")
 
 
 class Alarm:
-    """One thing that can be wrong.  raised, cleared: what is said; ``raised`` takes the reason."""
+    """One possible fault.  raised, cleared: texts of the log lines; ``raised`` takes the reason."""
 
     __slots__ = ("is_raised", "_raised", "_cleared", "_level", "_told_ms")
 
     def __init__(self, raised: str, cleared: str, level: int) -> None:
-        self.is_raised = False  # as the log has it
+        self.is_raised = False  # the state in the log
         self._raised = raised
         self._cleared = cleared
         self._level = level
         self._told_ms = -QUIET_MS
 
     def see(self, reason: str, now_ms: int) -> None:
-        """Take how it is now; "" is well.  What is held back for quiet is told at a later look, if it is still so."""
+        """Take the present reason, "" for no fault.  A line that is held back is written later, if it is still true."""
         is_wrong = reason != ""
         if is_wrong == self.is_raised or now_ms - self._told_ms < QUIET_MS:
             return
@@ -44,9 +44,9 @@ class Alarm:
 
 
 class Alarms:
-    """The end of a turn only reads attributes of it, so it costs nothing while all is well.
+    """The alarms.  The end of a turn only reads ``is_raised``, so they cost nothing while all is well.
 
-    is_raised: something was wrong when the log last spoke, so that the next look may have to take it back.
+    is_raised: the last line in the log reports a fault, so the next look may have to clear it.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Alarms:
         self._clock = clock
         self._skips_told = 0
         self._looked_ms = -LOOK_MS
-        # In the order in which a look reports them: what gives the reason, and the alarm it is for.
+        # In the order of the report: the function that gives the reason, and its alarm.
         self._watched: Final[tuple[tuple[Callable[[], str], Alarm], ...]] = (
             (
                 self._store_failure,
@@ -117,7 +117,7 @@ class Alarms:
         )
 
     def look(self) -> None:
-        """Compare with what the log said last."""
+        """Compare the state with the last lines of the log."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._looked_ms < LOOK_MS:
             return
@@ -150,7 +150,7 @@ class Alarms:
         return used if self._flow.is_memory_shut else ""
 
     def _who_refuses(self) -> str:
-        """Return the full addresses that drop or refuse what comes."""
+        """Return the full addresses that drop or refuse messages."""
         full = [account for account in self._flow.accounts.full if account.action != BLOCK]
         if not full:
             return ""

@@ -1,4 +1,4 @@
-"""Answers about what the log must keep: refused while the disk takes nothing, sent once it is durable."""
+"""Commands that the log must keep: refused while the disk accepts nothing, answered once they are durable."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DURABLE_POLL_S: Final = 0.005
 
 
 def check_disk(engine_loop: EngineLoop, undone: str) -> None:
-    """Raises: StoreError while the disk takes nothing.  undone: what was not done, as in "nothing was cancelled"."""
+    """Raises: StoreError while the disk accepts nothing.  undone: for its text, as in "nothing was cancelled"."""
     if not engine_loop.store.is_accepting():
         raise StoreError(f"{undone}, because the disk refuses writes: {_reason(engine_loop)}")
 
 
 async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> None:
-    """Wait until what was done survives a crash.
+    """Wait until a command's changes survive a crash.
 
-    done: what it was, as in "cancelled 3 messages".  otherwise: what a crash before then leaves.
-    Raises: StoreError when that takes longer than DURABLE_MS, or the disk fails.
+    done: the changes, as in "cancelled 3 messages".  otherwise: the effect of a crash before that.
+    Raises: StoreError if that takes longer than DURABLE_MS, or the disk fails.
     """
     store = engine_loop.store
     offset = store.append_offset()

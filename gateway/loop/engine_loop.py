@@ -1,4 +1,4 @@
-"""Sole owner of the Broker: collects what arrives in one turn of the event loop, ends the turn, lets answers go."""
+"""Sole owner of the Broker: collects the inputs of one turn of the event loop, ends the turn, releases the answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gateway.process.workers import JobSink
 
 log: Final = logging.getLogger("penstock.engine")
 
-HELD_BACK_S: Final = 0.02  # between two looks whether there is room for output that is held back
-HELD_BACK_ROUNDS: Final = 250  # of them without room for any of it; then those who have not read give some
-READ_PART: Final = 100  # of all that connections may hold: who reads so much meanwhile, in all, is waited for
-LAZY_SYNC_S: Final = 0.05  # what nobody waits for is synced this long after it was written
+HELD_BACK_S: Final = 0.02  # between two checks whether held-back output has room
+HELD_BACK_ROUNDS: Final = 250  # checks without room for any of it; then connections end
+READ_PART: Final = 100  # part of the connections' budget: while they read this much in total, they are waited for
+LAZY_SYNC_S: Final = 0.05  # records that nobody waits for are synced this long after they were written
 
 
 class LoopTimers(Timers):
@@ -57,13 +57,13 @@ class Flushable(ABC):
 
     @abstractmethod
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        """Write them.  offset: what this turn's confirmations wait for; confirmed_offset: what has come true."""
+        """Write them.  offset: awaited by this turn's confirmations; confirmed_offset: reached already."""
 
 
 class EngineLoop(JobSink):
     """Turns: from the first input after the last turn to the end of the event loop's current round.
 
-    now_ms: monotonic time of this turn's beginning.  is_open: a turn has begun; who calls often looks before it calls.
+    now_ms: monotonic time of this turn's beginning.  is_open: a turn has begun; frequent callers check this first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, store: Store, clock: Clock) -> None:
@@ -78,20 +78,20 @@ class EngineLoop(JobSink):
         self._held_back: list[Flushable] = []
         self._held_back_rounds = 0
         self._held_back_before: set[Flushable] = set()
-        self._unread_before = 0  # when the rounds began
+        self._unread_before = 0  # at the beginning of the rounds
         self.ticks = Ticks(loop, clock)
         self._loop = loop
         self.is_open = False
         self._is_sync_armed = False
         self.failed = asyncio.Event()
-        self.is_shut = False  # nothing enters the engine and nothing leaves it: it has failed, or its store closes
-        self.failure = ""  # what was raised
+        self.is_shut = False  # nothing enters or leaves the engine: it has failed, or its store closes
+        self.failure = ""  # the exception in words
         self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
         self.look_faults = 0
 
     def open_turn(self) -> None:
-        """Call before each input; the first of a turn takes the time."""
+        """Begin a turn if none is open; call it before each input."""
         if self.is_open or self.is_shut:
             return
         self.is_open = True
@@ -100,10 +100,10 @@ class EngineLoop(JobSink):
         self._loop.call_soon(self.end_turn)
 
     def end_turn(self) -> None:
-        """Dispatch, write, let everything leave that may.
+        """Dispatch, write the log, send all output that may be sent.
 
-        A fault in here is ours and leaves the engine half-way through a turn: ``failed`` has the process stop at
-        once, without marking the store as closed cleanly, and the next start recovers from the log.
+        A fault in here is ours and interrupts the engine in the middle of a turn.  ``failed`` then stops the process at
+        once, without a clean close of the store, and the next start recovers from the log.
         """
         if self.is_shut:
             return
@@ -115,7 +115,7 @@ class EngineLoop(JobSink):
     def fail(self) -> None:
         """Stop the process; call it while the exception is being handled.
 
-        From here on nothing enters the engine and nothing leaves it: it may be in the middle of anything.
+        From here on nothing enters or leaves the engine, because any change in it may be incomplete.
         """
         log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
         error = sys.exception()
@@ -124,16 +124,16 @@ class EngineLoop(JobSink):
         self.failed.set()
 
     def shut(self) -> None:
-        """Let nothing in any more: timers, chores and connections that end would write to a store that closes."""
+        """Accept nothing more: timers, chores and ending connections would write to a closing store."""
         self.is_shut = True
 
     def look(self) -> None:
-        """Tell the operator what has changed and no turn has shown."""
+        """Log changes that no turn has reported."""
         if self.is_shut:
             return
         try:
             self._alarms.look()
-        except Exception:  # who only looks changes nothing
+        except Exception:  # a look changes nothing in the engine
             self.look_faults += 1
             if self.look_faults == 1:
                 log.exception("a defect of the gateway in the alarms; it is logged once")
@@ -144,7 +144,7 @@ class EngineLoop(JobSink):
         offset = broker.end_turn()
         if self.disk_watch is not None:
             self.disk_watch.turn_ended(offset, store.written_offset())
-        self.is_open = False  # who was touched up to here leaves with this turn
+        self.is_open = False  # connections touched up to here are flushed in this turn
         confirmed_offset = store.confirmed_offset()
         touched = self.touched
         if touched:
@@ -180,7 +180,7 @@ class EngineLoop(JobSink):
             self.fail()
 
     def flush_later(self, connection: Flushable) -> None:
-        """Have ``flush`` called again soon: what it is to write is held back."""
+        """Have ``flush`` called again soon, because its output is held back."""
         if not self._held_back:
             self._loop.call_later(HELD_BACK_S, self._flush_held_back)
         self._held_back.append(connection)

@@ -1,8 +1,8 @@
-"""Whose fault an exception is: may the engine stand half-way through a change, or did it only pass who calls it?
+"""Judges an exception: may a change in the engine be incomplete, or did only a connection fail?
 
-The traceback knows: it holds every frame that the exception has left, also those of the compiled build.  One frame of
-the engine among them, and whatever that was changing may be half done.  None: the engine is whole, and nothing but the
-connection was at work.  So the question costs nothing until something is raised (docs/decisions/0027).
+The traceback has every frame that the exception has left, also those of the compiled build.  With a frame of the engine
+among them, the change of that frame may be incomplete.  Without one, the engine is whole and only the connection was at
+work.  So the question costs nothing until an exception is raised (docs/decisions/0027).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ PURE: Final = (
 
 
 def is_engine_whole(error: BaseException) -> bool:
-    """Say whether ``error``, as it was caught, has left no frame of the engine that may have been changing it."""
+    """Say whether ``error``, as it was caught, has left no frame of the engine that may have been in a change."""
     left: TracebackType | None = error.__traceback__
     while left is not None:
-        module = str(left.tb_frame.f_globals.get("__name__", ENGINE))  # whoever has no name may be anybody
+        module = str(left.tb_frame.f_globals.get("__name__", ENGINE))  # it may belong to any file
         if _is_in(module, ENGINE) and not any(_is_in(module, pure) for pure in PURE):
             return False
         left = left.tb_next

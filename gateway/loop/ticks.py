@@ -1,8 +1,8 @@
-"""When connections are looked at: after their sockets have been polled, never before.
+"""Timed checks of connections: after their sockets have been polled, never before.
 
-An event loop runs its timers before it reads its sockets.  After a stall, of the process or of one long turn, every
-timer is late and every socket holds what came meanwhile: judging a peer's silence in the timer itself would cut
-off peers that had beaten in time.
+An event loop runs its timers before it reads its sockets.  After a stall of the process, or one long turn, every timer
+is late and every socket has unread octets.  A check in the timer itself would cut off peers whose heart-beats came in
+time.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final
 
 from engine.ports.clock import Clock
 
-# Rounds of the event loop from "it is time" to the look.  The sockets are polled between the first and the second; the
-# others are for octets that reach their connection by way of a task, as those of a WebSocket do.
+# Rounds of the event loop from the timer to the check.  The sockets are polled between the first and the second; the
+# others are for octets that reach their connection through a task, as those of a WebSocket do.
 ROUNDS: Final = 4
 
 
 class Ticking(ABC):
     @abstractmethod
     def tick(self, now_ms: int) -> None:
-        """Do what time asks for.  now_ms: all that had reached the socket by then has been read."""
+        """Do the timed work.  now_ms: all octets that had reached the socket by then have been read."""
 
 
 class Ticks:
-    """All that are due in one round of the event loop share one poll."""
+    """Checks that are due in one round of the event loop share one poll."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
@@ -33,7 +33,7 @@ class Ticks:
         self._due: list[Ticking] = []
 
     def call_later(self, delay_ms: int, ticking: Ticking) -> asyncio.TimerHandle:
-        """Look at ``ticking`` once, ``delay_ms`` from now; a cancelled one may still be looked at if it was due."""
+        """Call ``ticking`` once, ``delay_ms`` from now; a cancelled one may still be called if it was due."""
         return self._loop.call_later(delay_ms / 1000, self._is_due, ticking)
 
     def _is_due(self, ticking: Ticking) -> None:

@@ -8,11 +8,11 @@ from typing import Final
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
 
-HOT: Final = "engine.broker"  # one of the compile group stands for all: it is built whole or not at all
+HOT: Final = "engine.broker"  # one file represents the compile group, which is built whole or not at all
 
 
 def build() -> str:
-    """Return COMPILED or INTERPRETED, without loading the module that tells."""
+    """Return COMPILED or INTERPRETED, without loading the module that shows it."""
     spec = find_spec(HOT)
     assert spec is not None and spec.origin is not None, f"{HOT} is not there"
     return INTERPRETED if spec.origin.endswith(".py") else COMPILED

@@ -1,4 +1,4 @@
-"""The last work on the disk, which may hang: it has a thread of its own, and the stop does not wait for it for ever."""
+"""The last work on the disk, which may hang: it has its own thread, and the stop waits only a limited time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from engine.values.errors import StoreError
 async def close_within(close: Callable[[], None], patience_s: float) -> str:
     """Run ``close`` on another thread; return "" once it is done, else why the store is not closed.
 
-    Nothing else may use what it closes meanwhile.  A thread that hangs in the disk is a daemon's: the process ends all
-    the same.
+    Nothing else may use the store meanwhile.  The thread is a daemon: the process ends even if it hangs in the disk.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[str] = loop.create_future()
@@ -38,7 +37,7 @@ async def close_within(close: Callable[[], None], patience_s: float) -> str:
         try:
             loop.call_soon_threadsafe(tell, reason, fault)
         except RuntimeError:
-            pass  # nobody waits any more, and the loop is gone
+            pass  # the wait is over, and the loop is gone
 
     threading.Thread(target=run, name="penstock-close", daemon=True).start()
     try:

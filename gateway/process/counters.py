@@ -1,4 +1,4 @@
-"""Counters of the gateway itself, apart from the engine's statistics; read by the metrics."""
+"""Counters of the gateway itself, besides the engine's statistics; the metrics read them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ class GatewayCounters:
     """Since the start.
 
     dropped_frames: unconfirmed frames that waited at a gate when their connection was lost.
-    stalled: connections given up because the peer took no output.  refused: connections over a limit.
+    stalled: connections ended because the peer read no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
-    left_out_lines: of the log, because an address had caused too many.
-    session_faults: connections ended by a defect of ours.  conversion_faults: messages that left unconverted by one.
+    left_out_lines: lines missing in the log because an address had caused too many.
+    session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
 
     __slots__ = (

@@ -1,11 +1,11 @@
-"""File descriptors: every connection takes one, and the store must not be the one that gets none."""
+"""File descriptors: every connection takes one, and some are reserved for the store."""
 
 from __future__ import annotations
 
 import resource
 from typing import Final
 
-# Kept back from connections: files of the store, HTTP requests, refused connections that are still being told.
+# Reserved: files of the store, HTTP requests, refused connections that still get an error.
 RESERVED_DESCRIPTORS: Final = 384
 
 
@@ -17,7 +17,7 @@ def raise_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
         except (OSError, ValueError):
-            pass  # a sandbox may forbid it: then what we have must do
+            pass  # a sandbox may forbid it: then the present limit stays
     return soft
 
 

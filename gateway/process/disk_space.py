@@ -1,4 +1,4 @@
-"""How full the disk is that holds the store."""
+"""How full the disk of the store is."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 OK: Final = 0
-FAILED: Final = 1  # anything that has no code of its own, an ERROR from the gateway among it
+FAILED: Final = 1  # any failure without a code of its own, for example an ERROR from the gateway
 USAGE: Final = 2  # command line or configuration
 STORE: Final = 3  # the store is locked by another process, corrupt, or cannot be opened
 UNREACHABLE: Final = 4  # no connection, login refused, or connection lost

@@ -1,8 +1,8 @@
-"""Schedules that were firing when a defect stopped the gateway: the next start does not run into it again.
+"""Schedules that were firing when a defect stopped the gateway: the next start does not fire them again.
 
-A firing changes the engine, so a defect in it stops the process; and what is due is due again at the next start.
-``schedule-faults.json`` in the store's directory says which scheduled messages are not to be fired any more
-(``barred``, with the reason), and which of several it may have been (``doubtful``): those are fired one by one.
+A firing changes the engine, so a defect in it stops the process, and at the next start the same messages are due again.
+``schedule-faults.json`` in the store's directory lists scheduled messages that are no longer fired (``barred``, with
+the reason).  If one of several caused the stop, it lists all of them (``doubtful``), and they are fired one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "schedule-faults.json"
 FORMAT: Final = 1
-SIZE_MOST: Final = 1024 * 1024  # octets that are read of it
+SIZE_MOST: Final = 1024 * 1024  # octets of the file that are read
 
 log: Final = logging.getLogger("penstock.schedule")
 
@@ -32,7 +32,7 @@ class FiringFaults:
         self._scheduler = scheduler
 
     def take_up(self) -> None:
-        """Tell the scheduler what an earlier run has found, as far as that still waits."""
+        """Give the scheduler the findings of an earlier run about messages that still wait."""
         if not self._files.exists(self._path):
             return
         firing = self._scheduler.firing
@@ -50,7 +50,7 @@ class FiringFaults:
             log.error("scheduled message %s is not fired: %s", self._scheduler.job_id(place), reason)
 
     def note(self, failure: str) -> None:
-        """The engine has failed: leave word of what was being fired, if anything was."""
+        """The engine has failed: record the messages that were being fired, if any."""
         firing = self._scheduler.firing
         suspected = firing.suspected()
         if not suspected:

@@ -1,4 +1,4 @@
-"""Python's garbage collector: when it runs, and over what."""
+"""Python's garbage collector: when it runs, and over which objects."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# A collection looks at all objects made since the last one, or the last few: thousands of queues or messages that stay.
-# With these the first kind takes some 3 ms and the second 15; with ten times as many it was 40 and 300.
+# A collection visits all objects made since the last one, or the last few: thousands of queues or messages that stay.
+# With these thresholds the first kind takes some 3 ms and the second 15; with ten times as many it was 40 and 300.
 GC_THRESHOLDS: Final = (5_000, 5, 2_000)
-# Connections that have ended since the last full collection: so many make one in a quiet second, so many at once.
+# Connections ended since the last full collection: the number for one in a quiet second, and for one at once.
 QUIET_CONNECTIONS: Final = 500
 MOST_CONNECTIONS: Final = 5_000
-QUIET_S: Final = 0.1  # of processor time in the second before
+QUIET_S: Final = 0.1  # processor time in the second before
 
 
 def suspend() -> None:
-    """Let the store be opened without it: what that makes stays, and would be looked at again and again."""
+    """Open the store without the collector: the objects stay, and would be visited again and again."""
     gc.collect()
     gc.disable()
 
 
 def resume() -> None:
-    """Messages are freed by reference counts; cycles are rare, so the collector runs rarely and over little."""
+    """Run the collector rarely and over little: messages are freed by reference counts, and cycles are rare."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
 
 
 class EndedConnections:
-    """Frees what ended connections leave, 10 to 20 KB each: a session and its parts know each other.
+    """Frees the remains of ended connections, 10 to 20 KB each: a session and its parts know each other.
 
     Only a full collection frees such cycles, and with the thresholds above the next one may be hours away.  It takes
-    about 0.25 us for each object that stays, so that it waits for a quiet second as long as it can.
+    about 0.25 us for each object that stays, so it waits for a quiet second as long as possible.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EndedConnections:
         self._spent_before_s = 0.0
 
     def ended(self) -> None:
-        """One more connection has gone."""
+        """Count an ended connection."""
         self._count += 1
 
     def look(self) -> None:

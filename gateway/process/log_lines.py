@@ -8,41 +8,41 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import Final, TypeAlias
 
-LINES_MAX: Final = 60  # of one address in one period, about all its connections
+LINES_MAX: Final = 60  # lines of one address in one period, about all its connections
 PERIOD_MS: Final = 60_000
-ADDRESSES_KEPT: Final = 1_000  # the one that was silent longest is forgotten first
+ADDRESSES_KEPT: Final = 1_000  # addresses; the one that was silent longest is forgotten first
 
-# Control characters, those that end a line in Unicode, and those that turn the direction of what follows.
+# Control characters, those that end a line in Unicode, and those that change the direction of text.
 _UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 ExceptionInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 
 def one_line(text: str) -> str:
-    """Return the text with what could end the line, or move what is read, written as an escape."""
+    """Return the text with escapes for characters that could end the line or reorder it."""
     return _UNFIT.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 class LineFormatter(logging.Formatter):
-    """Escape a name given by a peer (a destination, a reason, a container id), so that it forges no line."""
+    """Escape a name from a peer (a destination, a reason, a container id), so that it cannot forge a line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: ExceptionInfo) -> str:
-        """Indent a traceback: the text of an exception may have lines that a peer wrote."""
+        """Indent a traceback, because the text of an exception may contain lines of a peer."""
         return "\n".join("  " + one_line(line) for line in super().formatException(ei).splitlines())
 
 
 class LineLimit:
-    """How many lines each address may still cause."""
+    """The number of lines that each address may still cause."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()  # address -> beginning of the period, lines
 
     def left(self, address: str, now_ms: int) -> int:
-        """Count one line more; return how many may come yet, -1 if this one may not.  0: say that it is the last."""
+        """Count one more line; return how many may follow: -1 if not even this one, 0 if it is the last."""
         begun_ms, count = self._counts.pop(address, (now_ms, 0))
         if now_ms - begun_ms >= PERIOD_MS:
             begun_ms, count = now_ms, 0

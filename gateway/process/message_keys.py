@@ -1,4 +1,4 @@
-"""The keys of messages in every encoding that the gateway writes."""
+"""The keys of messages, for every encoding that the gateway writes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
 from gateway.process.counters import GatewayCounters
 
-# A scrape stays readable; how many were left out is a metric of its own.
+# Limit of one scrape; a metric counts those left out.
 DESTINATIONS_MAX: Final = 10_000
 CONSUMERS_MAX: Final = 2_000
 
@@ -82,7 +82,7 @@ class BrokerCollector(Collector):
         )
         yield _labelled(
             GaugeMetricFamily,
-            ("unsettled_bytes", "What a user's consumers hold unsettled, of those with the most", "holder"),
+            ("unsettled_bytes", "Octets that a user's consumers hold unsettled, for the users with the most", "holder"),
             stats.unsettled.largest,
         )
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
@@ -118,7 +118,7 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
         ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
         ("schedule_held", "Due messages that a gate of their destination holds back", stats.schedule.held),
         ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
-        ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
+        ("retention_held", "1 while space waits that could be freed, see /healthz", bool(stats.store.retention)),
         ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
     )
 
@@ -126,18 +126,18 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
 def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable[Single]:
     return (
         ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
-        ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
+        ("stalled_connections", "Connections ended because the peer read no output", counters.stalled),
         ("refused_connections", "Connections refused because the limit was reached", counters.refused),
         ("holders_ended", "Connections ended to free connection memory", stats.holdings.ended),
         (
             "left_out_log_lines",
-            "Lines left out of the log because one address caused too many",
+            "Log lines left out because one address caused too many",
             counters.left_out_lines,
         ),
         ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
         ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
         ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
-        ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
+        ("conversion_faults", "Messages sent unconverted because of a defect, see the log", counters.conversion_faults),
         (
             "slow_consumers_found",
             "Consumers found slow, at addresses that check it",
@@ -149,7 +149,7 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
         ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
         (
             "spill_lost_messages",
-            "Messages in temporary files whose block could not be read as it was written",
+            "Messages lost in damaged blocks of temporary files",
             stats.spill_lost_count,
         ),
         ("evicted_messages", "Messages dropped by pending-message limits", stats.slow_consumers.evicted),
@@ -199,7 +199,7 @@ def _families(
     gauges: Iterable[tuple[str, str]],
     counters: Iterable[tuple[str, str]],
 ) -> Iterator[Metric]:
-    """Yield a family for each field of one kind of statistics.  rows: the values of ``labels``, and the statistics."""
+    """Yield a family for each field of one kind of statistics.  rows: values of ``labels``, and the statistics."""
     for kind, fields in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
         for name, text in fields:
             family = kind(f"penstock_{noun}_{name}", text, labels=labels)

@@ -28,7 +28,7 @@ class AddressPolicies(RetentionPolicies):
         ]
 
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
-        if name == SCHEDULE_QUEUE:  # nobody's address: what has fired there is in its destination, too
+        if name == SCHEDULE_QUEUE:  # no address of a user: a fired message is in its destination, too
             return DEFAULT_ADDRESS_SETTINGS.retention
         return self._matcher.settings_for(kind, name).retention
 
@@ -37,7 +37,7 @@ class AddressPolicies(RetentionPolicies):
 
 
 def keeping_of(config: ServerConfig) -> Keeping:
-    """Return what the configuration says of retention now, for who asks from another thread."""
+    """Return the configured retention as of now, for callers on another thread."""
     from engine.store.space.retention_reasons import Keeping
 
     policies = AddressPolicies(AddressMatcher(config.addresses), config.addresses)

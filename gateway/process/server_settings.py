@@ -11,7 +11,7 @@ from engine.store.settings import StoreSettings
 from gateway.process.time_zone import zone_of
 
 SEGMENTS_KEPT_FREE: Final = 2
-TURN_BYTES_KEPT_FREE: Final = 16 * 1024 * 1024  # what busy producers may bring before a look at the disk stops them
+TURN_BYTES_KEPT_FREE: Final = 16 * 1024 * 1024  # octets from busy producers between two checks of the disk
 
 
 def store_settings(config: ServerConfig) -> StoreSettings:
@@ -31,7 +31,7 @@ def store_settings(config: ServerConfig) -> StoreSettings:
 
 
 def min_disk_free_bytes(config: ServerConfig) -> int:
-    """Return what producers must leave of the disk: unless told, what acknowledgements need to go on for a while."""
+    """Return the free space that producers must leave; the default lets acknowledgements continue for a while."""
     asked = config.limits.min_disk_free_bytes
     return SEGMENTS_KEPT_FREE * config.store.segment_bytes + TURN_BYTES_KEPT_FREE if asked == UNLIMITED else asked
 

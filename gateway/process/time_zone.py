@@ -1,4 +1,4 @@
-"""The time zone of cron expressions, with its summer times."""
+"""The time zone of cron expressions, with its summer time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCAL_FILE: Final = "/etc/localtime"
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone that the configuration names; a machine that says nothing of its own is in UTC."""
+    """Return the configured zone, else the machine's; a machine without one is in UTC."""
     if name != LOCAL_ZONE:
         return ZoneInfo(name)
     told = os.environ.get("TZ", "").removeprefix(":")

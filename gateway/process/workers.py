@@ -1,4 +1,4 @@
-"""Threads for the engine's jobs: one thread a lane, results handed back to the event loop."""
+"""Threads for the engine's jobs: one thread per lane, results handed back to the event loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 
-# A small sync of a disk that is quick at present runs on the engine's own thread: handing it to another one and back
-# takes longer than such a sync (docs/decisions/0006).  After a slow sync the next few go to the other thread.
+# While the disk is quick, a small sync runs on the engine's own thread: handing it to another one and back takes longer
+# than the sync (docs/decisions/0006).  After a slow sync the next few run on the other thread.
 HERE_S: Final = 0.001
 FORGETTING: Final = 0.5  # of how slow a sync was, with each one after it
 
@@ -27,7 +27,7 @@ class JobSink(ABC):
 
     @abstractmethod
     def job_failed(self, job: Job, error: Exception) -> None:
-        """``Job.run`` has raised, which it must not: the fault is ours, and nobody knows what it has left undone."""
+        """``Job.run`` has raised, which it must not: the fault is ours, and its work may be incomplete."""
 
 
 class ThreadWorkers(Workers):
@@ -42,7 +42,7 @@ class ThreadWorkers(Workers):
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._syncs_in_thread = 0
-        self._slowest_s = 1.0  # nothing is known of the disk yet
+        self._slowest_s = 1.0  # the disk's speed is unknown yet
         for lane, name in LANE_NAMES.items():
             self._queues[lane] = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(self._queues[lane],), name=name, daemon=True).start()
@@ -71,7 +71,7 @@ class ThreadWorkers(Workers):
         return error
 
     def _run(self, job: Job) -> Exception | None:
-        """Run a job; return what it has raised, so that its lane goes on until the engine has stopped the process."""
+        """Run a job; return its exception, so that its lane continues until the engine has stopped the process."""
         try:
             job.run()
         except Exception as error:
@@ -79,7 +79,7 @@ class ThreadWorkers(Workers):
         return None
 
     async def drained(self, patience_s: float) -> bool:
-        """Wait until nothing is under way; return False if that took longer than ``patience_s``."""
+        """Wait until no job is under way; return False if that took longer than ``patience_s``."""
         try:
             await asyncio.wait_for(self._is_idle.wait(), patience_s)
         except TimeoutError:

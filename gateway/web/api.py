@@ -1,7 +1,7 @@
 """Answers of the HTTP listener: ``/healthz``, ``/metrics`` and the JSON behind ``stat``.
 
-A browser on the same machine can be made to send requests here by any page it shows, also under a name of that page's
-own choice (DNS rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, our own.
+Any page in a browser on the same machine can send requests here, even under a host name of its own choice (DNS
+rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, must be our own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gateway.web.upkeep import UpkeepRoutes, UpkeepSource
 from gateway.web.why import WhyRoutes, WhySource
 
 SAMPLE_INTERVAL_S: Final = 1.0
-# With so many destinations that a sample takes long, samples become rarer: at most this part of the loop's time.
+# Samples of many destinations take long, so they become rarer: at most this part of the loop's time.
 SAMPLE_SHARE_MAX: Final = 0.01
 
 _HEALTH_PATH: Final = "/healthz"
@@ -54,7 +54,7 @@ def create_app(
     schedule: ScheduleSource | None = None,
     upkeep: UpkeepSource | None = None,
 ) -> web.Application:
-    """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
+    """Return the application.  configured_host: of the listener's address; a valid ``Host`` besides IPs."""
     api = _Api(source, security, configured_host, sockets)
     application = web.Application(middlewares=[api.guard], client_max_size=64 * 1024)
     application.router.add_get(_HEALTH_PATH, api.healthz)
@@ -90,7 +90,7 @@ class _Api:
         if store.is_accepting:
             is_told = store.retention and not self._security.is_required
             return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_told else "ok\n")
-        # Where the details need a login they are not shown here.
+        # If the details need a login they are not shown here.
         reason = "" if self._security.is_required else f": {store.reason}"
         return web.Response(status=503, text=f"unavailable{reason}\n")
 
@@ -107,7 +107,7 @@ class _Api:
         return web.Response(text="".join(pieces), content_type="application/json")
 
     async def _look(self) -> tuple[BrokerStats, float]:
-        """Return everything, and how many seconds of the loop that took."""
+        """Return a snapshot of everything, and how many seconds of the loop it took."""
         inspection = self._source.inspection()
         _, taken_s = await in_turns(inspection.steps())
         return inspection.stats(), taken_s
@@ -157,7 +157,7 @@ class _Api:
             connection.request_taken()
         try:
             response = refusal if refusal is not None else await handler(request)
-        except web.HTTPException as error:  # 404, 405: they are answers, too
+        except web.HTTPException as error:  # 404, 405: these are answers, too
             error.headers["X-Content-Type-Options"] = "nosniff"
             raise
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -173,7 +173,7 @@ class _Api:
                 text=f"Host is {seen}; allowed is a literal IP address, localhost or {self._configured_host}\n",
             )
         origin = request.headers.get("Origin")
-        # https where a proxy in front of us speaks TLS.
+        # https if a proxy in front of us speaks TLS.
         if origin is not None and origin.lower() not in (f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"):
             return web.Response(status=403, text=f"Origin is {origin!r}; allowed is this server's own, or none\n")
         return None
@@ -194,9 +194,9 @@ class _Api:
         return True
 
     def _forbidden(self, request: web.Request) -> web.Response | None:
-        """Refuse what needs a permission for all destinations, for it shows or changes any of them.
+        """Refuse requests that show or change any destination, if the user has no permission for all of them.
 
-        Purging and deleting are about one: their routes ask for the permission for that one.
+        Purging and deleting concern one destination: their routes ask for the permission for that one.
         """
         actions: tuple[Action, ...]
         if request.path.startswith(_MANAGED_PATHS) and request.method != "GET":
@@ -229,7 +229,7 @@ class _Api:
 
 
 def _render_metrics(stats: BrokerStats, counters: GatewayCounters, accept: str) -> tuple[bytes, str]:
-    # Loading prometheus_client costs a twentieth of the start-up time, so the first scrape pays, not the start.
+    # Loading prometheus_client takes a twentieth of the start-up time, so the first scrape loads it.
     from gateway.process.metrics import render
 
     return render(stats, accept, counters)

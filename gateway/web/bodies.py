@@ -9,9 +9,9 @@ from aiohttp import web
 
 
 async def json_object(request: web.Request) -> dict[str, Any] | None:
-    """Return the body's JSON object; None for anything else, however it is broken or nested."""
+    """Return the body's JSON object; None for anything else, for example broken or deeply nested JSON."""
     try:
         asked = json.loads(await request.text())
-    except (ValueError, LookupError, RecursionError):  # no JSON, no such charset, too deep
+    except (ValueError, LookupError, RecursionError):  # no JSON, unknown charset, too deep
         return None
     return asked if isinstance(asked, dict) else None

@@ -20,6 +20,6 @@ def basic_credentials(authorization: str) -> tuple[str, str] | None:
 
 
 def login_of(request: web.Request) -> str:
-    """Return who asks, as it says; "" for nobody."""
+    """Return the login in the request, unchecked; "" for none."""
     credentials = basic_credentials(request.headers.get("Authorization", ""))
     return credentials[0] if credentials is not None else ""

@@ -1,4 +1,4 @@
-"""One HTTP connection: aiohttp's, with a place among all sockets and a time for what aiohttp waits for without end."""
+"""One HTTP connection: aiohttp's, with a place among all sockets and time limits where aiohttp has none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aiohttp import web
 from gateway.connections.admission import Place
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
-STALL_TIME_S: Final = 60.0  # output waits, and the peer takes none of it
+STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
 HTTP_CONNECTIONS_MAX: Final = 64
-HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the rest is left to an operator who looks from elsewhere
+HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
 
 
 class HttpConnection(asyncio.Protocol):
@@ -34,7 +34,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_serving = False
 
     def request_taken(self) -> None:
-        """The request is there with its body: from now on it takes as long as it takes."""
+        """The whole request has come: its processing has no time limit."""
         self._is_serving = True
         self._cancel()
 

@@ -1,4 +1,4 @@
-"""Work in steps on the event loop: all that waits there has its turn between two of them."""
+"""Work in steps on the event loop: other work of the loop runs between two steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Step = TypeVar("Step")
 
 
 async def in_turns(steps: Iterator[Step]) -> tuple[list[Step], float]:
-    """Take all steps; return what they gave, and how many seconds of the loop they took together."""
+    """Take all steps; return their results, and how many seconds of the loop they took together."""
     clock = asyncio.get_running_loop().time
     given: list[Step] = []
     taken_s = 0.0

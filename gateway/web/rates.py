@@ -18,11 +18,11 @@ class Rates:
     acknowledged: float
 
 
-AT_ONCE: Final = 256  # destinations that one step of a sample takes
+AT_ONCE: Final = 256  # destinations in one step of a sample
 
 
 class RateSampler:
-    """Keeps the last two samples; its owner takes about one a second."""
+    """Keeps the last two samples; its owner takes about one per second."""
 
     __slots__ = ("_before", "_rates", "_then_s")
 
@@ -41,7 +41,7 @@ class RateSampler:
                 key = (destination.kind, destination.name)
                 now[key] = destination
                 if elapsed_s > 0.0:
-                    # A destination that was not there before has counted from nothing.
+                    # A new destination has counted from zero.
                     rates[key] = _rates(self._before.get(key), destination, elapsed_s)
             yield
         if elapsed_s > 0.0:
@@ -58,7 +58,7 @@ def _rates(before: DestinationStats | None, after: DestinationStats, elapsed_s: 
     enqueued, delivered, acknowledged = (
         (before.enqueued, before.delivered, before.acknowledged) if before is not None else (0, 0, 0)
     )
-    # Never below zero: a destination that was removed and made again counts from nothing.
+    # Never below zero: a destination that was removed and made again counts from zero.
     return Rates(
         round(max(0, after.enqueued - enqueued) / elapsed_s, 1),
         round(max(0, after.delivered - delivered) / elapsed_s, 1),

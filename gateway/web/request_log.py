@@ -1,4 +1,4 @@
-"""Log lines of the HTTP listener: one for each malformed request, and not many for any address."""
+"""Log lines of the HTTP listener: one for each malformed request, with a limit for each address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log: Final = logging.getLogger("penstock.http")
 
 
 class RequestLog(logging.LoggerAdapter[logging.Logger]):
-    """Given to aiohttp, which would write a traceback for each request that it cannot read."""
+    """The logger of aiohttp, which would otherwise write a traceback for each request that it cannot read."""
 
     def __init__(self, counters: GatewayCounters) -> None:
         super().__init__(log)
@@ -23,7 +23,7 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
         self._lines = LineLimit()
 
     def exception(self, msg: object, *args: object, exc_info: object = True, **options: object) -> None:
-        """Take what aiohttp calls it with: the address among the arguments, and what was raised."""
+        """Take the arguments of aiohttp's call: the address is among them, and the exception."""
         if not isinstance(exc_info, HttpProcessingError):
             log.error(msg, *args, exc_info=exc_info)  # type: ignore[arg-type]
             return

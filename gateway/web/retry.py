@@ -1,4 +1,4 @@
-"""``POST /api/retry`` starts a retry of dead letters, ``GET /api/retry/N`` tells of it, ``DELETE`` stops it."""
+"""``POST /api/retry`` starts a retry of dead letters, ``GET /api/retry/N`` shows its progress, ``DELETE`` stops it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RetrySource(ABC):
 
     @abstractmethod
     def start(self, queue: str, selector: str, rate: int, limit: int) -> int:
-        """Return the number of the run.  Raises: EngineError; LookupError if the queue is not there."""
+        """Return the number of the run.  Raises: EngineError; LookupError if the queue does not exist."""
 
     @abstractmethod
     def status(self, number: int) -> Mapping[str, object] | None:
@@ -66,7 +66,7 @@ class RetryRoutes:
 
 
 def _checked(asked: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what the body asks for, with its defaults.  Raises: HTTPBadRequest."""
+    """Return the options in the body, with defaults.  Raises: HTTPBadRequest."""
     if asked is None or not isinstance(asked.get("queue"), str):
         raise web.HTTPBadRequest(text="the body is no JSON object with a text 'queue'\n")
     unknown = sorted(set(asked) - set(KNOWN))

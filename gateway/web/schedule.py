@@ -1,4 +1,4 @@
-"""``GET /api/schedule`` lists what is scheduled, ``POST /api/schedule/cancel`` cancels."""
+"""``GET /api/schedule`` lists scheduled messages, ``POST /api/schedule/cancel`` cancels them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
 IDS_MOST: Final = 10_000
 AFTER_DIGITS: Final = 40
-DISK_REFUSES: Final = 507  # Insufficient Storage: what the request asks for cannot be stored
+DISK_REFUSES: Final = 507  # Insufficient Storage: the change cannot be stored
 
 Named = tuple[int, str]  # kind of config.matching and name
 
@@ -25,18 +25,18 @@ class ScheduleSource(ABC):
 
     @abstractmethod
     async def listed(self, destination: Named | None, limit: int) -> dict[str, Any]:
-        """Return what is due first.  Raises: LookupError if the destination is not there."""
+        """Return the messages that are due first.  Raises: LookupError if the destination does not exist."""
 
     @abstractmethod
     async def cancel(self, ids: list[str]) -> dict[str, Any]:
-        """Cancel some by their ids; return once that is durable.  Raises: StoreError if the disk refuses that."""
+        """Cancel messages by their ids; return once that is durable.  Raises: StoreError if the disk refuses it."""
 
     @abstractmethod
     async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
-        """Cancel what is for a destination, for some seconds; likewise.
+        """Cancel the messages for a destination, for at most some seconds; return once that is durable.
 
-        "next" of the answer is "", or behind what the next request is to go on.  Raises also: LookupError if the
-        destination is not there.
+        "next" of the answer is "", or the place from which the next request continues.  Raises: StoreError; LookupError
+        if the destination does not exist.
         """
 
 

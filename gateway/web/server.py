@@ -34,7 +34,7 @@ STOP_TIME_S: Final = 2.0
 
 
 class HttpServer:
-    """A listener that accepts; ``endpoint`` is where, with the port that was picked if 0 was asked for."""
+    """A listener that accepts; ``endpoint`` is its address, with the real port instead of 0."""
 
     def __init__(self, runner: web.AppRunner, acceptor: Acceptor, endpoint: Endpoint) -> None:
         self._runner = runner

@@ -1,7 +1,7 @@
 """AMQP over WebSocket (sub-protocol ``amqp``): a socket of the HTTP listener as the transport of a connection.
 
-The octets of its binary messages are one stream, whatever pieces they come in.  Who may use it is asked for by the
-protocol's own login, not by HTTP's.
+The octets of its binary messages are one stream, whatever their pieces.  The protocol's own login decides who may use
+it, not HTTP's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gateway.web.http_connection import connection_of
 from protocols.detect import AMQP_1_0
 
 PROTOCOLS: Final = ("amqp",)
-MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024  # of one message of the WebSocket, which may hold many frames
+MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024  # octets of one message of the WebSocket, which may hold many frames
 
 
 class WebSocketTransport(asyncio.Transport):
-    """Octets wait here until ``pump`` has sent them; the connection hears when too many wait, and when few do."""
+    """Octets wait here until ``pump`` has sent them; the connection is informed when too many wait, and when few do."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, connection: Connection) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class WebSocketTransport(asyncio.Transport):
         self._readable = asyncio.Event()
         self._readable.set()
 
-    # -- what the connection asks for
+    # -- called by the connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default if self._request.transport is None else self._request.transport.get_extra_info(name, default)
@@ -66,7 +66,7 @@ class WebSocketTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close once everything has left."""
+        """Close once everything is sent."""
         self._is_closing = True
         self._readable.set()
         self._wake.set()
@@ -87,7 +87,7 @@ class WebSocketTransport(asyncio.Transport):
     # -- the two directions
 
     async def pump(self) -> None:
-        """Send what waits until the transport is closed."""
+        """Send waiting octets until the transport is closed."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -104,7 +104,7 @@ class WebSocketTransport(asyncio.Transport):
                 return
 
     async def take(self) -> None:
-        """Give the connection what comes, while it reads."""
+        """Give the connection incoming octets, while it reads."""
         async for message in self._socket:
             if message.type != WSMsgType.BINARY:
                 return
@@ -113,7 +113,7 @@ class WebSocketTransport(asyncio.Transport):
 
 
 class SocketRoute:
-    """new_connection: of the listener, for a transport of that address; None if there is no place for it."""
+    """new_connection: of the listener, for a transport of that address; returns None without a free place."""
 
     def __init__(self, new_connection: Callable[[str], Connection | None]) -> None:
         self._new_connection = new_connection

@@ -14,16 +14,16 @@ class StatsSource(ABC):
 
     @abstractmethod
     def inspection(self) -> Inspection:
-        """Begin a look at everything."""
+        """Begin an inspection of everything."""
 
     @abstractmethod
     def store_stats(self) -> StoreStats:
-        """Return how the store is at this moment."""
+        """Return the present state of the store."""
 
     @abstractmethod
     def counters(self) -> GatewayCounters:
-        """Return what the gateway counts besides."""
+        """Return the gateway's own counters."""
 
     @abstractmethod
     def has_failed(self) -> bool:
-        """Say whether a fault of the gateway itself has stopped the engine; the others may then be of no use."""
+        """Say whether a fault of the gateway itself has stopped the engine; the other answers may then be stale."""

@@ -1,4 +1,4 @@
-"""The JSON document behind ``penstock stat``; docs/reference/configuration.md has it field by field."""
+"""The JSON document behind ``penstock stat``; docs/reference/configuration.md describes each field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = DestinationStats | ConsumerStats | AddressStats
 
 
 def stat_text(stats: BrokerStats, rates: RateSampler) -> Iterator[str]:
-    """Yield the document in pieces, each of which takes but a millisecond or so to make."""
+    """Yield the document in pieces, each of which takes only about a millisecond to make."""
     rest = asdict(replace(stats, destinations=[], consumers=[], addresses=[]))
     for name in ("destinations", "consumers", "addresses", "blocked_ms"):
         del rest[name]

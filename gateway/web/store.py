@@ -1,7 +1,7 @@
-"""``/api/store``: ``query`` finds messages, ``dump`` pages through the log, ``du`` tells of space.
+"""``/api/store``: ``query`` finds messages, ``dump`` pages through the log, ``du`` reports space.
 
-``POST backup`` makes a copy.  ``POST verify`` and ``POST rebuild`` begin what takes a while; ``GET verify/N`` tells of
-it.
+``POST backup`` makes a copy.  ``POST verify`` and ``POST rebuild`` begin tasks that take a while; ``GET verify/N``
+reports their progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.web.bodies import json_object
 
 
 class StoreSource(ABC):
-    """Called on the event loop; whatever reads the disk does so on another thread."""
+    """Called on the event loop; reads of the disk happen on another thread."""
 
     @abstractmethod
     async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ class StoreSource(ABC):
 
     @abstractmethod
     def start(self, what: str) -> dict[str, Any]:
-        """Begin to verify or to rebuild.  Raises: TaskRefused."""
+        """Begin a verification or a rebuild.  Raises: TaskRefused."""
 
     @abstractmethod
     def status(self, number: int) -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ class StoreSource(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Break off what is under way."""
+        """Stop the task that is under way."""
 
     @abstractmethod
     async def space(self, tells_why: bool) -> dict[str, Any]:

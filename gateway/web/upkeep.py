@@ -1,6 +1,6 @@
-"""``POST /api/purge`` empties a queue, ``GET /api/purge/N`` tells how far it is, ``POST /api/delete`` deletes.
+"""``POST /api/purge`` empties a queue, ``GET /api/purge/N`` shows its progress, ``POST /api/delete`` deletes.
 
-They need the permission ``delete`` for the destination that they are about.
+They need the permission ``delete`` for their destination.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class UpkeepSource(ABC):
 
     @abstractmethod
     def purge(self, queue: str, selector: str) -> int:
-        """Return the number of the run.  Raises: EngineError, StoreError; LookupError if the queue is not there."""
+        """Return the number of the run.  Raises: EngineError, StoreError; LookupError if the queue does not exist."""
 
     @abstractmethod
     def purged(self, number: int) -> str | None:
@@ -37,17 +37,17 @@ class UpkeepSource(ABC):
 
     @abstractmethod
     def status(self, number: int) -> Mapping[str, object]:
-        """Tell of a run that is there."""
+        """Return the status of an existing run."""
 
     @abstractmethod
     def stop(self, number: int) -> None:
-        """Drop no more in a run that is there."""
+        """Stop an existing run."""
 
     @abstractmethod
     async def delete(self, destination: Named, is_forced: bool) -> dict[str, Any]:
-        """Delete a destination; return once that is durable.  is_forced: with what waits in it.
+        """Delete a destination; return once that is durable.  is_forced: even with messages in it.
 
-        Raises: EngineError, StoreError; LookupError if it is not there.
+        Raises: EngineError, StoreError; LookupError if it does not exist.
         """
 
 
@@ -91,7 +91,7 @@ class UpkeepRoutes:
             return _refusal(error)
 
     def _number(self, request: web.Request) -> int:
-        """Return the number of a run that is there.  Raises: HTTPNotFound, HTTPForbidden."""
+        """Return the number of an existing run.  Raises: HTTPNotFound, HTTPForbidden."""
         number = int(request.match_info["number"])
         name = self._source.purged(number)
         if name is None:
@@ -110,7 +110,7 @@ class UpkeepRoutes:
 
 
 def _checked(asked: dict[str, Any] | None, option: str, default: str | bool) -> dict[str, Any]:
-    """Return what the body asks for, with the default of its ``option``.  Raises: HTTPBadRequest."""
+    """Return the destination and the ``option`` in the body.  Raises: HTTPBadRequest."""
     if asked is None or not isinstance(asked.get("destination"), str):
         raise web.HTTPBadRequest(text="the body is no JSON object with a text 'destination'\n")
     unknown = sorted(set(asked) - {"destination", option})

@@ -1,4 +1,4 @@
-"""``/api/why/consumer|producer|message/ID``: what holds something.  ``/api/explain/...``: where settings come from."""
+"""``/api/why/consumer|producer|message/ID``: what holds it back.  ``/api/explain/...``: where settings come from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Answer:
 
 
 class WhySource(ABC):
-    """Called on the event loop that owns the broker.  None is the answer for what is not there."""
+    """Called on the event loop that owns the broker.  The answer is None for an unknown id."""
 
     @abstractmethod
     def consumer(self, consumer_id: int) -> Answer | None: ...
@@ -38,7 +38,7 @@ class WhySource(ABC):
 
     @abstractmethod
     def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
-        """Return the same of a destination as a client would write it, for one connection if that is given.
+        """Return the same for a destination as a client would write it, for one connection if that is given.
 
         None: there is no such connection.  Raises: ValueError.
         """

@@ -1,4 +1,4 @@
-"""``penstock check-config FILE...``: every error of a configuration, or what is effective and where it came from."""
+"""``penstock check-config FILE...``: all errors of a configuration, or the effective settings and their origins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "check-config",
         help="check configuration files",
-        description="Print the effective settings and where each came from, or every error; then exit with 2.",
+        description="Print the effective settings with their origins, or all errors; with errors exit with 2.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _found(config: ServerConfig) -> dict[str, Any]:
-    """Return all that is effective, as ``--json`` prints it."""
+    """Return all effective settings, as ``--json`` prints them."""
     return {
         "ok": True,
         "settings": effective(config),
@@ -118,7 +118,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def effective(config: ServerConfig) -> dict[str, dict[str, str]]:
-    """Return each single setting as the file would write it, with its source."""
+    """Return each single setting as a file would have it, with its source."""
     return {
         key: {
             "value": leaf.kind.show(operator.attrgetter(leaf.path)(config)),

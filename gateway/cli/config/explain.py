@@ -1,6 +1,7 @@
 """``penstock explain``: each effective value of a destination or a consumer, its origin, and what it overrode.
 
-From the files of ``--config``, or from a running gateway (``--http``), which also knows what its consumers asked for.
+The values come from the files of ``--config`` or from a running gateway (``--http``), which also knows the options of
+its consumers.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     listener = arguments.listener
     defaults = None
     if listener is not None:
-        # Without an address of its own, AMQP comes in where STOMP does.
+        # Without an address of its own, AMQP uses the listener of STOMP.
         endpoint = getattr(config.listeners, listener) or config.listeners.stomp
         defaults = (listener, endpoint.defaults)
     found = explain(config, kind, name, defaults, parsed)

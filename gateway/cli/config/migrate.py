@@ -20,7 +20,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "migrate",
         help="write other brokers' files as a penstock.yaml",
-        description="Write the penstock.yaml that does the same as activemq.xml, HornetQ's or Artemis' files, each "
+        description="Write the penstock.yaml with the effect of activemq.xml, HornetQ's or Artemis' files, each "
         "value with the line it comes from; settings without effect are at its top.  Passwords become verifiers.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="of several, later ones override earlier ones")

@@ -1,4 +1,4 @@
-"""``penstock user hash NAME``: what to paste into the configuration for one user."""
+"""``penstock user hash NAME``: the lines for one user to paste into the configuration."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gateway.cli.shared.parsers import Subparsers
     from gateway.cli.shared.stomp_client import Received, StompClient
 
-# Without --follow, --count and --timeout: what is there is taken as all there is after so long a silence.
+# Without --follow, --count and --timeout: the command ends after so long a silence.
 IDLE_TIME_S: Final = 1.0
 TIMEOUT_MAX_S: Final = 1_000_000.0
 PREFETCH_MAX: Final = 1_000
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.prefetch is not None:
         headers["activemq.prefetchSize"] = str(arguments.prefetch)
     elif "prefetchPolicy" not in arguments.url:
-        # Not more than we are going to take: the rest is for other consumers.
+        # No more than we are going to take: the rest is for other consumers.
         headers["activemq.prefetchSize"] = str(min(arguments.count or PREFETCH_MAX, PREFETCH_MAX))
     for name in ("from-offset", "from-time", "from-id"):
         if (text := getattr(arguments, name.replace("-", "_"))) is not None:
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             headers,
         )
         received_count = _receive(client, arguments, timeout_s)
-        # In order, so that the last acknowledgement has arrived.
+        # An orderly end, so that the last acknowledgement has arrived.
         client.disconnect()
     except ClientError as error:
         print(f"penstock: {error}", file=sys.stderr)
@@ -114,7 +114,7 @@ def _receive(client: StompClient, arguments: argparse.Namespace, timeout_s: floa
         try:
             event = client.next_event(timeout_s)
         except KeyboardInterrupt:
-            break  # the end that --follow has; what was printed stays acknowledged
+            break  # the normal end of --follow; printed messages stay acknowledged
         if event is None:
             break
         client.raise_failure(event)

@@ -1,4 +1,4 @@
-"""``penstock replay``: messages that went through a destination are sent again, as new ones, to another."""
+"""``penstock replay``: sends the messages of one destination to another again, as new messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 UNCONFIRMED_MAX: Final = 1_000
 
-Sending = tuple[dict[str, str], bytes]  # headers and body
+Sending = tuple[dict[str, str], bytes]  # octets of headers and body
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SOURCE", help="the source: orders.eu or topic://prices")
-    parser.add_argument("target", metavar="TARGET", help="where to: NAME or queue://NAME, topic://NAME, /queue/NAME")
+    parser.add_argument("target", metavar="TARGET", help="the target: NAME or queue://NAME, topic://NAME, /queue/NAME")
     parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
     parser.add_argument("--from", metavar="TIME", help="store time: 2026-01-31T12:00:00Z, or milliseconds since 1970")
     parser.add_argument("--to", metavar="TIME")
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown(messages: Iterator[Sending], arguments: argparse.Namespace) -> Iterator[Sending]:
-    """Let messages through under a bar that tells how many have passed, where somebody looks."""
+    """Yield the messages, with a progress bar if the output is a terminal."""
     from tqdm import tqdm
 
     is_quiet = arguments.json or not sys.stderr.isatty()
@@ -114,7 +114,7 @@ def _progress(sender: Replayer | None) -> str:
 
 
 class Replayer:
-    """Sends with a bounded number of messages unconfirmed, at a rate."""
+    """Sends at a rate, with a limited number of unconfirmed messages."""
 
     def __init__(self, client: StompClient, destination: str, rate: float) -> None:
         self._client = client
@@ -134,7 +134,7 @@ class Replayer:
         self._take_receipts(self.sent_count)
 
     def _take_receipts_until(self, when_s: float) -> None:
-        """Take those that have come, or come until then."""
+        """Take the confirmations that have come, or come until then."""
         while (event := self._client.next_event(max(0.0, when_s - monotonic()))) is not None:
             self._take(event)
 

@@ -12,17 +12,18 @@ from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 
-# Of the first sending: whether it had expired, in which transaction it came, what it was asked to confirm.
+# Headers of the first SEND only: its expiry, its transaction, its receipt.
 _LEFT_OUT = frozenset(
     ("destination", "receipt", "content-length", "transaction", "persistent", "expires", "expiration", "message-id")
 )
 
 
 class ReplaySource:
-    """Lets messages through, and counts.
+    """Selects messages, and counts them.
 
-    limit: messages in all, 0 for any number.  found: let through.  not_selected: those that the selector does not
-    match.  converted: of those found, how many AMQP clients had sent; they go out as a STOMP client would get them.
+    limit: the largest number of messages, 0 for any number.  found: those selected.  not_selected: those that the
+    selector does not match.  converted: messages of AMQP clients among those found, sent as a STOMP client would get
+    them.
     """
 
     def __init__(self, store_id: str, selector: Selector | None, limit: int) -> None:
@@ -36,7 +37,7 @@ class ReplaySource:
         self._readers.register(AMQP_1_0, AmqpPropertyReader())
 
     def of(self, messages: Iterator[FoundMessage]) -> Iterator[tuple[dict[str, str], bytes]]:
-        """Yield headers and body of what is to be sent."""
+        """Yield headers and body of the messages to send."""
         for found in messages:
             message = _message(found)
             if self._selector is not None and not self._selector.matches(self._readers.properties(message, 1, False)):
@@ -52,11 +53,11 @@ class ReplaySource:
 
 
 def headers_of(found: FoundMessage, message: Message) -> dict[str, str]:
-    """Return the headers of the new message: those of the old one's sender, and which one it is."""
+    """Return the headers of the new message: those of the old one's sender, and the origin."""
     headers: dict[str, str] = {}
     for name, value in split_annotations(message.headers):
         if name not in _LEFT_OUT:
-            headers.setdefault(name, value)  # of two headers of one name the first counts
+            headers.setdefault(name, value)  # the first of two headers of one name counts
     headers["replayed-message-id"] = found.message_id
     headers["replayed-destination"] = found.destination
     headers["persistent"] = "true"
@@ -67,7 +68,7 @@ def headers_of(found: FoundMessage, message: Message) -> dict[str, str]:
 
 
 def _message(found: FoundMessage) -> Message:
-    """Return what was found as the engine knows it, in its sender's encoding."""
+    """Return a found message as one of the engine, in its sender's encoding."""
     flags = (PERSISTENT if found.is_persistent else 0) | (TEXT if found.is_text else 0)
     message = Message(
         0,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gateway.cli.shared.parsers import Subparsers
     from gateway.cli.shared.stomp_client import StompClient
 
-# Messages on the way that are not yet confirmed; enough to keep a group commit busy.
+# Unconfirmed messages on their way; enough to keep a group commit busy.
 UNCONFIRMED_MAX: Final = 1_000
 PROGRESS_FROM_COUNT: Final = 1_000
 
@@ -28,21 +28,21 @@ def add_parser(subparsers: Subparsers) -> None:
         "send",
         help="send messages",
         description="Send BODY, a file or standard input, and wait for the receipt of each message. "
-        "What is UTF-8 without NUL goes as a text message, anything else as a bytes message.",
+        "UTF-8 without NUL is sent as a text message, anything else as a bytes message.",
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", help="NAME or queue://NAME, topic://NAME, /queue/NAME")
     parser.add_argument("body", metavar="BODY", nargs="?", help="the text to send; without it and --file, stdin")
     parser.add_argument("--file", metavar="FILE", help="send the content of FILE")
-    parser.add_argument("--bytes", action="store_true", help="send a bytes message, whatever the content is")
+    parser.add_argument("--bytes", action="store_true", help="send a bytes message even if the content is text")
     parser.add_argument("--count", type=int, default=1, metavar="N", help="send it N times (default: 1)")
     parser.add_argument(
         "--header", action="append", default=[], metavar="K:V", help="a header, as priority:9; may be repeated"
     )
     persistence = parser.add_mutually_exclusive_group()
     persistence.add_argument("--persistent", action="store_true", default=True, help="survive a restart (default)")
-    persistence.add_argument("--non-persistent", dest="persistent", action="store_false", help="only in memory")
+    persistence.add_argument("--non-persistent", dest="persistent", action="store_false", help="keep it only in memory")
     add_connection_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
@@ -97,7 +97,7 @@ def parse_headers(texts: list[str]) -> dict[str, str]:
 
 
 def is_text(body: bytes) -> bool:
-    """Say whether ``body`` can go as a text message, whose end STOMP marks by a NUL."""
+    """Say whether ``body`` can be sent as a text message, whose end STOMP marks with a NUL."""
     if b"\0" in body:
         return False
     try:
@@ -112,7 +112,7 @@ def _body(arguments: argparse.Namespace) -> bytes:
     if arguments.body is not None and arguments.file is not None:
         raise ValueError("BODY and --file together; allowed is one of them")
     if arguments.body is not None:
-        # What is no UTF-8 on the command line reaches us as surrogates, and leaves as it came.
+        # Octets on the command line that are no UTF-8 reach us as surrogates; send them unchanged.
         return str(arguments.body).encode("utf-8", "surrogateescape")
     if arguments.file is not None:
         with open(arguments.file, "rb") as file:
@@ -121,7 +121,7 @@ def _body(arguments: argparse.Namespace) -> bytes:
 
 
 class Sender:
-    """Sends with a bounded number of messages unconfirmed."""
+    """Sends with a limited number of unconfirmed messages."""
 
     def __init__(self, client: StompClient, destination: str, body: bytes, headers: dict[str, str]) -> None:
         self._client = client
@@ -148,11 +148,11 @@ class Sender:
                 progress.update(self._take_receipts(timeout_s))
 
     def _take_receipts(self, timeout_s: float | None) -> int:
-        """Return how many were confirmed; wait for at least one if ``timeout_s`` is None."""
+        """Return the number of confirmations; wait for at least one if ``timeout_s`` is None."""
         before_count = self.confirmed_count
         while (event := self._client.next_event(timeout_s)) is not None:
             self._client.raise_failure(event)
-            # One receipt for each message: what else could come is an answer to no frame of ours.
+            # One receipt for each message: anything else answers no frame of ours.
             self.confirmed_count += 1
             timeout_s = 0.0
         return self.confirmed_count - before_count

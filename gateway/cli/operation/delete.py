@@ -1,4 +1,4 @@
-"""``penstock delete``: a queue or a topic that nobody uses is removed."""
+"""``penstock delete``: removes a queue or a topic that nobody uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue or topic")
-    parser.add_argument("--force", action="store_true", help="also if messages wait in it or are scheduled for it")
+    parser.add_argument("--force", action="store_true", help="even if messages wait in it or are scheduled for it")
     add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -1,4 +1,4 @@
-"""``penstock purge``: what waits in a queue is dropped."""
+"""``penstock purge``: drops the messages that wait in a queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "purge",
-        help="drop what waits in a queue",
+        help="drop the messages that wait in a queue",
         description=(
             "Drop the messages that wait in a queue: all, or those that a JMS selector matches.  Consumers keep "
             "what they hold.  The log keeps dropped messages until its retention ends."

@@ -1,4 +1,4 @@
-"""``penstock retry``: dead letters go back to where they came from."""
+"""``penstock retry``: sends dead letters back to their original destinations."""
 
 from __future__ import annotations
 

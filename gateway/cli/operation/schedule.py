@@ -1,4 +1,4 @@
-"""``penstock schedule``: what is scheduled, and cancelling it."""
+"""``penstock schedule``: lists scheduled messages, and cancels them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "cancel", help="cancel scheduled messages", description="Cancel scheduled messages: they never fire (again)."
     )
     cancelling.add_argument("ids", metavar="ID", nargs="*", help="as in 'list', or in scheduledJobId of a message")
-    cancelling.add_argument("--destination", metavar="NAME", type=destination_argument, help="all that are for it")
+    cancelling.add_argument("--destination", metavar="NAME", type=destination_argument, help="all messages for it")
     cancelling.add_argument("--data", metavar="DIR", help="in this store directory, whose gateway is stopped")
     for one in (listing, cancelling):
         add_http_arguments(one)
@@ -92,7 +92,7 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
     return {
         "pending": pending,
-        "held": 0,  # by gates, which a store has none of
+        "held": 0,  # by gates, which a store does not have
         "next_due_ms": found[0]["due_ms"] if found and not wanted else 0,
         "schedules": found[: arguments.limit],
         "more": len(found) > arguments.limit,

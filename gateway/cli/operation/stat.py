@@ -1,4 +1,4 @@
-"""``penstock stat``: destinations, how much waits and moves, as a table."""
+"""``penstock stat``: destinations with their depths and rates, as a table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
-    """Return what ``/api/stat`` says.  Raises: HttpError."""
+    """Return the document of ``/api/stat``.  Raises: HttpError."""
     document = fetch(url, "/api/stat", authorization)
     if "destinations" not in document:
         raise HttpError(f"{url} does not answer as a Penstock gateway")
@@ -71,7 +71,7 @@ def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
 
 
 def table(document: dict[str, Any]) -> str:
-    """Return the document for the eye."""
+    """Return the document as text."""
     rows = [["DESTINATION", *(title for title, _ in _COLUMNS)]]
     for destination in sorted(document["destinations"], key=lambda each: (each["kind"], each["name"])):
         rows.append(

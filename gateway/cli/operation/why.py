@@ -1,4 +1,4 @@
-"""``penstock why``: what holds a consumer, a producer or a message."""
+"""``penstock why``: explains why a consumer or a producer waits, and where a message is."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "why",
         help="say why a consumer is idle, a producer waits, a message is where it is",
         description=(
-            "Ask the running gateway why a consumer is idle or a producer waits, or tell the life of a message: "
-            "sent, failed, redelivered by which rule, settled by whom.  With --data a message is looked up in a "
+            "Ask the running gateway why a consumer is idle or a producer waits, or show the history of a message: "
+            "sending, failures, rules of redelivery, settlement.  With --data a message is looked up in a "
             "store without a gateway."
         ),
         epilog=exit_codes.HELP,
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("what", choices=("consumer", "producer", "message"))
     parser.add_argument("id", metavar="ID", help="consumer_id or connection_id as in 'stat --json', or a message-id")
     parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
-    parser.add_argument("--data", metavar="DIR", help="of a message: read this store directory instead")
+    parser.add_argument("--data", metavar="DIR", help="for a message: read this store directory instead")
     parser.add_argument(
         "--config",
         metavar="FILE",

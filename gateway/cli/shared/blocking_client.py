@@ -1,7 +1,7 @@
-"""A small STOMP 1.2 client for programs that just wait: the demo, and tests that look at single frames.
+"""A small STOMP 1.2 client that blocks: for the demo, and for tests that examine single frames.
 
-Frames go out in batches and come in one by one; every wait is bounded.  ``penstock send`` and ``receive`` use
-stomp.py like everybody else; this one exists for speed and for connections that break on purpose.
+Frames are sent in batches and read one by one; every wait has a limit.  ``penstock send`` and ``receive`` use stomp.py;
+this client exists for speed and for connections that break on purpose.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class ConnectionLost(Exception):
 
 
 class Refused(Exception):
-    """An ERROR frame where something else was due; the text is the frame's."""
+    """An unexpected ERROR frame; the text is the frame's."""
 
 
 class StompLink:
-    """A socket with a decoder behind it: octets out, frames in."""
+    """A socket with a decoder: octets out, frames in."""
 
     def __init__(self, host: str, port: int, limit_s: float = DEFAULT_LIMIT_S) -> None:
         self._decoder = Decoder()
@@ -49,7 +49,7 @@ class StompLink:
     def next_frame(self) -> Frame:
         """Wait for the next frame.
 
-        Raises: ConnectionLost at the end of the stream, TimeoutError when nothing came within the limit.
+        Raises: ConnectionLost at the end of the stream, TimeoutError if no frame came within the limit.
         """
         while (frame := self._decoder.next_frame()) is None:
             try:
@@ -64,16 +64,16 @@ class StompLink:
         return frame
 
     def close(self) -> None:
-        """Let go of the socket without a word; a thread that waits in ``next_frame`` gets ConnectionLost."""
+        """Close the socket without a DISCONNECT; a thread that waits in ``next_frame`` gets ConnectionLost."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # the other side was quicker
+            pass  # the other side has closed it first
         self._socket.close()
 
 
 class BlockingClient(StompLink):
-    """A connection that is logged in.  What ``send`` took leaves with ``flush`` or before the next wait."""
+    """A connection that is logged in.  ``flush``, or the next wait, sends the frames of ``send``."""
 
     def __init__(
         self, host: str, port: int, login: str = "", passcode: str = "", limit_s: float = DEFAULT_LIMIT_S
@@ -110,7 +110,7 @@ class BlockingClient(StompLink):
         return super().next_frame()
 
     def call(self, command: int, headers: list[tuple[str, str]], receipt: str = "call") -> None:
-        """Send one frame and wait for its receipt, which must be the next thing that comes.
+        """Send one frame and wait for its receipt, which must be the next frame.
 
         Raises: Refused.
         """

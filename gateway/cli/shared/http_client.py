@@ -1,4 +1,4 @@
-"""Asks the gateway's HTTP listener, with plain words for what can go wrong."""
+"""Requests to the gateway's HTTP listener, with plain words for each failure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ POLL_INTERVAL_S: Final = 0.2
 
 
 class HttpError(Exception):
-    """No answer, or none of the gateway's.  ``status`` is that of HTTP, 0 without an answer."""
+    """No answer, or not one of the gateway.  ``status`` is that of HTTP, 0 without an answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
 
     def exit_code(self) -> int:
-        """Return what a command ends with: the gateway refuses, it does not understand, or it cannot be asked."""
+        """Return a command's exit code: the gateway refuses, it does not understand, or it is unreachable."""
         if self.status == BAD_REQUEST:
             return exit_codes.USAGE
         return exit_codes.FAILED if self.status in REFUSALS else exit_codes.UNREACHABLE
@@ -39,7 +39,7 @@ def add_http_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def finish(arguments: argparse.Namespace, kind: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """Start what the gateway does little by little, and return its last status; ^C stops it.  Raises: HttpError."""
+    """Start a run that takes many turns, and return its last status; Ctrl-C stops it.  Raises: HttpError."""
     authorization = authorization_of(arguments.user)
     status = fetch(arguments.http, f"/api/{kind}", authorization, "POST", asked)
     path = f"/api/{kind}/{status[kind]}"
@@ -55,7 +55,7 @@ def finish(arguments: argparse.Namespace, kind: str, asked: dict[str, Any]) -> d
 def fetch(
     url: str, path: str, authorization: str | None, method: str = "GET", body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the JSON object that answers.  Raises: HttpError."""
+    """Return the JSON object of the answer.  Raises: HttpError."""
     import http.client
     import urllib.error
     import urllib.request
@@ -63,7 +63,7 @@ def fetch(
     base = url.replace("tcp://", "http://", 1).rstrip("/")
     if not base.startswith(("http://", "https://")):
         raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT")
-    # Without the proxies of the environment: a gateway is asked directly.
+    # Without the proxies of the environment: connect to the gateway directly.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         data = None if body is None else json.dumps(body).encode()

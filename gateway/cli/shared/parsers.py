@@ -29,7 +29,7 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def destination_argument(text: str) -> str:
-    """Return what names a destination, as it was written."""
+    """Return the name of a destination, as it was written."""
     from config.names import DestinationName
 
     try:
@@ -40,7 +40,7 @@ def destination_argument(text: str) -> str:
 
 
 class PasswordNeeded(Exception):
-    """A user without a password, and nobody to ask."""
+    """A user without a password, and no terminal to ask for it."""
 
 
 def password_of(user: str | None) -> str | None:

@@ -27,7 +27,7 @@ DEFAULT_PORT = 61613
 
 
 class ClientError(Exception):
-    """Something to tell the user; ``exit_code`` says of which kind."""
+    """An error for the user; ``exit_code`` is its kind."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ Event = Connected | Receipt | Received | Refused | Disconnected
 
 
 def destination_header(text: str) -> str:
-    """Return what STOMP calls ``text``: a plain name is a queue, as are ``queue://N`` and ``/queue/N``."""
+    """Return the STOMP destination of ``text``: a plain name is a queue, like ``queue://N`` and ``/queue/N``."""
     for prefix, header in (("queue://", "/queue/"), ("topic://", "/topic/")):
         if text.startswith(prefix):
             return header + text.removeprefix(prefix)
@@ -75,7 +75,7 @@ def destination_header(text: str) -> str:
 
 
 def uri_of(url: str) -> ClientUri:
-    """Return where a STOMP URL leads, with what its options ask for."""
+    """Return the addresses of a STOMP URL, with its options."""
     try:
         return parse_client_uri(url, ("tcp", "stomp", *TLS_SCHEMES), DEFAULT_PORT)
     except ValueError as error:
@@ -116,10 +116,10 @@ def _receipt_of(frame: Any) -> str | None:
 
 
 class StompClient:
-    """One connection.  Raises ClientError where the gateway cannot be reached or refuses."""
+    """One connection.  Raises ClientError if the gateway is unreachable or refuses."""
 
     def __init__(self, url: str, user: str | None) -> None:
-        # It warns on standard error what we are going to say ourselves.
+        # It warns on standard error of errors that we report ourselves.
         logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
         uri = uri_of(url)
         self._url = url
@@ -127,7 +127,7 @@ class StompClient:
         self._addresses = [(endpoint.host, endpoint.port) for endpoint in uri.endpoints]
         if uri.is_random:
             random.shuffle(self._addresses)
-        # The same of every address: a URI that says otherwise for each of them is one for several services.
+        # The same for every address: a URI with different options for each address is one for several services.
         self._defaults = uri.endpoints[0].defaults
         self.notes = uri.notes
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -164,7 +164,7 @@ class StompClient:
         raise ClientError(f"{self._url} does not answer as a STOMP server", exit_codes.UNREACHABLE)
 
     def next_event(self, timeout_s: float | None) -> Event | None:
-        """Return the next event; None if there was none for so long.  timeout_s: None waits for ever."""
+        """Return the next event, None after ``timeout_s`` seconds without one.  timeout_s: None waits for ever."""
         try:
             return self._events.get(timeout=timeout_s)
         except queue.Empty:
@@ -181,11 +181,11 @@ class StompClient:
         self._do(lambda: self._connection.ack(ack_id))
 
     def disconnect(self) -> None:
-        """Leave in order: once this has returned, everything sent before it has been processed."""
+        """Disconnect: once this has returned, everything sent before it has been processed."""
         try:
             self._connection.disconnect("disconnect")
         except (StompException, OSError):
-            return  # it is gone already, and callers that needed more know
+            return  # it is gone already; callers that need the reason have it
 
     def raise_failure(self, event: Event) -> None:
         """Raise ClientError if ``event`` is the end of the connection."""
@@ -195,7 +195,7 @@ class StompClient:
             raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE)
 
     def _why(self) -> str:
-        """Return what the system says of the address: stomp.py keeps it to itself."""
+        """Return the system's error for the address, which stomp.py does not show."""
         address = self._addresses[0]
         try:
             with socket.create_connection(address, CONNECT_TIME_S) as plain:

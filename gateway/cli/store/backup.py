@@ -1,4 +1,4 @@
-"""``penstock store backup``: a copy of a store, of a running gateway's, too."""
+"""``penstock store backup``: copies a store, also a running gateway's."""
 
 from __future__ import annotations
 

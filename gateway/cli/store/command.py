@@ -1,4 +1,4 @@
-"""``penstock store``: look into a store, check it, rebuild what is derived, copy it."""
+"""``penstock store``: query a store, check it, rebuild its derived files, copy it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     directory.add_argument(
         "--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)"
     )
-    directory.add_argument("--json", action="store_true", help="print one JSON object a line")
+    directory.add_argument("--json", action="store_true", help="print one JSON object per line")
     asking = argparse.ArgumentParser(add_help=False, parents=[directory])
     asking.add_argument(
         "--http", metavar="URL", nargs="?", const=DEFAULT_URL, help="ask the running gateway instead (%(const)s)"

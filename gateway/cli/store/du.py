@@ -1,4 +1,4 @@
-"""``penstock store du``: what takes space, and with ``--why`` what keeps it."""
+"""``penstock store du``: shows what takes space, and with ``--why`` what needs it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
     parser = subparsers.add_parser(
         "du",
         parents=parents,
-        help="say what takes space",
-        description="Say how much each segment takes and, with --why, which queues and subscriptions still need it.",
+        help="show what takes space",
+        description="Show the size of each segment and, with --why, which queues and subscriptions need it.",
     )
-    parser.add_argument("--why", action="store_true", help="list what pins each segment; reads every pending entry")
+    parser.add_argument("--why", action="store_true", help="list what needs each segment; reads every pending entry")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``penstock store dump``: every record of the log, one a line."""
+"""``penstock store dump``: prints every record of the log, one per line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(described) if arguments.json else _line(described))
         if not page["next_from"]:
             return exit_codes.OK
-        # The end stays where it was at the first page, however much comes meanwhile.
+        # The end stays that of the first page, however many records come meanwhile.
         asked = {"from": str(page["next_from"]), "to": str(page["until_offset"])}
 
 

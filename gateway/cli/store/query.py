@@ -1,4 +1,4 @@
-"""``penstock store query``: messages by id, key or destination."""
+"""``penstock store query``: finds messages by id, key or destination."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _line(message: dict[str, Any]) -> str:
 
 
 def _body(message: dict[str, Any]) -> str | None:
-    """Return the body for the eye: as text also where it was not sent as one, which most clients say of every body."""
+    """Return the body as text if possible, because many clients send texts as bytes messages."""
     if "body_base64" not in message:
         return message.get("body")
     encoded = str(message["body_base64"])

@@ -1,4 +1,4 @@
-"""``penstock store rebuild``: what is derived from the log is made again."""
+"""``penstock store rebuild``: makes the files that are derived from the log again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         "rebuild",
         parents=parents,
         help="make consume queues and key index again",
-        description="Make everything that is derived from the log again: of a stopped store, or with --http of a "
+        description="Make all files that are derived from the log again: of a stopped store, or with --http of a "
         "running gateway's, which continues meanwhile.",
     )
     parser.add_argument("--config", metavar="FILE", action="append", default=[], help="for the sizes of the index")

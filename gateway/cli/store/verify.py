@@ -1,4 +1,4 @@
-"""``penstock store verify``: whether a store is sound, a running gateway's too."""
+"""``penstock store verify``: checks a store, also a running gateway's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         "verify",
         parents=parents,
         help="check a store",
-        description="Go through every file, record, reference and entry, key index included.  If a gateway "
-        "has the store open, a copy as of one durable offset is verified, made beside the store mostly of links.",
+        description="Check every file, record, reference and entry, key index included.  If a gateway "
+        "has the store open, the check uses a copy as of one durable offset, made beside the store mostly of links.",
     )
 
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the findings, and in numbers what was looked at.  Raises: StoreError."""
+    """Return the findings, and the numbers of checked items.  Raises: StoreError."""
     import os
     from pathlib import Path
 
@@ -54,7 +54,7 @@ def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     if not (directory / STORE_FILE).exists():
         raise StoreError(f"{directory} is not a store: it has no {STORE_FILE}")
     if is_held(directory / LOCK_FILE):
-        os.nice(10)  # the gateway's work goes first
+        os.nice(10)  # the gateway's work has priority
         result = verify_open(directory, MESSAGE_KEYS)
     else:
         result = verify(RealFiles(), str(directory), MESSAGE_KEYS)
