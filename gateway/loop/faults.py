@@ -21,7 +21,6 @@ PURE: Final = (
     "engine.features.scheduler.plan",
     "engine.features.scheduler.ticket",
     "engine.selector",
-    "engine.values.wall_time",
     "engine.values.wildcard",
 )
 
