@@ -135,11 +135,13 @@ class Departures:
 
     def leave(self, consumers: list[Consumer], is_lost: bool = False) -> None:
         """Close consumers whose client stays; they get nothing more from now on."""
-        departure = Departure(self, consumers, [], None, is_lost)
+        leaving: list[Consumer] = []
         for consumer in consumers:
-            for member in [consumer] if consumer.siblings is None else consumer.siblings.members:
-                departure.take(member)
-                member.queue.unlist_one(member)
+            leaving += [consumer] if consumer.siblings is None else consumer.siblings.members
+        departure = Departure(self, leaving, [], None, is_lost)
+        for consumer in leaving:
+            departure.take(consumer)
+            consumer.queue.unlist_one(consumer)
         self.steps.take_up(departure)
 
     def part(self, consumers: list[Consumer], is_lost: bool) -> None:

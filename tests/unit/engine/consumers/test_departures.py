@@ -132,6 +132,26 @@ def test_a_client_that_is_gone_leaves_once() -> None:
     assert client.consumers == {}
 
 
+@pytest.mark.parametrize("steps_left", [None, 0])
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_wildcard_of_a_client_that_stays_leaves_all_its_queues(steps_left: int | None, holds: bool) -> None:
+    world = EngineWorld()
+    for name in ("w.1", "w.2", "w.3"):
+        world.queue(name)
+    client = world.client()
+    consumer = world.consumer(client, Wildcard(QUEUE, "w.*"), INDIVIDUAL)
+    if holds:
+        world.send(b"x", to="w.2")
+    if steps_left is not None:
+        world.leave_steps(steps_left)
+    world.broker.leave([consumer])  # AMQP's end of a session
+    world.turn()
+    world.advance(0)
+    assert client.consumers == {}
+    assert [len(queue.consumers) for queue in world.queues()] == [0, 0, 0]
+    assert world.stats("w.2").in_flight == 0
+
+
 @pytest.mark.parametrize("selector", ["", "a = 'b'"], ids=["as it was", "with another selector"])
 def test_a_shared_subscription_that_the_last_is_leaving_begins_anew(selector: str) -> None:
     world = EngineWorld()
