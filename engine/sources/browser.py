@@ -126,6 +126,7 @@ class Browsing:
 
     def _copy(self, lane: Lane, seen: Lane) -> None:
         seen.restore(lane.tail, lane.next_load, [], dict(lane.attempts))
+        seen.last_position = lane.last_position
         seen.settled.pages = dict(lane.settled.pages)
         for offset, found in lane.ahead.by_offset.items():
             if found.state != READY:

@@ -12,6 +12,7 @@ from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, InvalidSelector, LimitReached
+from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import MIB, EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
@@ -54,6 +55,18 @@ def test_they_come_in_order_of_priority_and_a_selector_chooses() -> None:
     assert client.bodies() == [b"high", b"low", b"yes"]
     with pytest.raises(InvalidSelector):
         world.consumer(client, "k", selector="colour =")
+
+
+def test_what_comes_later_has_a_place_behind_what_is_shown_already() -> None:
+    world = kept()
+    client = world.client()
+    world.send(b"1", b"2", to="k", persistent=False)
+    world.consumer(client, "k", INDIVIDUAL, selector="1 = 1")
+    world.send(b"3", b"4", to="k", persistent=False)
+    deliveries = client.take()
+    assert len({delivery.position for delivery in deliveries}) == 4
+    world.refuse(*reversed(deliveries), refusal=Refusal("requeue"))
+    assert client.bodies() == [b"1", b"2", b"3", b"4"]
 
 
 def test_each_has_a_window_of_its_own() -> None:
