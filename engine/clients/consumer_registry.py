@@ -208,8 +208,7 @@ class Subscribing(Observer):
             else:
                 holder.queue.in_flight_count -= len(held)
                 holder.queue.depth -= len(held)
-                for delivery in held:
-                    queue_of(delivery.lane).release(delivery.message)
+                _let_go(held)
         return True
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -368,9 +367,7 @@ class Subscribing(Observer):
         else:
             if queue.feed.is_browser:
                 self.browsing.close(consumer)
-            for delivery in consumer.take_held():
-                if delivery.state == IN_FLIGHT:
-                    queue_of(delivery.lane).release(delivery.message)
+            _let_go([one for one in consumer.take_held() if one.state == IN_FLIGHT])
         self.shares.leave(consumer)
         self.selective.removed(consumer)
         if queue.extras.keeper is not None:
@@ -424,3 +421,12 @@ def _check(source: Source, options: SubscribeOptions) -> None:
         raise InvalidOption(f"{source.uri()} is several destinations; a named subscription has one topic or wildcard")
     if source.kind == QUEUE or is_one_queue:
         raise InvalidOption(f"{source.uri()} is a queue; durable and shared subscriptions are for topics")
+
+
+def _let_go(held: list[Delivery]) -> None:
+    """Take what a consumer held of a subscription that ends with it out of the memory budget."""
+    for delivery in held:
+        queue = queue_of(delivery.lane)
+        if queue.selection is not None:
+            queue.selection.left(delivery)
+        queue.release(delivery.message)

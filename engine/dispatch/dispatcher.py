@@ -228,6 +228,7 @@ class Dispatcher:
             queue.selection.left(delivery)
             if queue.extras.is_watched:
                 self.observers.consumed(queue, message)
+            message = delivery.message  # no longer marked
         self._gone(message, consumer, queue)
 
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:

@@ -50,7 +50,8 @@ class Selection(SelectionBase):
     offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
     delayed_before: what waited for its redelivery before there was a Selection and was not looked at since.
     choosy_count: consumers that ask for more than the next message.
-    originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
+    originals: tag -> delivery that was marked as the first of its group, and its message as it is on the queue: who
+    holds a message is counted there.
     """
 
     __slots__ = (
@@ -80,7 +81,7 @@ class Selection(SelectionBase):
         self.groups = Groups(queue.settings.queue.group_buckets)
         self.blocking: list[Delivery] = []
         self.orphan_count = 0
-        self.originals: dict[int, Message] = {}
+        self.originals: dict[int, tuple[Delivery, Message]] = {}
         self.offered: deque[Delivery] = deque()
         self.delayed_before: deque[Delivery] = deque()
         self.choosy_count = 0
@@ -130,6 +131,8 @@ class Selection(SelectionBase):
 
     def close(self) -> None:
         """Go back to plain dispatch."""
+        for delivery, message in self.originals.values():
+            delivery.message = message
         for view in self.index.by_number.values():
             while view.idle:
                 self.queue.rotation.append(view.idle.take_first())
@@ -226,7 +229,7 @@ class Selection(SelectionBase):
         if consumer.ack_mode != AUTO:
             self.groups.hold(group, tag)
             if message is not delivery.message:
-                self.originals[tag] = delivery.message
+                self.originals[tag] = delivery, delivery.message
                 delivery.message = message
         return message
 
@@ -258,8 +261,9 @@ class Selection(SelectionBase):
 
     def left(self, delivery: Delivery) -> None:
         """A delivery has left its consumer's hands: settled, refused, or returned."""
-        if self.originals:
-            delivery.message = self.originals.pop(delivery.tag, delivery.message)
+        marked = self.originals.pop(delivery.tag, None) if self.originals else None
+        if marked is not None:
+            delivery.message = marked[1]
         group = self.groups.of(delivery)
         if group is not None:
             self.groups.let_go(group, delivery.tag)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from engine.backlog.lane_pages import LANE_MESSAGES
 from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
 from engine.dispatch.message_groups import GROUPS_MAX, SWEEP_GROUPS, Groups
@@ -13,6 +15,7 @@ from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery
+from engine.values.refusal import Refusal
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -255,6 +258,36 @@ def test_the_first_message_for_an_owner_says_so_where_the_address_asks_for_it() 
     (again,) = two.take()
     assert again.message.annotations == b""
     assert selection_of(world).originals == {}
+
+
+@pytest.mark.parametrize("way", ["acknowledged", "lost", "left", "given up", "unsubscribed"])
+@pytest.mark.parametrize("ack_mode", [AUTO, INDIVIDUAL])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_marked_message_of_a_topic_leaves_the_budget(way: str, ack_mode: int, persistent: bool) -> None:
+    world = EngineWorld(address("t", queue__group_first_key="first", redelivery__maximum_redeliveries=0, **DELAYS))
+    topic = world.topic("t")
+    clients = [world.client(f"c{number}") for number in range(3)]
+    consumers = [world.consumer(client, topic, ack_mode) for client in clients]
+    send(world, "a1", "a2", to=topic, persistent=persistent)
+    for client, consumer in zip(clients, consumers, strict=True):
+        if ack_mode != AUTO:
+            assert [one.message.annotations for one in client.handed] == [b"first:true\n", b""]
+        held = client.take()
+        if way == "acknowledged":
+            world.acknowledge(*held)
+        elif way == "given up":
+            world.refuse(*held, refusal=Refusal("dead-letter"))
+        elif way == "lost":
+            world.lose(client)
+        elif way == "left":
+            world.leave(client)
+        else:
+            world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    undertaker = world.client("undertaker")
+    world.consumer(undertaker, "ActiveMQ.DLQ", AUTO)
+    world.turn()
+    assert (world.memory_used(), world.memory_paged()) == (0, 0)
 
 
 def test_the_name_of_the_mark_is_the_operator_s_and_senders_may_use_it_as_in_artemis() -> None:
