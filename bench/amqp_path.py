@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The way of an AMQP message without sockets: what hot_path.py measures, for transfers and dispositions.
+"""The path of an AMQP message without sockets: like hot_path.py, for transfers and dispositions.
 
 python bench/amqp_path.py [--messages N] [--size BYTES] [--runs N] [--non-persistent] [--profile]
 """
@@ -56,7 +56,7 @@ def opened(
 
 
 def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
-    """Return microseconds of processor time a message."""
+    """Return microseconds of processor time per message."""
     store = open_store(directory)
     broker = open_broker(store)
     settings = AmqpSettings(link_credit=1_000_000, incoming_window=1_000_000)
@@ -74,12 +74,12 @@ def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
 
 
 def dispositions(delivered: bytes) -> bytes:
-    """Return one for each transfer."""
+    """Return a disposition for each transfer."""
     return b"".join([accepted(int.from_bytes(number, "big")) for number in DELIVERY_ID.findall(delivered)])
 
 
 def accepted(number: int) -> bytes:
-    """Return a disposition of one delivery, as clients write it that name first and last."""
+    """Return a disposition of one delivery, as clients write it with both first and last."""
     return (
         b"\x00\x00\x00\x1e\x02\x00\x00\x00\x00\x53\x15\xc0\x11\x05\x41\x70"
         + number.to_bytes(4, "big")

@@ -1,7 +1,8 @@
-"""Live traffic on one queue while another queue's deep backlog is read: its latency alone, and beside.
+"""Live traffic on one queue while another queue's deep backlog is read: its latency alone, and beside the read.
 
-The backlog lies in the log.  First a consumer with a selector that matches one message, the last of all, looks through
-it; then another one drains it.  What is compared is latency, not throughput: the load generators share the processors.
+The backlog is in the log.  First a consumer with a selector that matches only the last message searches it; then
+another consumer drains it.  The comparison is of latency, not throughput, because the load generators share the
+processors.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from bench.scenarios import BASE, PERSISTENT
 from bench.store_report import Rows, verdict
 from protocols.stomp.codec import frames
 
-RATE: Final = 1_000  # live messages a second
-P50_MS: Final = 5.0  # of live traffic beside: what nobody notices who waits for an answer
-MORE_P99_MS: Final = 25.0  # beside, more than alone: a few turns of the loop, each with its share for every queue
+RATE: Final = 1_000  # live messages per second
+P50_MS: Final = 5.0  # of live traffic beside: unnoticed by a person who waits for an answer
+MORE_P99_MS: Final = 25.0  # beside minus alone: a few turns of the loop, each serving every queue
 PARTS: Final = ("alone", "selector", "drain")
 
 
 def measure(loadgen: Path, home: Path, messages: int, runs: int, seconds: float, say: Say) -> dict[str, Any]:
-    """Return the reports of live traffic by what goes on beside it, and those of what is read."""
+    """Return the reports of live traffic by the read beside it, and those of the read."""
     shutil.rmtree(home, ignore_errors=True)
     gateway = Gateway(home)
     live: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
@@ -41,7 +42,7 @@ def measure(loadgen: Path, home: Path, messages: int, runs: int, seconds: float,
 
     try:
         gateway.start()
-        live_run("alone")  # warms up
+        live_run("alone")  # a warm-up
         live["alone"].clear()
         fill = load(loadgen, gateway, "deep", messages, [*arguments, "--mode", "produce"])
         _send_last(gateway.port)
@@ -61,7 +62,7 @@ def measure(loadgen: Path, home: Path, messages: int, runs: int, seconds: float,
             time.sleep(0.3)
             while not drain.done():
                 live_run("drain")
-            live["drain"][-1]["is_whole"] = False  # the drain ended meanwhile
+            live["drain"][-1]["is_whole"] = False  # the drain has ended meanwhile
             drained = drain.result()
         memory = memory_mib(gateway.pid)
     finally:
@@ -86,7 +87,7 @@ def _send_last(port: int) -> None:
 
 
 def _search(port: int) -> float:
-    """Find that message through the selector and leave it; return how long that took, in seconds."""
+    """Find that message with the selector, do not acknowledge it; return the seconds that it took."""
     client = PlainStomp(port)
     began = time.monotonic()
     client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/deep\nack:client-individual\nselector:pick = 'me'\n\n\0")
@@ -97,14 +98,14 @@ def _search(port: int) -> float:
 
 
 def rows(found: dict[str, Any]) -> Rows:
-    """Live traffic alone, and beside what is read."""
+    """Rows of live traffic alone, and beside the read."""
     title = f"deep: {RATE:,} live msg/s"
     latencies = {part: _latency(reports) for part, reports in found["live"].items()}
     alone_p50, alone_p99 = latencies["alone"]
     count = f"{found['messages']:,}"
     result: Rows = [(f"{title}, alone", f"p50 {alone_p50:.2f} ms, p99 {alone_p99:.2f} ms", "", "")]
     words = {
-        "selector": f"a selector looks through {count} messages ({median(found['search_s']):.1f} s)",
+        "selector": f"a selector searches {count} messages ({median(found['search_s']):.1f} s)",
         "drain": f"{count} messages are drained ({found['drain']['consumed_per_s']:,}/s)",
     }
     for part, what in words.items():
@@ -123,7 +124,7 @@ def rows(found: dict[str, Any]) -> Rows:
 
 
 def _latency(reports: list[dict[str, Any]]) -> tuple[float, float]:
-    """Return the medians of p50 and p99, in ms, of runs that were beside the reading as long as they took."""
+    """Return the medians of p50 and p99, in ms, of the runs that were beside the read from beginning to end."""
     chosen = [report for report in reports if report["is_whole"]] or reports
     p50, p99 = (median([report["latency_us"][key] / 1000 for report in chosen]) for key in ("p50", "p99"))
     return p50, p99

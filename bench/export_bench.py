@@ -1,14 +1,14 @@
-"""Export to Parquet: how many messages a second, the start of the JVM left out.
+"""Export to Parquet: messages per second, without the start of the JVM.
 
     .venv/bin/python -m bench.export_bench                            1,000,000 messages of 1 KiB, five exports
     .venv/bin/python -m bench.export_bench --messages 200000 --runs 3
     .venv/bin/python -m bench.export_bench --settled --body text      every message acknowledged singly; text bodies
     .venv/bin/python -m bench.export_bench --spark-writer             data source and Spark's own writer, too
 
-A store is made with the gateway's own ``FileStore`` in a temporary directory (``--work DIR``: on the disk that
-matters), then ``penstock export`` runs on it, each time into a fresh directory, as a process of its own with
-``local[2]``.  Its ``export_seconds`` are counted: reading the checkpoint, planning, Spark's first job, Parquet files
-synced and committed.
+The benchmark makes a store with the gateway's own ``FileStore`` in a temporary directory (``--work DIR`` chooses the
+disk).  Then it runs ``penstock export`` on it with ``local[2]``, each time in a separate process and into a fresh
+directory.  It counts ``export_seconds``: reading the checkpoint, planning, Spark's first job, Parquet files synced and
+committed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_store(directory: Path, count: int, size: int, body: str, is_settled: bo
     clock = SystemClock()
     store = open_store(str(directory))
     queue = store.open_destination(QUEUE, "bench.orders")
-    pattern = bytes(97 + number % 26 for number in range(size))  # as the load generator's
+    pattern = bytes(97 + number % 26 for number in range(size))  # as in the load generator
     for number in range(count):
         if body == "random":
             octets = os.urandom(size)
@@ -66,7 +66,7 @@ def make_store(directory: Path, count: int, size: int, body: str, is_settled: bo
 
 
 def read_alone(directory: Path) -> float:
-    """Return the messages a second of one process that plans and makes record batches, and drops them."""
+    """Return the messages per second of one process that plans, makes record batches and drops them."""
     began = time.monotonic()
     plan = make_plan(StoreReader(directory), parse(">"))
     rows = sum(len(batch) for pieces in plan.partitions for batch in read_pieces(plan, pieces))
@@ -74,7 +74,7 @@ def read_alone(directory: Path) -> float:
 
 
 def export_once(directory: Path, target: Path) -> dict[str, float]:
-    """Return what one ``penstock export`` says of itself."""
+    """Return the output of one ``penstock export``."""
     command = [sys.executable, "-m", "gateway", "export", "--data", str(directory), "--destination", ">"]
     done = subprocess.run(
         [*command, "--to", str(target), "--json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
@@ -85,7 +85,7 @@ def export_once(directory: Path, target: Path) -> dict[str, float]:
 
 
 def spark_writer(directory: Path, target: Path, scratch: Path, runs: int) -> list[float]:
-    """Return messages a second through ``read.format("penstock")`` and ``write.parquet``, the first run cold."""
+    """Return messages per second through ``read.format("penstock")`` and ``write.parquet``, the first run cold."""
     from pyspark.sql import SparkSession
 
     from spark_bridge.session import start
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--body", choices=("bytes", "text", "random"), default="bytes")
     parser.add_argument("--settled", action="store_true", help="acknowledge all but the last 1000, one by one")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--work", type=Path, help="where the store and the Parquet files lie meanwhile")
+    parser.add_argument("--work", type=Path, help="directory for the store and the Parquet files meanwhile")
     parser.add_argument("--spark-writer", action="store_true", help="measure Spark's own Parquet writer as well")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=arguments.work) as work:

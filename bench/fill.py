@@ -1,4 +1,4 @@
-"""Ten million messages on one queue: how even the fill is, memory, restart, and queries by id and by key."""
+"""Ten million messages on one queue: evenness of the fill, memory, restart, and queries by id and by key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from protocols.stomp.codec import frames
 
 QUEUE: Final = "fill"
 BODY_BYTES: Final = 256
-BATCH_MESSAGES: Final = 1_000  # a receipt each
+BATCH_MESSAGES: Final = 1_000  # messages per receipt
 AHEAD_BATCHES: Final = 8
 QUERIES: Final = 2_000
 HTTP_QUERIES: Final = 300
@@ -33,7 +33,7 @@ INDEX_LIMIT_S: Final = 600.0
 
 
 def measure(home: Path, messages: int, keyed_one_in: int, say: Say) -> dict[str, Any]:
-    """keyed_one_in: of so many messages one has a key, of its own."""
+    """keyed_one_in: one of this many messages has a key, which is unique."""
     gateway = Gateway(home)
     try:
         gateway.start()
@@ -100,7 +100,7 @@ def _fill(gateway: Gateway, messages: int, keyed_one_in: int) -> dict[str, Any]:
 
 
 def _await_index(data: Path, messages: int, keyed_one_in: int) -> float:
-    """Wait until the newest key is found without reading the log; return how long that took."""
+    """Wait until the newest key is found without a scan of the log; return the seconds that it took."""
     began = time.monotonic()
     newest = (messages - 2) // keyed_one_in * keyed_one_in
     while time.monotonic() - began < INDEX_LIMIT_S:
@@ -113,7 +113,7 @@ def _await_index(data: Path, messages: int, keyed_one_in: int) -> float:
 
 
 def _queries(gateway: Gateway, messages: int, keyed_one_in: int) -> dict[str, dict[str, float]]:
-    """Ask for random messages, each by a reader of its own, as a command does; then over HTTP."""
+    """Query random messages, each with a new reader, like a command; then over HTTP."""
     chance = random.Random(4711)
     data = gateway.home / "data"
     keys: list[str] = []
@@ -162,7 +162,7 @@ def _queries(gateway: Gateway, messages: int, keyed_one_in: int) -> dict[str, di
 
 
 def _timed(calls: list[Callable[[], Any]]) -> dict[str, float]:
-    """Return milliseconds; cpu_p99: of this thread's processor time, which other programs do not disturb."""
+    """Return milliseconds; cpu_p99: of this thread's processor time, which is independent of other programs."""
     durations: list[float] = []
     worked: list[float] = []
     for call in calls:

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""The way of a message without sockets: processor time a message from SEND to ACK, in one process.
+"""The path of a message without sockets: processor time per message from SEND to ACK, in one process.
 
-Octets go into a producer's and a consumer's session as a socket would bring them, the store is a real one on disk,
-syncs are left out.
+A producer's and a consumer's session get octets as from a socket.  The store is a real one on disk, without syncs.
 
     python bench/hot_path.py [--messages N] [--size BYTES] [--runs N] [--non-persistent] [--profile]
 """
@@ -23,7 +22,7 @@ ACK_ID = re.compile(rb"\nack:(\d+)\n")
 
 
 def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
-    """Return microseconds of processor time a message."""
+    """Return microseconds of processor time per message."""
     store = open_store(directory)
     broker = open_broker(store)
     producer = StompSession(broker, QuietLink(), SessionSettings(), 0)

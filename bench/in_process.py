@@ -1,7 +1,7 @@
-"""The engine on a real store in one process, without sockets, threads and syncs: what is measured in processor time.
+"""The engine on a real store in one process, without sockets, threads and syncs, for measurements of processor time.
 
-Processor time hardly depends on what else the machine does, so it is the measure to compare two versions with;
-bench/run.py is the measure to quote.
+Processor time hardly depends on other programs, so it is the measure for comparing two versions; the figures of
+bench/run.py are those to quote.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from gateway.process.clock import SystemClock
 from protocols.connection import ProtocolConnection
 from protocols.peer_socket import PeerSocket
 
-READ_BYTES = 256 * 1024  # what one read of a busy socket brings
+READ_BYTES = 256 * 1024  # octets in one read of a busy socket
 MEMORY_LIMIT_BYTES = 1 << 30
 SYSTEM_CLOCK: Final = SystemClock()
 
 
 class NoTimers(Timers):
-    """Nothing here lives long enough for a timer."""
+    """No timers: nothing here lives long enough for one."""
 
     def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
         pass
 
 
 class InlineWorkers(Workers):
-    """Every job at once."""
+    """Runs every job at once."""
 
     def submit(self, job: Job, lane: int) -> None:
         job.run()
@@ -87,7 +87,7 @@ def open_broker(store: FileStore, clock: Clock = SYSTEM_CLOCK) -> Broker:
 
 
 def reads_of(sends: list[bytes]) -> list[bytes]:
-    """Return frames of one length joined as reads bring them; who keeps ``sends`` measures page faults as well."""
+    """Return frames of one length, joined as in reads; a caller that keeps ``sends`` measures page faults as well."""
     a_read = max(1, READ_BYTES // len(sends[0]))
     return [b"".join(sends[start : start + a_read]) for start in range(0, len(sends), a_read)]
 
@@ -100,9 +100,9 @@ def spent_us(
     reads: Iterable[bytes],
     answers: Callable[[bytes], bytes],
 ) -> float:
-    """Pass messages from one to the other; return microseconds of processor time in all.
+    """Pass messages from one to the other; return microseconds of processor time in total.
 
-    answers: what the consumer's client says to octets with deliveries; its time does not count.
+    answers: of the consumer's client to octets with deliveries; its time does not count.
     """
     gc.collect()
     gc.disable()
@@ -130,16 +130,16 @@ def spent_us(
 
 
 def close_after(broker: Broker, store: FileStore, messages: int) -> None:
-    """Check that so many messages went all the way, and close the store."""
+    """Check that this many messages passed from end to end, and close the store."""
     stats = broker.inspect().destinations[0]
     assert stats.acknowledged == messages and stats.depth == 0, stats
     store.close()
 
 
 def measure(run: Callable[[str, int, int, bool], float], description: str | None) -> None:
-    """Run it as the command line says; print what a message takes.
+    """Run it with the options of the command line; print the time per message.
 
-    run: (directory, messages, octets of a body, persistent) -> microseconds a message.
+    run: (directory, messages, octets of a body, persistent) -> microseconds per message.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("--messages", type=int, default=100_000)
@@ -161,4 +161,4 @@ def measure(run: Callable[[str, int, int, bool], float], description: str | None
             shutil.rmtree(directory)
     if arguments.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(30)
-    print(f"{statistics.median(results):.2f} us a message (median of {len(results)}, least {min(results):.2f})")
+    print(f"{statistics.median(results):.2f} us per message (median of {len(results)}, least {min(results):.2f})")

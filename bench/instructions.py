@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Instructions a message, which no other work on the machine changes: to compare two versions path by path.
+"""Instructions per message, which no other work on the machine changes: to compare two versions path by path.
 
     python bench/instructions.py [PATH ...] [--messages N] [--functions]     bytecode below engine/ and protocols/
     python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind: compiled too
 
-Each path runs twice, with N messages and with 2 N; the difference is what N messages take, so that nothing else counts.
-The clock stands still: one tick more or less would show.  hot, amqp and topic have 50 messages a turn, the others one.
-topic has ten subscribers, who acknowledge nothing (``ack:auto``), and messages that are not persistent.
+Each path runs twice, with N messages and with 2 N; the difference is the cost of N messages and nothing else.  The
+clock stands still, because one tick more or less would be visible.  The paths hot, amqp and topic have 50 messages per
+turn, the others one.  topic has ten subscribers, which acknowledge nothing (``ack:auto``), and non-persistent messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ A_TURN: Final = 50
 SIZE: Final = 1024
 CREDIT: Final = 30_000
 COUNTED: Final = (f"{ROOT}/engine/", f"{ROOT}/protocols/")
-# Of a path: protocol, messages a turn, whether they are acknowledged; the path that is taken off again.
+# Of a path: protocol, messages per turn, whether they are acknowledged; the path to subtract.
 PATHS: Final[dict[str, tuple[str, int, bool, str]]] = {
     "hot": ("stomp", A_TURN, True, ""),
     "amqp": ("amqp", A_TURN, True, ""),
@@ -92,7 +92,7 @@ class Opcodes:
 
 
 def run(path: str, messages: int) -> None:
-    """Pass so many messages."""
+    """Pass this many messages."""
     protocol, a_turn, is_acknowledged, _ = PATHS[path]
     directory = tempfile.mkdtemp(prefix="penstock-bench-")
     try:
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_000)
     parser.add_argument("--functions", action="store_true")
     parser.add_argument("--machine", action="store_true")
-    parser.add_argument("--bare", type=int, help="only run, with so many messages")
+    parser.add_argument("--bare", type=int, help="only run, with this many messages")
     arguments = parser.parse_args()
     if arguments.bare is not None:
         run(arguments.paths[0], arguments.bare)
@@ -163,7 +163,7 @@ def main() -> None:
         less = PATHS[path][3]
         if less:
             counts.subtract(count(less, messages))
-        print(f"{path}: {counts.total() / messages:,.1f} instructions a message", flush=True)
+        print(f"{path}: {counts.total() / messages:,.1f} instructions per message", flush=True)
         if arguments.functions:
             for name, number in sorted(counts.items(), key=lambda one: -one[1]):
                 if number:

@@ -1,4 +1,4 @@
-"""What a store alone is run with: a thread for each lane of work, and timers that are asked."""
+"""Surroundings of a store alone: a thread for each lane of work, and timers that fire on request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LaneThreads(Workers):
         self._lanes[lane].put(job)
 
     def pump(self, is_waiting: bool) -> None:
-        """Finish what was done; is_waiting: for one job at least, if any is under way."""
+        """Finish completed jobs; is_waiting: wait for at least one, if any is under way."""
         while self._under_way:
             try:
                 job = self._done.get(block=is_waiting)
@@ -57,7 +57,7 @@ class LaneThreads(Workers):
             job.finish()
 
     def drain(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no job is under way."""
         while self._under_way:
             self.pump(True)
 

@@ -1,4 +1,4 @@
-"""Many queues with one message each: what each phase costs a queue, of a few and of ten times as many."""
+"""Many queues with one message each: the cost of each phase per queue, with a few and with ten times as many."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bench.plain_stomp import PlainStomp
 from bench.processes import Broken, Gateway, memory_mib
 from protocols.stomp.codec import frames
 
-AT_ONCE: Final = 100  # queues whose frames are written before anything is read
+AT_ONCE: Final = 100  # queues whose frames are written before a read
 BODY: Final = b"x" * 256
 
 
 def measure(home: Path, counts: list[int], say: Say) -> list[dict[str, Any]]:
-    """Return the phases for each number of queues; each begins with a store of its own."""
+    """Return the phases for each number of queues; each begins with a new store."""
     found = []
     for count in counts:
         found.append(_one(home, count))
@@ -71,7 +71,7 @@ def _send(port: int, count: int, receipt: str) -> None:
 
 
 def _receive(port: int, count: int) -> None:
-    """Take both messages of each queue, and leave it."""
+    """Take both messages of each queue, and unsubscribe."""
     client = PlainStomp(port)
     for start in range(0, count, AT_ONCE):
         names = range(start, min(start + AT_ONCE, count))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.processes import Broken, Ceiling, Gateway, Server, load, memory_mib
 from bench.scenarios import BASE, PERSISTENT, Scenario
 
-# More than this used by neither the broker nor the load generator: the run is repeated.
+# If other programs use more than this, the run is repeated.
 NOISE_CORES: Final = 0.40
 NOISY_RUNS_MAX: Final = 3
 RATE_SECONDS: Final = 10
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 class Bench:
-    """Where things are and how long they take.  Every server gets a fresh directory below ``work``."""
+    """Places of files and lengths of runs.  Every server gets a fresh directory below ``work``."""
 
     def __init__(self, loadgen: Path, yardstick: Path, work: Path, seconds: float, runs: int, say: Say) -> None:
         self.loadgen = loadgen
@@ -49,7 +49,7 @@ class Bench:
         return servers
 
     def scenario(self, scenario: Scenario, with_ceiling: bool) -> dict[str, list[dict[str, Any]]]:
-        """Return the reports by server.  The servers take turns, so that both see the same machine."""
+        """Return the reports by server.  The servers take turns, so that both have the same conditions."""
         reports: dict[str, list[dict[str, Any]]] = {}
         servers = self._servers(scenario, with_ceiling)
         try:
@@ -68,7 +68,7 @@ class Bench:
         return reports
 
     def _size(self, scenario: Scenario, server: Server) -> int:
-        """Return how many messages take about ``seconds``; the run that finds out warms the server up."""
+        """Return how many messages take about ``seconds``; this run also warms the server up."""
         if not scenario.sizing_messages:
             return scenario.rate * RATE_SECONDS
         arguments = [*BASE, *scenario.arguments]
@@ -209,7 +209,7 @@ def tenths(each_s: list[int], messages: int, total_s: float) -> list[int]:
 
 
 def first_delivery(port: int, queue: str) -> None:
-    """Connect, subscribe, wait for one message, go away without having acknowledged it."""
+    """Connect, subscribe, wait for one message, leave without acknowledging it."""
     with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(
             b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A turn with one message in it, without sockets: processor time a message where hardly anything is shared.
+"""A turn with one message in it, without sockets: processor time per message where hardly anything is shared.
 
-What hot_path.py and amqp_path.py measure has hundreds of messages a turn.  A synchronous sender and a consumer that
-may hold one message have one, so here whatever a turn and a read cost counts whole: rows d1, d16 and g of bench/run.py.
+hot_path.py and amqp_path.py measure hundreds of messages per turn.  A synchronous sender has one, and so has a consumer
+that may hold one message.  So here each message bears the whole cost of a turn and a read: rows d1, d16 and g of
+bench/run.py.
 
     python bench/one_a_turn.py [--messages N] [--size BYTES] [--runs N]
 
@@ -42,18 +43,18 @@ SUBSCRIBE: Final = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individua
 
 
 class Pair(ABC):
-    """A producer, a consumer that may hold so many messages as ``window`` says, and what they say."""
+    """A producer, a consumer that may hold ``window`` messages, and their frames."""
 
     producer: ProtocolConnection
     consumer: ProtocolConnection
 
     @abstractmethod
     def sends(self, messages: int, size: int) -> list[bytes]:
-        """Return the octets of so many messages."""
+        """Return the octets of this many messages."""
 
     @abstractmethod
     def answer(self, delivered: bytes) -> bytes:
-        """Return what settles the message in ``delivered`` and asks for the next."""
+        """Return the octets that settle the message in ``delivered`` and ask for the next."""
 
 
 class StompPair(Pair):
@@ -91,7 +92,7 @@ class AmqpPair(Pair):
 
 
 def asked(count: int) -> bytes:
-    """Return a flow that asks for one message more than ``count``."""
+    """Return a flow that grants one message more than ``count``."""
     seen = b"\x70" + count.to_bytes(4, "big")
     window = b"\x70" + WINDOW.to_bytes(4, "big")
     return b"\0\0\0\x26\2\0\0\0\0\x53\x13\xc0\x19\x07" + seen + window + b"\x43" + window + b"\x43" + seen + b"\x52\1"
@@ -101,7 +102,7 @@ PAIRS: Final[dict[str, type[StompPair] | type[AmqpPair]]] = {"stomp": StompPair,
 
 
 def run(directory: str, messages: int, size: int, protocol: str) -> tuple[float, float]:
-    """Return microseconds of processor time a message, of sending and of acknowledging."""
+    """Return microseconds of processor time per message, of sending and of acknowledging."""
     store = open_store(directory)
     broker = open_broker(store)
     pair = PAIRS[protocol](broker)
@@ -172,7 +173,7 @@ def main() -> None:
         for index, what in enumerate(("send", "ack")):
             spent = [result[index] for result in results]
             median = statistics.median(spent)
-            print(f"{protocol}-{what}: {median:.2f} us a message (median of {len(spent)}, least {min(spent):.2f})")
+            print(f"{protocol}-{what}: {median:.2f} us per message (median of {len(spent)}, least {min(spent):.2f})")
 
 
 if __name__ == "__main__":

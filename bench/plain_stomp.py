@@ -1,4 +1,4 @@
-"""A STOMP client that writes octets made beforehand and counts what comes back: it must not be what is measured."""
+"""A STOMP client that writes prepared octets and counts the answers: it must cost little in a measurement."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PlainStomp:
         return frame
 
     def close(self) -> None:
-        """Leave in order."""
+        """Disconnect."""
         self.send(b"DISCONNECT\nreceipt:bye\n\n\0")
         self.take(frames.RECEIPT)
         self._socket.close()

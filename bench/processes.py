@@ -1,4 +1,4 @@
-"""The programs that a measurement starts: the gateway, the yardstick, the load generator."""
+"""The programs of a measurement: the gateway, the yardstick, the load generator."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from urllib.parse import urlsplit
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_LIMIT_S: Final = 60.0
 
-# Protocols, as the load generator calls them.
+# Protocols, by the load generator's names.
 STOMP: Final = "stomp"
 AMQP: Final = "amqp10"
 
 
 class Broken(Exception):
-    """A measurement that cannot be made; the text says why."""
+    """A measurement is impossible; the text says why."""
 
 
 def build_loadgen(cache: Path) -> Path:
-    """Build the load generator outside the tree, unless that has been done; return the program."""
+    """Build the load generator outside the tree, unless it is built; return the program."""
     if shutil.which("cargo") is None:
         raise Broken(
             "the load generator is a Rust crate and cargo is not on the PATH; --loadgen FILE names a built one"
@@ -97,10 +97,10 @@ class Server(ABC):
 
 
 class Gateway(Server):
-    """``penstock run`` on a data directory of its own.
+    """``penstock run`` on a separate data directory.
 
-    tree: where its sources are; a copy of the project with compiled modules is another one, for all of a measurement.
-    Its bytecode is kept beside the directories, as an installation keeps it: only the first start of all compiles.
+    tree: its sources; it may be a copy of the project with compiled modules.
+    The bytecode is kept beside the directories, as in an installation: only the very first start compiles.
     """
 
     name = "penstock"
@@ -110,7 +110,7 @@ class Gateway(Server):
 
     @classmethod
     def build(cls) -> str:
-        """Return what ``--version`` says that is measured: compiled or interpreted."""
+        """Return the measured build by its ``--version``: compiled or interpreted."""
         command = [sys.executable, "-P", "-m", "gateway", "--version"]
         environment = {**os.environ, "PYTHONPATH": str(cls.tree)}
         done = subprocess.run(command, cwd=cls.tree, env=environment, text=True, capture_output=True, check=True)
@@ -140,7 +140,7 @@ class Gateway(Server):
 
 
 class Ceiling(Server):
-    """The featureless prototype of the same shape: the yardstick of what this machine carries at this moment."""
+    """The featureless prototype of the same shape: the yardstick of this machine at this moment."""
 
     name = "ceiling"
 

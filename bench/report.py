@@ -12,7 +12,7 @@ from gateway.process.build import COMPILED, INTERPRETED
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return all that was measured: a line for the machine, a table of medians against what is to be reached."""
+    """Return all results: a line for the machine, a table of medians beside their targets."""
     machine = results["machine"]
     lines = [
         f"Penstock {results['commit']}, {results.get('build', INTERPRETED)}, {results['date']}; "
@@ -73,7 +73,7 @@ def _scenario_rows(
     if scenario.delivered_per_s or not (scenario.p50_ms or scenario.confirm_disk_ratio):
         least = max(scenario.delivered_per_s, scenario.compiled_per_s if is_compiled else 0)
         wanted = f"{least:,}/s" if least else ""
-        measured = f"{delivered:,.0f}/s, {cpu_us:.1f} us of processor a delivery"
+        measured = f"{delivered:,.0f}/s, {cpu_us:.1f} us of processor per delivery"
         rows.append((title, measured, wanted, verdict(delivered >= least) if wanted else ""))
     lost = sum(report["lost"] + report["duplicates"] + report["out_of_order"] for report in reports)
     if lost:

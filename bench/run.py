@@ -35,19 +35,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--schedule", type=int, default=1_000_000, help="messages of schedule (default: 1,000,000)")
     parser.add_argument("--records", type=int, default=2_000_000, help="of a run of store (default: 2,000,000)")
     parser.add_argument("--fill", type=int, default=10_000_000, help="messages of fill10m (default: 10,000,000)")
-    parser.add_argument("--keyed-one-in", type=int, default=10, help="of so many of them one has a key (default: 10)")
+    parser.add_argument("--keyed-one-in", type=int, default=10, help="one of this many has a key (default: 10)")
     parser.add_argument("--queues", type=int, default=10_000, help="of queues10k, beside a tenth (default: 10,000)")
     parser.add_argument("--settle", type=float, default=15.0, help="seconds until idle memory is read (default: 15)")
     parser.add_argument(
         "--yardstick", type=Path, default=ROOT.parent / "shared" / "bench" / "ceiling", help="the yardstick's directory"
     )
-    parser.add_argument("--loadgen", type=Path, help="a load generator that is built already")
+    parser.add_argument("--loadgen", type=Path, help="an existing build of the load generator")
     parser.add_argument("--cache", type=Path, default=cache, help=f"for builds and stores (default: {cache})")
     parser.add_argument(
         "--tree", type=Path, default=ROOT, help="the project to measure, as scripts/build-compiled --tree DIR makes one"
     )
     parser.add_argument("--no-ceiling", action="store_true", help="without the yardstick beside it")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="where the results go")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="directory for the results")
     chosen = parser.parse_args()
     unknown = set(chosen.names) - set(names)
     if unknown:
@@ -60,7 +60,7 @@ def say(text: str) -> None:
 
 
 def commit() -> str:
-    """Return the commit measured, with a mark if the tree has changes beside it."""
+    """Return the measured commit, with a mark if the tree has uncommitted changes."""
 
     def git(*command: str) -> str:
         return subprocess.run(["git", *command], cwd=ROOT, text=True, capture_output=True, check=False).stdout.strip()

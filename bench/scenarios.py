@@ -1,4 +1,4 @@
-"""What is measured with the load generator, and what is to be reached: one table."""
+"""The measurements with the load generator, and their targets: one table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ BASE: Final = ("--size", "1024", "--ack", "client-individual", "--prefetch", "10
 class Scenario:
     """One row.
 
-    arguments: of the load generator, after BASE.  protocol: as it calls it.
-    sizing_messages: of the run that finds the rate; 0: ``rate`` is fixed.  subscribers: deliveries a message.
-    has_ceiling: the yardstick runs beside it.
-    delivered_per_s, ceiling_ratio: at least; compiled_per_s: what the compiled build is to deliver, if that is more;
-    confirm_disk_ratio: confirmation p50 over a bare write + fdatasync, at
-    most; p50_ms, p99_ms: end to end, at most.
+    arguments: of the load generator, after BASE.  protocol: its name there.
+    sizing_messages: of the run that finds the rate; 0: ``rate`` is fixed.  subscribers: deliveries per message.
+    has_ceiling: the yardstick also runs.
+    delivered_per_s, ceiling_ratio: minimum; compiled_per_s: minimum of the compiled build, if higher;
+    confirm_disk_ratio: maximum of confirmation p50 over a bare write + fdatasync;
+    p50_ms, p99_ms: maximum, end to end.
     """
 
     name: str

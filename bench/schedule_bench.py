@@ -1,7 +1,7 @@
-"""A million scheduled messages: how fast they are taken, what they cost in memory, how late they fire.
+"""A million scheduled messages: how fast they are accepted, their memory, how late they fire.
 
-They are for tomorrow; while they wait, some more fire at a fixed rate.  Lateness is from when a message is due, by the
-wall clock, until its consumer has read it.
+They are for tomorrow; while they wait, some more fire at a fixed rate.  Lateness is the time from the due time of a
+message, by the wall clock, until its consumer has read it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ RECEIPT_EVERY: Final = 8_192
 READ_BYTES: Final = 1 << 18
 PATIENCE_S: Final = 120.0
 BODY_BYTES: Final = 256
-LEAST_PER_S: Final = 3_000  # that any machine takes: what is to fire is there before the first of it is due
+LEAST_PER_S: Final = 3_000  # possible on any machine: all messages are scheduled before the first one is due
 
 
 class Peer:
-    """A STOMP connection, as plain as can be."""
+    """A minimal STOMP connection."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
@@ -80,13 +80,13 @@ def measure(server: Server, count: int, rate: int, seconds: float) -> dict[str, 
 
 
 def _processor_s(pid: int) -> float:
-    """Return the processor time that a process has used."""
+    """Return the used processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _schedule(sender: Peer, destination: bytes, first_ms: int, rate: int, count: int) -> None:
-    """Send messages that are due one after the other; return once the last one is confirmed."""
+    """Send messages with consecutive due times; return once the last one is confirmed."""
     body = b"x" * BODY_BYTES
     for start in range(0, count, SENT_TOGETHER):
         last = min(count, start + SENT_TOGETHER)
@@ -112,13 +112,13 @@ def _lateness(consumer: Peer, first_ms: int, rate: int, count: int) -> list[floa
         now_ms = time.time() * 1000
         *frames, buffer = buffer.split(b"\0\n")
         for frame in frames:
-            if b"scheduledJobId" in frame:  # in the order in which they are due
+            if b"scheduledJobId" in frame:  # in the order of their due times
                 found.append(round(now_ms - (first_ms + len(found) * 1000 // rate), 1))
     return found[:count]
 
 
 def run(home: Path, count: int, rate: int, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measure on a gateway of its own, then after a restart what taking the rest up again costs."""
+    """Measure on a separate gateway, then the cost of a restart with the remaining messages."""
     gateway = Gateway(home)
     try:
         gateway.start()
@@ -139,7 +139,7 @@ def rows(result: dict[str, Any]) -> Rows:
     return [
         (
             f"schedule of {count}: taken",
-            f"{result['added_per_s']:,}/s, {result['added_cpu_us']} us of processor a message",
+            f"{result['added_per_s']:,}/s, {result['added_cpu_us']} us of processor per message",
             "30,000/s",
             verdict(result["added_per_s"] >= 30_000),
         ),

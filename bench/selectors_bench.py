@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What selectors cost: processor time a message and selector, one topic with many subscriptions, in one process.
+"""The cost of selectors: processor time per message and selector, one topic with many subscriptions, in one process.
 
-Each subscription is a STOMP session with a selector of its own text; octets go in as a socket would bring them.  Every
-message matches one subscription, so nearly all of the time is the selectors'.  To be reached: less than 2 us.
+Each subscription is a STOMP session with a different selector, and gets octets as from a socket.  Every message matches
+one subscription, so nearly all of the time is spent in selectors.  The target is less than 2 us.
 
     python bench/selectors_bench.py [--subscriptions N] [--messages N] [--runs N]
 """
@@ -27,7 +27,7 @@ from protocols.stomp.session.stomp_session import StompSession
 
 A_TURN: Final = 200  # messages
 
-# A selector for each subscription, and the headers of the message that it takes.
+# A selector for each subscription, and the headers of a message that it matches.
 FORMS: Final = {
     "equality": ("region = 'r{n}'", "region:r{n}\n"),
     "range": ("size > {n} AND size < {n}.5", "size:{n}.25\n"),
@@ -37,7 +37,7 @@ FORMS: Final = {
 
 
 def run(directory: str, selector: str, headers: str, subscriptions: int, messages: int) -> float:
-    """Return microseconds of processor time a message and selector."""
+    """Return microseconds of processor time per message and selector."""
     store = open_store(directory)
     broker = open_broker(store)
     connect = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
@@ -87,7 +87,7 @@ def main() -> None:
                 results.append(run(directory, selector, headers, arguments.subscriptions, arguments.messages))
             finally:
                 shutil.rmtree(directory)
-        print(f"{name:<15} {statistics.median(results):.3f} us a message and selector (least {min(results):.3f})")
+        print(f"{name:<15} {statistics.median(results):.3f} us per message and selector (least {min(results):.3f})")
 
 
 if __name__ == "__main__":

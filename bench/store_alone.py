@@ -1,4 +1,4 @@
-"""The store by itself: records a second into it, beside the same octets by plain writes and syncs."""
+"""The store by itself: its records per second, beside the same octets in plain writes and syncs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gateway.process.clock import SystemClock
 BATCH_RECORDS: Final = 1_000
 BODY_BYTES: Final = 1_024
 HEADERS: Final = b"content-type:text/plain\ntype:order\n"
-AHEAD_BATCHES: Final = 4  # written before the first of them is durable, as by clients that do not wait for each other
+AHEAD_BATCHES: Final = 4  # records written before the first of them is durable, as by independent clients
 
 
 def measure(work: Path, records: int, runs: int) -> dict[str, Any]:
-    """Return rates of both kinds of flush and of the bare disk, run by run; they take turns."""
+    """Return rates of both kinds of flush and of the bare disk, run by run; the three take turns."""
     work.mkdir(parents=True, exist_ok=True)
     sync, unsynced, plain = [], [], []
     for _ in range(runs):
@@ -35,7 +35,7 @@ def measure(work: Path, records: int, runs: int) -> dict[str, Any]:
 
 
 def _store(directory: Path, records: int, flush: str) -> int:
-    """Return records a second until the last of them is confirmed."""
+    """Return records per second until the last one is confirmed."""
     shutil.rmtree(directory, ignore_errors=True)
     clock, workers = SystemClock(), LaneThreads()
     timers = DueTimers(clock)
@@ -66,7 +66,7 @@ def _store(directory: Path, records: int, flush: str) -> int:
 
 
 def _plain(path: Path, records: int) -> int:
-    """Return the same for one preallocated file, written and synced batch by batch."""
+    """Return the same for one preallocated file, written and synced in batches."""
     size = layout.padded(layout.MESSAGE_HEAD_BYTES + len(HEADERS) + BODY_BYTES)
     batch = os.urandom(size * BATCH_RECORDS)
     count = records // BATCH_RECORDS

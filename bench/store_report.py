@@ -61,14 +61,14 @@ def fill_rows(found: dict[str, Any]) -> Rows:
 
 
 def queue_rows(found: list[dict[str, Any]]) -> Rows:
-    """Each phase's cost a queue, of few and of many."""
+    """Each phase's cost per queue, with few and with many."""
     few, many = found[0], found[-1]
     rows: Rows = []
     for phase, cost_us in many["us_a_queue"].items():
         before_us = few["us_a_queue"][phase]
-        words = f"{few['queues']:,}: {before_us:.0f} us a queue, {many['queues']:,}: {cost_us:.0f} us"
+        words = f"{few['queues']:,}: {before_us:.0f} us per queue, {many['queues']:,}: {cost_us:.0f} us"
         rows.append(
-            (f"queues10k: {phase.replace('_', ' ')}", words, "no growth a queue", verdict(cost_us <= 1.5 * before_us))
+            (f"queues10k: {phase.replace('_', ' ')}", words, "no growth per queue", verdict(cost_us <= 1.5 * before_us))
         )
     peak = many["memory_mib"]["peak"]
     rows.append(("queues10k: peak memory", f"{peak:.0f} MiB ({many['idle_mib']:.0f} idle)", "", ""))

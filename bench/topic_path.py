@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The way of a topic's message to ten subscribers without sockets: what hot_path.py measures, for row e.
+"""The path of a topic's message to ten subscribers without sockets: like hot_path.py, for row e.
 
-Messages are not persistent, and a subscriber is done with what it gets (``ack:auto``).
+Messages are not persistent, and subscribers acknowledge nothing (``ack:auto``).
 
     python bench/topic_path.py [--messages N] [--size BYTES] [--runs N] [--profile]
 """
@@ -38,7 +38,7 @@ def subscribers(broker: Broker) -> list[StompSession]:
 
 
 def publish(broker: Broker, sessions: list[StompSession], messages: int, size: int) -> float:
-    """Publish so many, and have what each session is sent written; return seconds of processor time."""
+    """Publish this many messages, and take the output of each session; return seconds of processor time."""
     producer = StompSession(broker, QuietLink(), SessionSettings(), 0)
     producer.receive_data(CONNECT, 0)
     send = b"SEND\ndestination:/topic/t\ncontent-length:%d\n\n%b\0" % (size, b"x" * size)
@@ -56,7 +56,7 @@ def publish(broker: Broker, sessions: list[StompSession], messages: int, size: i
 
 
 def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
-    """Return microseconds of processor time a message, for all of its subscribers."""
+    """Return microseconds of processor time per message, for all of its subscribers."""
     store = open_store(directory)
     broker = open_broker(store)
     spent_s = publish(broker, subscribers(broker), messages, size)

@@ -25,7 +25,7 @@ TEXT
     return 1
 }
 
-# What an installation depends on: the project file, the place (scripts in .venv hold it), the extras.
+# The inputs of an installation: the project file, the directory (scripts in .venv contain it), the extras.
 wanted_state() {
     printf '%s %s %s\n' "$(cksum <"$root/pyproject.toml")" "$root" "$1"
 }
@@ -40,7 +40,7 @@ ensure_environment() {
     if is_installed "spark,dev" || is_installed "$extras"; then
         return 0
     fi
-    # The directory itself is what is locked: no file that anybody could delete meanwhile.
+    # Lock the directory itself: a lock file could be deleted meanwhile.
     exec 9<"$here"
     if command -v flock >/dev/null; then
         flock 9

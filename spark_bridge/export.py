@@ -1,4 +1,4 @@
-"""Destinations -> Parquet: what is new in a store since the last export into the same directory."""
+"""Destinations -> Parquet: the new messages in a store since the last export into the same directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOUR_MS: Final = 3_600_000
 
 
 class ExportFailed(PenstockError):
-    """Spark could not do it; the text says why, as far as it can be told."""
+    """Spark has failed; the text has the reason, if it is known."""
 
     condition: ClassVar[str] = "export-failed"
     scope: ClassVar[str] = "request"
@@ -50,10 +50,10 @@ class ExportFailed(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """skip_gone: go on with what is left where retention has removed messages that were not exported yet.
+    """skip_gone: continue if retention has removed messages that were not exported yet.
 
-    skip_damaged: go on without what cannot be read, and count it; only with ``verify``.
-    lease_ms: so long the gateway's retention is asked to keep what is being exported, counted from the beginning.
+    skip_damaged: continue without unreadable records, and count them; only with ``verify``.
+    lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     """
 
     data: Path
@@ -70,9 +70,9 @@ class Request:
 class Result:
     """The result of one export.  ``manifest`` is empty if there was nothing new.
 
-    gone_offset, removed, gone_ranges: what retention was faster with, as in a manifest.
-    damaged: what cannot be read.
-    note: what went wrong that does not matter to what was exported, "" for nothing.
+    gone_offset, removed, gone_ranges: messages that retention removed before their export, as in a manifest.
+    damaged: the unreadable records.
+    note: an error that does not affect the exported messages, "" for none.
     """
 
     store_id: str
@@ -93,7 +93,7 @@ class Result:
     damaged: tuple[Damaged, ...] = ()
 
     def gone(self) -> str:
-        """Return in words what is not exported because retention had removed it, "" for nothing."""
+        """Describe the messages that retention had removed before their export, "" for none."""
         told = []
         if self.gone_offset < self.from_offset:
             told.append(f"everything from log offset {self.gone_offset} to {self.from_offset}")
@@ -109,10 +109,10 @@ def export(
     spark: SparkContext | None = None,
     starter: Callable[[str, Path], SparkContext] = session.start,
 ) -> Result:
-    """Add what is new to the target directory.
+    """Add the new messages to the target directory.
 
     shows_progress: draw a bar on standard error.
-    spark: what to run on; without it ``starter`` starts a JVM for this export.
+    spark: the session to use; without it ``starter`` starts a JVM for this export.
     Raises: TargetError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed; ValueError
     for a bad destination pattern.
     """
@@ -125,7 +125,7 @@ def export(
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
             return _nothing_new(request, reader, chosen, start)
-        # The lease, then the JVM, then the plan: what retention was about to drop is gone by then, and the rest stays.
+        # The lease, then the JVM, then the plan: by then a drop that was under way has ended, and the rest stays.
         notes = [started.enter_context(_lease(request, reader, start))]
         looked = monotonic()
         if spark is None:
@@ -147,15 +147,15 @@ def export(
             skip_gone=request.skip_gone,
             skip_damaged=request.skip_damaged,
         )
-        if exported_to is not None:  # the first export takes what is there
+        if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
         staging = target.staging(number)
-        # What fails cleans up here, what is killed leaves it to the next export.
+        # A failed export cleans up here; the next export cleans up after a killed one.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
         written = _run(spark, plan, staging, shows_progress)
         removed: tuple[Removed, ...] = ()
         if exported_to is not None:
-            # Once more, as retention goes on: what the tasks have found counts.
+            # Once more, because retention continues: the tasks' findings count.
             rows = sum_rows(each.rows for each in written)
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
         manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, staging.name, written, removed)
@@ -216,7 +216,7 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
 
 
 def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:
-    """Return where to begin, which is there.  Raises: RangeGone, StoreCorrupt if a file is missing, StoreError."""
+    """Return the existing offset to begin at.  Raises: RangeGone, StoreCorrupt if a file is missing, StoreError."""
     end = reader.end().offset
     start = reader.oldest_offset if exported_to is None else exported_to
     check_continues(start, end)
@@ -232,7 +232,7 @@ def _start(request: Request, reader: StoreReader, exported_to: int | None) -> in
 
 @contextmanager
 def _hint(request: Request) -> Iterator[None]:
-    """Say of damage how to go on without it."""
+    """Add to an error of damage how to continue without it."""
     try:
         yield
     except StoreCorrupt as error:
@@ -244,7 +244,7 @@ def _hint(request: Request) -> Iterator[None]:
 def _removed(
     request: Request, reader: StoreReader, plan: Plan, rows: Rows | None, notes: list[str]
 ) -> tuple[Removed, ...]:
-    """Return what retention has removed; ``notes`` takes that damage keeps from counting it.  Raises: RangeGone."""
+    """Return what retention has removed; ``notes`` takes a note if damage prevents the count.  Raises: RangeGone."""
     try:
         removed = removed_messages(reader, plan.destinations, plan.start, plan.stop, rows)
     except StoreCorrupt as error:
@@ -267,7 +267,7 @@ def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: i
 
 @contextmanager
 def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
-    """Have retention keep what is exported, for so long as the request says; yield why it does not, "" if it does."""
+    """Ask retention to keep the exported range for the requested time; yield why it does not, "" if it does."""
     data, now_ms = request.data.absolute(), time_ns() // 1_000_000
     lease = Lease(f"the export to {request.target.absolute()}", start, now_ms + request.lease_ms)
     note = ""
@@ -288,7 +288,7 @@ def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
 
 
 def _tell_gateway(request: Request, plan: Plan) -> str:
-    """Let retention know how far the destinations are exported; return why that failed, "" if it did not."""
+    """Record for retention how far the destinations are exported; return why that failed, "" if it did not."""
     try:
         write_watermark(
             request.data.absolute(),
@@ -305,9 +305,9 @@ def _tell_gateway(request: Request, plan: Plan) -> str:
 
 
 def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[Written]:
-    """Let Spark's workers write the range to the staging directory, under the names that the files will keep.
+    """Let Spark's workers write the range to the staging directory, under the final names of the files.
 
-    A name tells range and task, so that whatever runs twice gives the same file.
+    A name consists of range and task, so a task that runs twice writes the same file.
     """
     prefix = f"{plan.start:020}-{plan.stop:020}"
     shared = spark.broadcast(plan)
@@ -328,7 +328,7 @@ def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -
 
 
 def _of_worker(text: str) -> PenstockError:
-    """Return what a task has raised; all that comes from a worker is its traceback."""
+    """Return the exception of a task; a worker sends only its traceback."""
     said = WORKER_ERROR.search(text)
     if said is None:
         return ExportFailed(text)
@@ -336,7 +336,7 @@ def _of_worker(text: str) -> PenstockError:
 
 
 class _Watch:
-    """Draws what part of Spark's tasks is done, while it is entered."""
+    """Draws the progress of Spark's tasks, inside its ``with`` block."""
 
     def __init__(self, spark: SparkContext, total_bytes: int, shows_progress: bool) -> None:
         self._tracker = spark.statusTracker()

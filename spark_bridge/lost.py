@@ -1,4 +1,4 @@
-"""Losses that an export goes on without: damaged records, each counted, and ranges dropped while it read them."""
+"""Losses that do not stop an export: damaged records, each counted, and ranges dropped while it read them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TOLD_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """Records that cannot be read, between two log offsets; all of them are there, one behind the other.
+    """Consecutive unreadable records between two log offsets.
 
-    destination: whose messages they are; "" for settlements, for what is no message of a chosen destination, and for
-    records that do not tell any more what they were.
+    destination: of the messages; "" for settlements, for records other than messages of a chosen destination, and for
+    records whose kind is unknown.
     """
 
     destination: str
@@ -38,19 +38,19 @@ class Damaged:
 
 @dataclass(slots=True)
 class Lost:
-    """gone: ranges of the log that retention dropped under the reader's eyes."""
+    """gone: ranges of the log that retention dropped during the read."""
 
     damaged: list[Damaged] = field(default_factory=list)
     gone: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, other: Lost) -> None:
-        """Take what another part of the read has lost."""
+        """Add the losses of another part of the read."""
         self.damaged += other.damaged
         self.gone += other.gone
 
 
 def tell_damaged(damaged: Sequence[Damaged]) -> str:
-    """Return in words what is damaged, the largest first."""
+    """Describe the damage, the largest first."""
     first = sorted(damaged, key=lambda each: (-each.records, each.from_offset))
     told = ", ".join(map(str, first[:TOLD_MAX]))
     others = first[TOLD_MAX:]
@@ -60,7 +60,7 @@ def tell_damaged(damaged: Sequence[Damaged]) -> str:
 def stretches(
     is_lost: Flags, offsets: Int64s, sizes: Int64s, numbers: Int64s, destinations: dict[int, DestinationInfo]
 ) -> list[Damaged]:
-    """Return what is marked in a list of records, ascending; neighbours in it of one destination are one stretch."""
+    """Return the marked ones of ascending records; neighbours of one destination become one stretch."""
     found: list[Damaged] = []
     places = np.flatnonzero(is_lost)
     if not len(places):

@@ -2,14 +2,14 @@
 
     DIR/destination=.../date=.../<from>-<to>-<task>-<n>.parquet   what readers see
     DIR/_penstock/manifest-<number>.json                          one for each committed range, in order
-    DIR/_penstock/staging/<number>-<token>/                       files of a range that is on its way
-    DIR/_penstock/lock                                            held by the export that is running
+    DIR/_penstock/staging/<number>-<token>/                       files of a range that is not committed yet
+    DIR/_penstock/lock                                            held by the running export
 
-A range is committed by its manifest's rename, before its files move out of the staging directory.  So readers never
-see a row whose range is not committed, and an export that died leaves one of two things, which the next one settles
-before anything else: a staging directory without a manifest (deleted, the range is done again), or one with a
-manifest (its remaining files move).  Workers of a killed Spark may write on for a moment; the token keeps what they
-write out of the next attempt, and only files that a manifest lists ever move.
+The rename of its manifest commits a range, before its files leave the staging directory.  So readers never see a row
+of an uncommitted range.  A killed export leaves a staging directory without a manifest, or one with a manifest.  The
+next export first deletes the former and exports the range again, or moves the remaining files of the latter.  Workers
+of a killed Spark may write on for a moment: the token keeps their files out of the next attempt, and only files in a
+manifest move.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MANIFEST: Final = re.compile(r"manifest-(\d{8})\.json")
 
 
 class TargetError(PenstockError):
-    """The target directory is not what this export may add to; the text says why."""
+    """This export may not add to the target directory; the text says why."""
 
     condition: ClassVar[str] = "invalid-target"
     scope: ClassVar[str] = "request"
@@ -55,9 +55,9 @@ class ExportedFile:
 class Manifest:
     """One committed range: every message of ``destination`` from ``from_offset`` up to below ``to_offset``.
 
-    to_time_ms: store time of the last record that could be read.  gone_offset: where the range would have begun, had
-    retention not dropped what lies before ``from_offset``; the same as ``from_offset`` normally.  staging: name of
-    the directory from which the files move.  gone: ranges that retention dropped during the export.
+    to_time_ms: store time of the last readable record.  gone_offset: where the range would have begun without the drops
+    of retention; normally the same as ``from_offset``.  staging: name of the directory from which the files move.
+    gone: ranges that retention dropped during the export.
     """
 
     number: int
@@ -96,7 +96,7 @@ class Target:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep every other export out, and settle what one that died has left.
+        """Keep every other export out, and clean up after a killed one.
 
         Raises: TargetError if another export is at work here.
         """
@@ -121,7 +121,7 @@ class Target:
                     shutil.rmtree(path, ignore_errors=True)
 
     def manifests(self) -> list[Manifest]:
-        """Return what is committed, in order.
+        """Return the committed ranges, in order.
 
         Raises: TargetError for a manifest that this program cannot read.
         """
@@ -132,9 +132,9 @@ class Target:
         return found
 
     def next_range(self, store_id: str, destination: str) -> tuple[int, int | None]:
-        """Return the number of the next manifest and the offset where it goes on, None for the oldest kept.
+        """Return the number of the next manifest and its first offset, None for the oldest kept.
 
-        Raises: TargetError if what is here comes from another store or another choice of destinations.
+        Raises: TargetError if the directory belongs to another store or another choice of destinations.
         """
         manifests = self.manifests()
         if not manifests:
@@ -179,7 +179,7 @@ class Target:
         touched = {self.directory}
         for file in manifest.files:
             staged, place = staging / file.path, self.directory / file.path
-            if staged.exists():  # else an earlier attempt has moved it
+            if staged.exists():  # otherwise an earlier attempt has moved it
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(staged, place)
                 touched.update([place.parent, place.parent.parent])
@@ -222,7 +222,7 @@ def _sync(path: Path) -> None:
 
 
 def check_continues(start: int, end: int) -> None:
-    """Raise StoreError if the store ends before the place up to which it has been exported: it was set back."""
+    """Raise StoreError if the store ends before the exported offset, because an older copy was restored."""
     if start > end:
         raise StoreError(
             f"this directory holds the store up to log offset {start}, but the store ends at {end}: "

@@ -27,7 +27,7 @@ from spark_bridge.removed import Rows
 
 PARTITION_COLUMNS: Final = ("destination", "date")
 FILE_COLUMNS: Final = [name for name in ARROW_SCHEMA.names if name not in PARTITION_COLUMNS]
-# Values that repeat; of all others a dictionary only costs time.
+# Columns with repeated values; for all others a dictionary only costs time.
 REPEATING_COLUMNS: Final = [
     "destination_kind",
     "destination_name",
@@ -38,12 +38,12 @@ REPEATING_COLUMNS: Final = [
     "delivery_state",
     "headers.key_value.key",
 ]
-# Smallest and largest body of a row group help nobody.
+# Nobody needs the smallest and largest body of a row group.
 STATISTICS_COLUMNS: Final = [name for name in FILE_COLUMNS if name not in ("headers", "body", "body_text")]
 COMPRESSION: Final = "zstd"  # level 1: as fast as snappy here, a sixth of its size on text
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024
 
-# What Hive and Spark escape in the name of a partition's directory.
+# Characters that Hive and Spark escape in the name of a partition's directory.
 SPECIAL: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
 
@@ -60,7 +60,7 @@ class Written:
 def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> Written:
     """Write the messages of ``pieces`` to ``destination=.../date=.../<file_name>`` under ``directory``, synced.
 
-    A file has its name only when it is whole: should Spark run a task twice, the same files come out.
+    A file gets its name when it is whole: if Spark runs a task twice, the files are the same.
     """
     writers: dict[str, _Writer] = {}
     rows: Rows = {}
@@ -79,7 +79,7 @@ def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name:
 
 
 def _by_directory(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Split a batch by destination and day; most often it is of one of each."""
+    """Split a batch by destination and day; most batches have one of each."""
     destinations = batch.column("destination").dictionary_encode()
     dates = batch.column("date").dictionary_encode()
     date_count = len(dates.dictionary)
@@ -160,7 +160,7 @@ class _Writer:
         return ExportedFile(self._path, self._rows, self._place.stat().st_size)
 
     def close(self) -> None:
-        """Let go of the file; a file that was not finished goes away."""
+        """Close the file; delete an unfinished one."""
         if not self._file.closed:
             self._writer.close()
             self._file.close()

@@ -1,7 +1,7 @@
 """The plan of one read, fixed before its first partition starts: range, destinations, partitions, settlements.
 
-Below the checkpoint's consume-queue offset the indexes say where records are; above it the log is scanned, once here
-for settlements and for places at which a partition may begin, and once more by the partitions.
+Below the checkpoint's consume-queue offset the consume queues have the places of records.  Above it the log is scanned
+twice: here for settlements and for possible beginnings of partitions, and by the partitions themselves.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from spark_bridge.selection import Selection
 
 PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_ROWS: Final = 16_384
-SUBSCRIBERS_A_ROW: Final = 16  # with so many more subscriptions to one topic batches are half as large, and so on
+SUBSCRIBERS_A_ROW: Final = 16  # each time one topic has this many more subscriptions, batches are half as large
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One consistent read.
 
-    end_time_ms: store time up to which the store could be read when this was made.
-    skip_gone, skip_damaged: go on without what cannot be read.  damaged: what was found to be so already.
+    end_time_ms: store time up to which the store could be read when the plan was made.
+    skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
     """
 
     directory: Path
@@ -81,10 +81,10 @@ def make_plan(
     skip_gone: bool = False,
     skip_damaged: bool = False,
 ) -> Plan:
-    """Plan a read of the messages from log offset ``start`` to ``stop``, the oldest kept and the end unless given.
+    """Plan a read of the messages from log offset ``start`` to ``stop``, by default the oldest kept and the end.
 
-    skip_damaged: without what cannot be read, which is counted; only with ``verify``.
-    Raises: RangeGone, StoreCorrupt also for a file that is missing; ValueError for a range that is not there yet.
+    skip_damaged: leave out and count unreadable records; only with ``verify``.
+    Raises: RangeGone, StoreCorrupt also for a missing file; ValueError for a range beyond the end.
     """
     end = reader.end()
     start = reader.oldest_offset if start is None else start
@@ -122,7 +122,7 @@ def _catalog(reader: StoreReader, start: int, stop: int, lost: Lost | None) -> C
     tail = salvage(reader, min(reader.entries_offset, stop), stop)
     skipped = Skipped(record for record in tail if isinstance(record, Record))
     catalog = read_catalog(reader, stop, skipped)
-    # What lies before this read was counted by the one that it belonged to; ``_cut`` counts what no index covers.
+    # An earlier read counted the damage before this one; ``_cut`` counts what no consume queue covers.
     counted = [(first, end) for first, end in skipped.ranges if start <= first < reader.entries_offset]
     lost.damaged += [Damaged("", 1, first, end) for first, end in counted]
     return catalog
@@ -136,7 +136,7 @@ def _count_missing(
     chosen: dict[int, DestinationInfo],
     lost: Lost,
 ) -> None:
-    """Count what consume queues list of files that are missing."""
+    """Count the entries of consume queues in missing files."""
     for first, end in reader.missing(start, stop):
         for number, info in chosen.items():
             count = sum(
@@ -172,7 +172,7 @@ def _cut(
     verify: bool,
     lost: Lost | None,
 ) -> tuple[list[Piece], list[Ranges]]:
-    """Return the pieces of the log in order, and the settlements found on the way through its tail."""
+    """Return the pieces of the log in order, and the settlements found in its tail."""
     pieces: list[Piece] = []
     middle = max(start, min(stop, reader.entries_offset))
     for segment in reader.segments:
@@ -197,9 +197,9 @@ def _bounds(
     chosen: dict[int, DestinationInfo],
     lost: Lost | None,
 ) -> Iterator[tuple[SegmentFile, int, int]]:
-    """Cut the tail where records begin; ``settlements`` takes the settlement records of chosen destinations.
+    """Cut the tail at beginnings of records; ``settlements`` takes the settlement records of chosen destinations.
 
-    lost: takes what lies between the pieces then.
+    lost: takes the damage between the pieces.
     """
     segment: SegmentFile | None = None
     low = high = 0
@@ -247,7 +247,7 @@ def _settlements(
 ) -> list[Ranges]:
     """Gather the settlement records from ``start`` to ``stop`` that the system queue lists.
 
-    A settlement comes after its messages, so none below ``start`` can concern a message of this read.
+    A settlement comes after its messages, so those below ``start`` concern no message of this read.
     """
     found: list[Ranges] = []
     numbers = np.array(sorted(settling), dtype=np.uint32)
@@ -286,8 +286,8 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages of one partition in the order of the log.
 
-    rows: takes how many there were of each destination in each segment, also of what is damaged.
-    lost: takes what the plan says to go on without; where it is not given, nothing is.
+    rows: takes the number of messages of each destination in each segment, damaged ones included.
+    lost: takes the losses that the plan allows; without it, none are allowed.
     Raises: RangeGone, StoreCorrupt.
     """
     # Each subscription adds an element to the maps of its topic's messages.

@@ -1,7 +1,7 @@
-"""Messages that retention removed before their export: counted, so that nobody takes them for never sent.
+"""Messages that retention removed before their export: counted, so that nobody believes they were never sent.
 
-Segments open with snapshots, which say how long each lane was: so many messages were sent between two of them.  What a
-sparse segment in between does not hold of these was removed.
+Segments begin with snapshots, which have the length of each lane: the difference of two is the number of messages sent
+between them.  Messages that a sparse segment in between lacks were removed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from spark_bridge.arrow.records import entries_at
 
 TOLD_MAX: Final = 3
 
-Rows = dict[tuple[int, int], int]  # by base of a segment and number of a destination: messages
+Rows = dict[tuple[int, int], int]  # (base of a segment, number of a destination) -> messages
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Messages of one destination that was somewhere between two log offsets."""
+    """Messages of one destination that were somewhere between two log offsets."""
 
     destination: str
     messages: int
@@ -42,11 +42,11 @@ class Removed:
 def removed_messages(
     reader: StoreReader, chosen: Mapping[int, DestinationInfo], start: int, stop: int, rows: Rows | None = None
 ) -> tuple[Removed, ...]:
-    """Return what is missing of the chosen destinations from ``start`` to ``stop``, those with most of it first.
+    """Return the missing messages of the chosen destinations from ``start`` to ``stop``, the largest number first.
 
-    rows: what an export has read of each segment; what the segments hold now unless given.
-    Where consume queues were made again after messages had been removed, what was before ``start`` in its segment
-    cannot always be told from what was behind it, and is counted.
+    rows: messages that an export has read of each segment; by default those that the segments hold now.
+    If consume queues were made again after messages had been removed, messages before and after ``start`` in its
+    segment cannot always be distinguished, and all are counted.
     Raises: RangeGone, StoreCorrupt.
     """
     found: dict[int, Removed] = {}
@@ -70,7 +70,7 @@ def removed_messages(
 
 
 def is_sparse(segment: SegmentFile) -> bool:
-    """Return whether records have been taken out of a segment by now."""
+    """Return whether records have been removed from a segment."""
     file = open_segment(segment)
     try:
         return file.runs is not None
@@ -79,7 +79,7 @@ def is_sparse(segment: SegmentFile) -> bool:
 
 
 def sum_rows(parts: Iterable[Rows]) -> Rows:
-    """Return what several tasks have read."""
+    """Return the messages that several tasks have read."""
     total: Rows = {}
     for part in parts:
         for key, count in part.items():
@@ -88,7 +88,7 @@ def sum_rows(parts: Iterable[Rows]) -> Rows:
 
 
 def tell(removed: Sequence[Removed]) -> str:
-    """Return in words what was removed, of the destinations that lost most."""
+    """Describe what was removed, for the destinations that lost most."""
     told = ", ".join(map(str, removed[:TOLD_MAX]))
     others = removed[TOLD_MAX:]
     if not others:

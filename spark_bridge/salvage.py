@@ -1,7 +1,7 @@
-"""The end of the log, which no index covers, with damage in it: what is whole, and how many records are lost between.
+"""The end of the log without consume queues, with damage in it: its whole records, and the number of lost ones.
 
-Every record names its own log offset and carries a checksum, so the next whole one can be found behind damage; sequence
-numbers tell how many are missing in between.
+Every record has its own log offset and a checksum, so the next whole one can be found after damage.  Sequence numbers
+give the number of missing records in between.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Stretch:
 
 
 def salvage(reader: StoreReader, start: int, stop: int) -> Iterator[Record | Stretch]:
-    """Yield every whole record from ``start`` to ``stop``, and between them what is lost.
+    """Yield every whole record from ``start`` to ``stop``, and between them the losses.
 
-    Raises: RangeGone; StoreCorrupt where nobody can tell how much is lost: in a thinned segment.
+    Raises: RangeGone; StoreCorrupt if the number of lost records is unknown, as in a thinned segment.
     """
     if start == stop:
         return
@@ -64,7 +64,7 @@ def salvage(reader: StoreReader, start: int, stop: int) -> Iterator[Record | Str
 
 
 def _first(reader: StoreReader, start: int) -> int:
-    """Return the place of the segment before the one that holds ``start``: its end tells which sequence follows."""
+    """Return the index of the segment before the one with ``start``: its end gives the next sequence number."""
     return max(sum(segment.base <= start for segment in reader.segments) - 2, 0)
 
 
@@ -77,7 +77,7 @@ def _whole(segment: SegmentFile, limit: int) -> Iterator[Record]:
                 yield record
                 offset = record.end()
                 if not record.is_followed:
-                    offset = limit  # the table of runs leads through a sparse one
+                    offset = limit  # a sparse segment is read by its table of runs
         except StoreCorrupt:
             if offset == limit or _is_sparse(segment):
                 raise
@@ -103,7 +103,7 @@ def _next_whole(segment: SegmentFile, start: int, limit: int) -> int:
 
 
 def _stretch(reader: StoreReader, start: int, stop: int, records: int) -> Stretch:
-    """Return what is lost, with its destination where one record is, and its header says where it ends."""
+    """Return the loss; for one record whose header is whole, with its destination."""
     segment = next((each for each in reader.segments if each.base <= start < each.limit), None)
     if records == 1 and segment is not None:
         file = open_segment(segment)

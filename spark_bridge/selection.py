@@ -1,4 +1,4 @@
-"""Which destinations a read is about: names with ``.``, ``*`` for one word, ``>`` (or ``#``) for all further ones."""
+"""The destinations of a read: names with ``.``, ``*`` for one word, ``>`` (or ``#``) for all further ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Selection:
         return prefix + ".".join(self.words)
 
     def matches(self, kind: int, name: str) -> bool:
-        """Return whether the destination is meant.  As in ActiveMQ, ``a.>`` also means ``a`` itself.
+        """Return whether the pattern matches the destination.  As in ActiveMQ, ``a.>`` also matches ``a`` itself.
 
-        Where scheduled messages wait is meant by its full name only: when they fire they are messages of their own, and
-        a pattern would have each of them twice.
+        Only its full name matches the queue of scheduled messages: they fire as new messages, so a pattern would
+        export each of them twice.
         """
         if self.kind not in (0, kind):
             return False

@@ -33,14 +33,14 @@ SETTINGS: Final = {
 
 
 class SessionFailed(PenstockError):
-    """The JVM did not start; the text holds what it said."""
+    """The JVM did not start; the text has its output."""
 
     condition: ClassVar[str] = "spark-failed"
     scope: ClassVar[str] = "request"
 
 
 def start(master: str, scratch: Path) -> SparkContext:
-    """Start Spark; ``scratch`` takes its temporary files and what the JVM prints.
+    """Start Spark; ``scratch`` takes its temporary files and the output of the JVM.
 
     Raises: JavaNotFound, SessionFailed.
     """
@@ -49,7 +49,7 @@ def start(master: str, scratch: Path) -> SparkContext:
         os.environ["JAVA_HOME"] = str(home)
     else:
         os.environ.pop("JAVA_HOME", None)
-    # Otherwise the workers are whatever ``python3`` is on the PATH, with other packages.
+    # Otherwise the workers would use the ``python3`` on the PATH, with other packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     log_configuration = scratch / "log4j2.properties"
@@ -61,7 +61,7 @@ def start(master: str, scratch: Path) -> SparkContext:
     output = scratch / "jvm.log"
     try:
         context = _with_stderr_in(output, settings)
-    except Exception as error:  # py4j and pyspark raise what they like; the JVM's own words are what helps
+    except Exception as error:  # py4j and pyspark raise many exceptions; the output of the JVM helps
         said = output.read_text(errors="replace")[-2000:].strip()
         raise SessionFailed(f"Spark did not start: {error}\n{said}") from error
     ship(context)

@@ -38,7 +38,7 @@ class LogPartition(InputPartition):
 
 
 class PenstockReader(DataSourceReader):
-    """Made once a read, in Spark's planning process; every task gets a copy, so all see the same end and states."""
+    """Made once per read, in Spark's planning process; every task gets a copy, so all have the same end and states."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -49,7 +49,7 @@ class PenstockReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one partition."""
-        # Spark plans a read without partitions as one of its own making.
+        # For a read without partitions Spark makes a partition of its own.
         if isinstance(partition, LogPartition):
             yield from read_pieces(self._plan, partition.pieces)
 
@@ -72,9 +72,9 @@ class PenstockDataSource(DataSource):
 
 
 def plan_from_options(options: Mapping[str, str]) -> Plan:
-    """Return the plan that a read's options ask for.
+    """Return the plan for the options of a read.
 
-    Raises: ValueError that names the option and what it takes; RangeGone, StoreCorrupt, StoreError.
+    Raises: ValueError with the option and its allowed values; RangeGone, StoreCorrupt, StoreError.
     """
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - set(OPTIONS))
@@ -105,6 +105,6 @@ def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("penstock")`` known to a session and give its workers what they import."""
+    """Register ``format("penstock")`` with a session, and give its workers their modules."""
     ship(spark.sparkContext)
     spark.dataSource.register(PenstockDataSource)

@@ -1,4 +1,4 @@
-"""Modules for Spark's workers: the readers of a store, in a zip, and nothing of the gateway."""
+"""Modules for Spark's workers: a zip of the readers of a store, without the gateway."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ WORKER_MODULES: Final = (
 
 
 def ship(context: SparkContext) -> None:
-    """Give the workers what they import, wherever they run and whatever directory they start in."""
+    """Give the workers their modules, wherever they run and whatever their working directory is."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-    # Executors fetch the file when they start, from where it was.
+    # Executors fetch the file from this place when they start.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # A name of its own, as Spark refuses another file of the same name.
+    # A unique name, because Spark refuses another file of the same name.
     context.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
 
 

@@ -1,4 +1,4 @@
-"""Values -> Arrow without ``pyarrow.array``, which would import pandas into every worker for nothing but a look."""
+"""Values -> Arrow without ``pyarrow.array``, which would import pandas into every worker only for a type check."""
 
 from __future__ import annotations
 

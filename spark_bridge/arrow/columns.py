@@ -22,7 +22,7 @@ from spark_bridge.arrow.subscriptions import Subscriber, subscription_states
 
 DAY_MS: Final = 86_400_000
 CAUSES: Final = [CAUSE_NAMES.get(cause, str(cause)) for cause in range(256)]
-YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers stop before it; an expiry may say anything
+YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers have a lower limit; an expiry may be any number
 
 
 def record_batch(
@@ -79,19 +79,19 @@ def record_batch(
 
 
 def _cut(block: Block) -> tuple[pa.Array, pa.Array]:
-    """Return the header blocks (annotations first, so that they win) and the bodies, each cut in one call."""
+    """Return the header blocks (annotations first, so that they override) and the bodies, each cut in one call."""
     count = len(block.positions)
     starts = block.positions + layout.MESSAGE_HEAD_BYTES
     header_starts = starts + block.u32(40)
     body_starts = header_starts + block.u32(44)
     cuts = np.empty(count * 4 + 1, dtype=np.int32)
     cuts[0:-1:4] = starts
-    # Headers in another encoding than STOMP's lines are not for the map.
+    # Headers in other encodings than STOMP's lines are left out of the map.
     cuts[1::4] = np.where(block.u8(9) == STOMP, body_starts, header_starts)
     cuts[2::4] = body_starts
     cuts[3::4] = body_starts + block.u32(48)
     cuts[-1] = cuts[-2]
-    # Elements of four cuts: header block, headers left out, body, what lies before the next record.
+    # Elements of four cuts: header block, headers left out, body, octets before the next record.
     pieces = pa.Array.from_buffers(pa.binary(), count * 4, [None, pa.py_buffer(cuts), pa.py_buffer(block.octets)])
     return pieces.take(from_numpy(np.arange(0, count * 4, 4))), pieces.take(from_numpy(np.arange(2, count * 4, 4)))
 
@@ -101,7 +101,7 @@ def _timestamps(times_ms: Int64s, mask: np.ndarray[Any, np.dtype[np.bool_]] | No
 
 
 def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
-    """Return the bodies of text messages as strings, null for what is not valid UTF-8."""
+    """Return the bodies of text messages as strings, null for those that are not valid UTF-8."""
     if not is_text.any():
         return pa.nulls(len(bodies), pa.string())
     index = np.flatnonzero(is_text)

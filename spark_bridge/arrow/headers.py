@@ -1,9 +1,9 @@
 """Header blocks -> map column, without a Python step per message.
 
-A block is lines ``name:value\\n`` with the escapes of STOMP 1.2: neither a name nor a value holds a bare line feed and
-a name holds no bare colon, so the first colon of each line and its line feed cut it.  All blocks of a batch lie one
-after the other in one buffer; their cuts become one array of offsets, and one ``take`` each yields names and values.
-A batch with a block of another shape goes line by line in Python.
+A block consists of lines ``name:value\\n`` with the escapes of STOMP 1.2.  Names and values hold no bare line feed, and
+names no bare colon, so a line is cut at its first colon and at its line feed.  All blocks of a batch are in one buffer.
+Their cuts become one array of offsets, and one ``take`` each yields names and values.  A batch with a block of another
+shape is read line by line in Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def parse(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the map column and a string column for each of NAMED; of repeated headers the first counts.
+    """Return the map column and a string column for each of NAMED; the first of repeated headers counts.
 
     blocks: a binary array that starts at the beginning of its own buffers, as ``take`` makes it.
     """
@@ -117,7 +117,7 @@ def _unescape(texts: pa.Array) -> pa.Array:
 
 
 def unescape(text: str) -> str:
-    """Undo the escapes of STOMP 1.2; what is no escape stays."""
+    """Undo the escapes of STOMP 1.2; keep other backslashes."""
     return ESCAPE.sub(lambda match: UNESCAPED[match.group()], text)
 
 

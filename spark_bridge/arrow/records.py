@@ -46,7 +46,7 @@ assert ENTRY_DTYPE.itemsize == layout.ENTRY_BYTES
 
 PAST_ALL: Final = 1 << 63
 EMPTY_ENTRIES: Final = 4096
-GAP_BYTES: Final = 16 * 1024  # octets of no interest that are cheaper read than skipped
+GAP_BYTES: Final = 16 * 1024  # unneeded octets up to this size are cheaper to read than to skip
 BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -54,7 +54,7 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 class Piece:
     """A range of the log inside one segment.
 
-    has_entries: its consume-queue entries are on the disk; else the log is scanned and ``start`` begins a record.
+    has_entries: its consume-queue entries are on the disk; otherwise the log is scanned, and ``start`` begins a record.
     """
 
     segment: SegmentFile
@@ -102,7 +102,7 @@ def lane_entries(directory: Path, destination_id: int, priority: int, start: int
     for file in entry_files(directory, destination_id, priority):
         try:
             descriptor = os.open(file.path, os.O_RDONLY)
-        except FileNotFoundError:  # dropped by retention; the records that it lists are gone as well
+        except FileNotFoundError:  # dropped by retention, like the records that it lists
             continue
         try:
             found.append(_entries_between(descriptor, file, start, stop))
@@ -112,7 +112,7 @@ def lane_entries(directory: Path, destination_id: int, priority: int, start: int
 
 
 def entries_at(directory: Path, destination_id: int, priority: int, first: int, end: int) -> Entries:
-    """Return the entries ``first`` to ``end`` (excluded) of one consume queue; zeros where there are none."""
+    """Return the entries ``first`` to ``end`` (excluded) of one consume queue; zeros for missing ones."""
     found: Entries = np.zeros(end - first, dtype=ENTRY_DTYPE)
     for file in entry_files(directory, destination_id, priority):
         low, high = max(first, file.first), min(end, file.first + file.count)
@@ -142,9 +142,9 @@ def _entries_between(descriptor: int, file: EntryFile, start: int, stop: int) ->
 
 
 def _next_offset(descriptor: int, index: int) -> int:
-    """Return the log offset of the first entry from ``index`` on that names one.
+    """Return the first log offset other than 0 in the entries from ``index`` on.
 
-    Offset 0 is the first snapshot's: an entry that says 0 stands for a message that was lost to corruption.
+    Offset 0 is the first snapshot's: an entry with 0 marks a message that was lost to corruption.
     """
     while octets := os.pread(descriptor, EMPTY_ENTRIES * layout.ENTRY_BYTES, index * layout.ENTRY_BYTES):
         offsets = np.frombuffer(octets, dtype=ENTRY_DTYPE, count=len(octets) // layout.ENTRY_BYTES)["offset"]
@@ -168,11 +168,11 @@ def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
 
 
 def read_block(segment: SegmentFile, offsets: Int64s, sizes: Int64s, may_end: bool = False) -> tuple[Block, Int64s]:
-    """Read records that lie in ``segment``, near ones in one system call; return them and the offsets they have.
+    """Read records of ``segment``, near ones in one system call; return them and their offsets.
 
-    Those that retention took out of a sparse segment are left out.
-    may_end: what a file that is too short does not have is zeros.
-    Raises: RangeGone if the file is gone, StoreCorrupt if it is shorter than the records say.
+    Records that retention removed from a sparse segment are left out.
+    may_end: the file may be too short; missing octets are zeros.
+    Raises: RangeGone if the file is gone, StoreCorrupt if it ends inside a record.
     """
     file = open_segment(segment)
     try:
@@ -187,7 +187,7 @@ def read_block(segment: SegmentFile, offsets: Int64s, sizes: Int64s, may_end: bo
 
 
 def _positions(runs: Runs, offsets: Int64s) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Int64s]:
-    """Return which offsets are there, and where each of them is in the file."""
+    """Return the present offsets, and the position of each in the file."""
     firsts, starts, ends = (
         np.frombuffer(column, dtype=np.uint64).astype(np.int64) for column in (runs.offsets, runs.positions, runs.ends)
     )
@@ -217,7 +217,7 @@ def _read_into(descriptor: int, segment: SegmentFile, target: memoryview, positi
     while len(target):
         count = os.preadv(descriptor, [target], position)
         if count == 0:
-            if may_end or len(target) < layout.ALIGNMENT:  # the padding of the last record need not be there
+            if may_end or len(target) < layout.ALIGNMENT:  # the padding of the last record may be missing
                 return
             raise StoreCorrupt(f"{segment.path.name} ends at position {position}, inside a record")
         target = target[count:]
@@ -225,7 +225,7 @@ def _read_into(descriptor: int, segment: SegmentFile, target: memoryview, positi
 
 
 def check_block(block: Block, segment: SegmentFile, offsets: Int64s, record_type: int, verify: bool) -> None:
-    """Raise StoreCorrupt unless every record is what the index said; with ``verify`` its checksum as well."""
+    """Raise StoreCorrupt unless every record matches its entry; with ``verify`` also its checksum."""
     wrong = misplaced(block, offsets, record_type)
     if np.any(wrong):
         raise StoreCorrupt(
@@ -238,7 +238,7 @@ def check_block(block: Block, segment: SegmentFile, offsets: Int64s, record_type
 
 
 def misplaced(block: Block, offsets: Int64s, record_type: int) -> Flags:
-    """Return which records are not what the index said."""
+    """Return which records differ from their entries."""
     found: Flags = (block.i64(16) != offsets) | (block.u32(0) != block.sizes) | (block.u8(8) != record_type)
     return found
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 
-# Name, Arrow type, Spark type, what it holds.  ``docs/reference/export.md`` shows the same table to users.
+# Name, Arrow type, Spark type, content.  ``docs/reference/export.md`` shows the same table to users.
 COLUMNS: Final[tuple[tuple[str, pa.DataType, str, str], ...]] = (
     ("destination", pa.string(), "string", "`queue://orders.eu`"),
     ("destination_kind", pa.string(), "string", "`queue` or `topic`"),
@@ -38,7 +38,7 @@ COLUMNS: Final[tuple[tuple[str, pa.DataType, str, str], ...]] = (
         "delivery_cause",
         pa.string(),
         "string",
-        "why it is in that state; null if nothing is to say",
+        "why it is in that state; null without a cause",
     ),
     ("dead_letter", pa.bool_(), "boolean", "moved here by the gateway after failed deliveries"),
     (

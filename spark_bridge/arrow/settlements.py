@@ -1,4 +1,4 @@
-"""Which messages of a consume queue are settled, as sorted ranges: one lookup for many messages."""
+"""The settled messages of a consume queue, as sorted ranges: one lookup for many messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE_NAMES: Final = [
     *(OUTCOME_NAMES[outcome] for outcome in range(1, PUBLISHED)),
     "published",
 ]
-CAUSE_SHIFT: Final = 8  # a state is an outcome, and its cause above it
+CAUSE_SHIFT: Final = 8  # a state is an outcome, with its cause in the higher bits
 OUTCOME_MASK: Final = (1 << CAUSE_SHIFT) - 1
 
 
@@ -38,7 +38,7 @@ class Settled:
     outcomes: Int64s
 
     def states(self, queue_offsets: Int64s) -> Int64s:
-        """Return outcome and cause of each message, PENDING where no range covers it."""
+        """Return outcome and cause of each message, PENDING if no range covers it."""
         index = np.searchsorted(self.firsts, queue_offsets, side="right") - 1
         found = np.maximum(index, 0)
         is_covered = (index >= 0) & (queue_offsets < self.ends[found])

@@ -16,14 +16,14 @@ from spark_bridge.arrow.settlements import Settled, state_text
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A durable subscription as the column names it; ``starts``: its first entry by priority, 0 for others."""
+    """A durable subscription with its name in the column; ``starts``: its first entry by priority, 0 for others."""
 
     number: int
     label: str
     starts: dict[int, int]
 
     def first_entries(self, priorities: Octets) -> Int64s:
-        """Return for each message where the subscription begins in its lane."""
+        """Return for each message the beginning of the subscription in its lane."""
         firsts = np.zeros(256, dtype=np.int64)
         for priority, first in self.starts.items():
             firsts[priority] = first
@@ -32,7 +32,7 @@ class Subscriber:
 
 
 def label(name: str, taken: set[str], number: int) -> str:
-    """Return the name of a subscription, told apart by its number if another one has the same."""
+    """Return the name of a subscription, with its number if another one has the same name."""
     return f"{name}#{number}" if name in taken else name
 
 
@@ -44,7 +44,7 @@ def subscription_states(
     subscribers: dict[int, list[Subscriber]],
     settled: dict[int, Settled],
 ) -> pa.Array:
-    """Return for each message a map of the subscriptions that got it to its state; null for a queue's message.
+    """Return for each message a map from its subscriptions to its state; null for a queue's message.
 
     topics: the destination of each message.  subscribers: by topic.
     """
@@ -75,6 +75,6 @@ def subscription_states(
     np.cumsum(np.bincount(row, minlength=count), out=offsets[1:])
     keys = strings(labels).take(from_numpy(np.concatenate(names)[order]))
     items = strings([state_text(code) for code in known.tolist()]).take(from_numpy(which[order]))
-    # An offset that is null makes its map null; the last one only ends the map before it.
+    # A null offset makes its map null; the last offset only ends the map before it.
     is_null = np.append(~is_topic, False)
     return pa.MapArray.from_arrays(from_numpy(offsets, is_null), keys, items).cast(TEXT_MAP)

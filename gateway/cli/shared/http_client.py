@@ -95,7 +95,7 @@ def authorization_of(user: str | None) -> str | None:
 
 
 def run_task(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
-    """Begin a long task of the running gateway, ask until it is done, and return what came of it.
+    """Begin a long task of the running gateway, ask until it is done, and return its result.
 
     Raises: HttpError, PasswordNeeded; StoreError that says why it failed.
     """
