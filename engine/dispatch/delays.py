@@ -1,6 +1,6 @@
-"""Deliveries that have failed and wait for their redelivery; where memory is short, without their content.
+"""Failed deliveries that await redelivery; their content is dropped while memory is short.
 
-One timer is set for the first that is due, and a turn takes back no more than ``DUE_AT_ONCE``.
+One timer is set for the first that is due.  A turn returns at most ``DUE_AT_ONCE`` of them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from engine.values.message import Message
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
 
-KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # of one lane with content; beyond, it is read again when they are due
-LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
-RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for
-RELOAD_READER: Final = -2  # the store's answers to requests for it come to this reader
-DUE_AT_ONCE: Final = 2_048  # deliveries of one turn; the others that are due follow in the next turns
+KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # content kept per lane; beyond, it is read again when due
+LONG_DELAY_MS: Final = 100  # deliveries with a shorter delay keep their content in memory
+RELOAD_RETRY_MS: Final = 1_000  # pause after the disk refused, or memory had no room for, content
+RELOAD_READER: Final = -2  # the reader to which the store answers for reloads
+DUE_AT_ONCE: Final = 2_048  # deliveries per turn; others that are due follow in the next turns
 
 
 class Delays(TimerTarget):
-    """reloading: (destination, priority, queue offset) -> delivery that is due and whose content is being read again.
+    """reloading: (destination, priority, queue offset) -> due delivery whose content is being read again.
 
     reloading_bytes: of these.
-    waiting: a heap of (when it is due, number, delivery).  armed_ms: when the one timer that counts is set to fire,
-    0 for none; its key is that time, so that one set before for later is known when it fires.
+    waiting: a heap of (when due, number, delivery).  armed_ms: when the only valid timer fires, 0 for none; its key is
+    that time, so that an outdated timer is recognized when it fires.
     """
 
     __slots__ = ("context", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
@@ -48,12 +48,12 @@ class Delays(TimerTarget):
         observers.join(_QueueEnds(self))
 
     def delayed_of(self, queue: Queue) -> list[Delivery]:
-        """Return what waits for its redelivery to a queue, also what is due and whose content is being read."""
+        """Return the deliveries that await redelivery to a queue, including due ones that are being reloaded."""
         found = [one for _, _, one in self.waiting if queue_of(one.lane) is queue]
         return found + [one for one in self.reloading.values() if queue_of(one.lane) is queue]
 
     def forget(self, queue: Queue) -> None:
-        """Let go of what waits for its redelivery to a queue that has ended."""
+        """Discard deliveries that await redelivery to a queue that has ended."""
         if not queue.fates.delayed_count:
             return
         kept: list[tuple[int, int, Delivery]] = []
@@ -79,7 +79,7 @@ class Delays(TimerTarget):
             selection.delay(delivery)
 
     def add(self, delivery: Delivery, delay_ms: int) -> None:
-        """Let a delivery, DELAYED now, wait."""
+        """Let a DELAYED delivery wait."""
         lane = lane_of(delivery)
         queue = queue_of(lane)
         queue.fates.delayed_count += 1
@@ -130,10 +130,10 @@ class Delays(TimerTarget):
             queue.mark_dirty()
         self._set_timer()
 
-    # -- what waits without its content
+    # -- deliveries without their content
 
     def page_loaded(self, destination_id: int, priority: int, queue_offset: int, messages: list[Message]) -> None:
-        """The content of a delivery that is due has been read again."""
+        """The content of a due delivery has been read again."""
         delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is None:
             return
@@ -152,13 +152,13 @@ class Delays(TimerTarget):
         queue.mark_dirty()
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
-        """It could not be read: it is asked for again a little later."""
+        """The content could not be read; it is requested again a little later."""
         delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is not None:
             self._push(delivery, RELOAD_RETRY_MS)
 
     def record_skipped(self, destination_id: int, priority: int, queue_offset: int) -> bool:
-        """It is damaged, and the operator asked to go on without it; return whether it was waiting here."""
+        """The record is damaged, and the operator allows to skip it; return whether it was waiting here."""
         delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is None:
             return False
@@ -169,16 +169,16 @@ class Delays(TimerTarget):
         return True
 
     def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:
-        """Take out the delivery whose content was asked for, None if nobody waits for it any more."""
+        """Remove and return the delivery whose content was requested, None if it is no longer wanted."""
         delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
         if delivery is not None:
             self.reloading_bytes -= delivery.message.size
         return delivery
 
     def _has_room_for(self, delivery: Delivery) -> bool:
-        """Say whether memory has room for the content of a delivery that is due; the first of a lane always has.
+        """Say whether memory has room for the content of a due delivery; the first of a lane always has.
 
-        Where consumers have nothing to do, one at a time has: those before it may be for nobody.
+        While consumers are idle, one at a time always has, as the deliveries before it may be for nobody.
         """
         memory = self.context.memory
         if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
@@ -188,7 +188,7 @@ class Delays(TimerTarget):
         lane = lane_of(delivery)
         if not lane.returned or delivery.position < lane.returned[0].position:
             return True
-        selection = queue_of(lane).selection  # what has returned may itself wait for this one
+        selection = queue_of(lane).selection  # a returned delivery may itself wait for this one
         return selection is not None and (selection.held_by() == gates.DELAYED or selection.has_idle())
 
     def _reload(self, delivery: Delivery) -> None:
@@ -197,7 +197,7 @@ class Delays(TimerTarget):
         queue = queue_of(delivery.lane)
         self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
         store = self.context.store
-        store.write()  # only what has been written can be read
+        store.write()  # only written records can be read
         store.request(queue.destination_id, message.priority, message.queue_offset, 1, 1, RELOAD_READER)
 
     # -- the steps
@@ -210,7 +210,7 @@ class Delays(TimerTarget):
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Set a timer for what is due first, unless one is set for then."""
+        """Set a timer for the first due delivery, unless it is set already."""
         if not self.waiting:
             return
         due_ms = self.waiting[0][0]

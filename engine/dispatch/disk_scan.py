@@ -1,4 +1,4 @@
-"""How a selection reads ahead what a lane has on disk: pages, looked at for all selectors at once."""
+"""Reads ahead of a lane for its selection: pages from the disk, matched against all selectors at once."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from engine.values.stored import Attempts
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
 
-PAGE_LEAST: Final = 2  # messages of a page that is read ahead, however much each costs
+PAGE_LEAST: Final = 2  # least messages of a page read ahead, however much each costs
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
 
 class DiskScan:
-    """scan_from: priority -> entry after the last page that was read ahead."""
+    """scan_from: priority -> entry after the last page read ahead."""
 
     __slots__ = ("index", "scan_from", "_page_cost")
 
     def __init__(self, index: SelectorIndex) -> None:
         self.index = index
         self.scan_from: dict[int, int] = {}
-        self._page_cost = 0  # steps that a message of the last page took
+        self._page_cost = 0  # steps per message of the last page
 
     def read(
         self, lane: Lane, first: int, next_offset: int, messages: list[Message], wall_ms: int
     ) -> list[tuple[Delivery, Attempts]]:
-        """Look at a page that was read ahead of what is in memory; return what was found that has failed before.
+        """Offer a page read ahead to the selectors; return the matching deliveries that have failed before.
 
-        What is not due again at ``wall_ms`` is DELAYED already.  While memory is short it is only for those that have
-        nothing else.
+        Those not due again at ``wall_ms`` are DELAYED already.  While memory is short, only selectors whose consumers
+        are idle are considered.
         """
         priority = lane.priority
         low = max(first, lane.next_load) << SERIAL_BITS
-        # Not beyond what has come: a message that is not logged may still come behind the last entry, before the next.
+        # Stop at the last arrival: a message outside the log may still come behind the last entry, before the next.
         end = min(next_offset << SERIAL_BITS, lane.last_position + 1)
         self.scan_from[priority] = next_offset
         cursors = self.index.cursors_of(priority)
@@ -74,7 +74,7 @@ class DiskScan:
         return failed
 
     def _readers(self, lane: Lane, cursors: LaneCursors, low: int, end: int) -> list[Cursor]:
-        """Take out the cursors of those for whom a page is; attach them again where it ends."""
+        """Detach the cursors for which the page is read; they are attached again at its end."""
         for cursor in cursors.behind():
             if cursor.position < low and cursor.views:
                 self.index.scan_memory(cursor, lane)
@@ -130,9 +130,9 @@ class DiskScan:
         self.index.budget -= self.index.table.take_asked() // EVALUATIONS_A_STEP
 
     def scan_start(self, lane: Lane) -> int:
-        """Return the entry from which a page is wanted for a view whose consumers have nothing to do, -1 for none.
+        """Return the entry at which to read ahead for a view with idle consumers, -1 for none.
 
-        Reading goes on upwards from the last page and then begins anew, so that nobody waits for ever.
+        Reading continues upwards from the last page and then starts over, so that no view waits for ever.
         """
         lowest = following = lane.tail
         scan_from = self.scan_from.get(lane.priority, 0)
@@ -146,6 +146,6 @@ class DiskScan:
         return lowest if lowest < lane.tail else -1
 
     def page_messages(self) -> int:
-        """Return how many messages a page may have that all views look at in one turn."""
+        """Return how many messages all views together can match in one turn."""
         a_message = READING_STEPS + self.index.table.cost() // EVALUATIONS_A_STEP
         return max(PAGE_LEAST, SCAN_STEPS // max(a_message, self._page_cost))

@@ -1,4 +1,4 @@
-"""Hands the messages of a queue to its consumers while their windows are open: in turn, or as its Selection says."""
+"""Hands the messages of a queue to consumers with open windows: in turn, or as the queue's Selection decides."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from engine.values.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, REA
 from engine.values.destination import QUEUE
 from engine.values.message import Message
 
-# What nearly every delivery goes through, looked up in the table once.
+# The transitions of nearly every delivery, looked up once.
 DISPATCHED: Final = advance(READY, DISPATCH)
 ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
-EXPIRE_STEPS: Final = 2  # of a message that has expired; where it goes to another queue that costs more
+EXPIRE_STEPS: Final = 2  # for an expired message; sending it to another queue costs more
 
 
 class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
-    settling: batches with something to flush.  next_tag: number of the next hand-over.
-    written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
-    the write: else a crash could give its log offset, and so its id, to another message.
+    settling: batches to flush.  next_tag: number of the next hand-over.
+    written_offset: messages from here on are not handed over yet.  A delivery may be sent before the sync, but never
+    before
+    the write: otherwise a crash could give its log offset, and so its id, to another message.
     """
 
     __slots__ = (
@@ -62,11 +63,11 @@ class Dispatcher:
         self.steps = steps
 
     def run(self, queue: Queue) -> None:
-        """Hand over until nobody can take more, or nothing is left for those who could.
+        """Hand over until no consumer can take more, or nothing is left for those that could.
 
-        Whose turn it is, and what is next for it, is what the queue's Selection says.  Without one each consumer in
-        turn takes the next message: that is written out here, for nearly every message comes this way, and then pages
-        are asked for if what is in memory ran low.
+        The queue's Selection decides which consumer is next and what it gets.  Without one, each consumer in turn takes
+        the next message.  That case is written out here because nearly every message takes this path.  Afterwards pages
+        are requested if memory ran low.
         """
         rotation = queue.rotation
         selection = queue.selection
@@ -76,13 +77,13 @@ class Dispatcher:
             selection is not None and (rotation or selection.turns.pay_owed())
         ):
             consumer = rotation[0]
-            # Perhaps by what another queue has handed over.
+            # What another queue has handed over may have filled it.
             if consumer.outlet.is_output_full or (shares_windows and consumer.window.is_full):
                 self._stand_aside(consumer, queue)
                 continue
             if selection is None:
                 lane = queue.lanes[queue.mask.bit_length() - 1]
-                assert lane is not None, "the mask names a lane that is not there"
+                assert lane is not None, "the mask names an existing lane"
                 delivery = lane.next_ready()
             else:
                 delivery = selection.next_in_turn(consumer)
@@ -143,7 +144,7 @@ class Dispatcher:
             self.ask_for_pages(queue)
 
     def _stand_aside(self, consumer: Consumer, queue: Queue) -> None:
-        """Let the consumer whose turn it was, and that can take nothing more now, wait until it can."""
+        """Let the consumer in turn, which can take nothing more, wait until it can."""
         selection = selection_of(queue)
         if selection is None:
             consumer.is_listed = False
@@ -153,7 +154,7 @@ class Dispatcher:
         queue.rest(consumer)
 
     def admits(self, consumer: Consumer, message: Message) -> bool:
-        """Ask a window that counts octets, kinds or a rate; one that refuses is full until it opens again."""
+        """Ask a window that limits octets, kinds or a rate; if it refuses, it is full until it opens again."""
         window = consumer.window
         now_ms = 0 if window.bucket is None else self.rates.now_ms()
         if window.admits(message, consumer.ack_mode == AUTO, now_ms):
@@ -165,7 +166,7 @@ class Dispatcher:
         return False
 
     def write_up_to(self, log_offset: int) -> bool:
-        """Have the batch written with the first message of it that is to be handed over; say whether it was."""
+        """Have the batch written before its first message is handed over; say whether it was."""
         store = self.store
         if store.written_offset() <= log_offset:
             store.write()
@@ -178,7 +179,7 @@ class Dispatcher:
             return
         for lane in queue.used_lanes:
             if lane.spill is not None:
-                assert queue.spiller is not None, "who has spilled has a spiller"
+                assert queue.spiller is not None, "a lane that has spilled has a spiller"
                 count = queue.spiller.fill(lane)
             elif lane.next_load < lane.tail and lane.wants_page():
                 count = min(lane.pages.count, lane.tail - lane.next_load)
@@ -192,18 +193,18 @@ class Dispatcher:
                 size_bytes = min(size_bytes, LEAST_BYTES)
             if count > 0:
                 lane.pages.is_loading = True
-                self.store.write()  # only what has been written can be read
+                self.store.write()  # only written records can be read
                 reader = queue.feed.number
                 self.store.request(queue.source_id(), lane.priority, lane.next_load, count, size_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
-        """Count a delivery as acknowledged that never took a place in the window."""
+        """Count a delivery as acknowledged on hand-over; it never took a place in the window."""
         delivery.state = advance(delivery.state, ACKNOWLEDGE)
         consumer.acknowledged_count += 1
         self._gone(delivery.message, consumer, queue)
 
     def acknowledge(self, delivery: Delivery) -> None:
-        """Settle a delivery as accepted; its place in the window is free unless a transaction freed it before."""
+        """Settle a delivery as accepted, and free its place in the window unless a transaction freed it before."""
         consumer = delivery.consumer
         assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
         tag = delivery.tag
@@ -232,7 +233,7 @@ class Dispatcher:
         self._gone(message, consumer, queue)
 
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
-        """Give back the place of what a transaction held, if it kept it (use-prefetch-extension: false)."""
+        """Free the place of a delivery in a transaction that kept it (use-prefetch-extension: false)."""
         if queue.settings.prefetch.use_prefetch_extension:
             consumer.window.hold(size_bytes, False)
         elif consumer.window.give_back(size_bytes):
@@ -251,11 +252,11 @@ class Dispatcher:
             self.memory.release(message)
 
     def expire(self, delivery: Delivery, queue: Queue) -> None:
-        """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
+        """Settle an expired delivery; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
         self.steps.left -= EXPIRE_STEPS
         queue.fates.expired_count += 1
-        if queue.feed.is_browser:  # the message itself expires where it waits
+        if queue.feed.is_browser:  # the message itself expires in its own queue
             queue.depth -= 1
             self.memory.release(delivery.message)
             return

@@ -1,4 +1,4 @@
-"""Which consumer gets the messages of which group, and how groups change hands."""
+"""Assigns message groups to consumers, and takes them away again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from engine.values.stored import NEVER_MS
 if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
-RELEASE_STEPS: Final = 4  # of a group that is taken from its owner
+RELEASE_STEPS: Final = 4  # for a group taken from its owner
 
 
 class GroupOwners:
-    """release_from: groups that are to be taken from their owners.
+    """release_from: groups to take from their owners.
 
-    release_before_ms: if not used since, NEVER_MS for all.
-    offered: deliveries that are to be looked at for everybody.  now_ms: of this turn.
-    active: the one consumer that got anything when groups were last looked at, None where all did.
+    release_before_ms: only groups not used since then; NEVER_MS for all.
+    offered: deliveries to offer to all consumers.  now_ms: of this turn.
+    active: the only consumer that could get messages at the last look, None if all could.
     """
 
     __slots__ = (
@@ -59,15 +59,15 @@ class GroupOwners:
         self.active: Consumer | None = None
 
     def release_all(self) -> None:
-        """Take all groups from their owners, some a turn: there is one consumer more, or another has the queue."""
+        """Take all groups from their owners, some in each turn: there is one consumer more, or another is active."""
         self.release_from = deque(self.groups.by_key.values())
         self.release_before_ms = NEVER_MS
 
     def may_have(self, consumer: Consumer, delivery: Delivery) -> bool:
-        """Say whether the group of ``delivery`` lets ``consumer`` have it now; if not, put it where it waits."""
+        """Say whether ``consumer`` may have ``delivery`` now, as far as its group decides; if not, park it."""
         group = self.groups.of(delivery)
         if group is None:
-            return True  # ``_taken`` begins it
+            return True  # ``taken`` begins it
         if group.holds_back(delivery):
             group.parked.push(delivery)
             return False
@@ -75,16 +75,16 @@ class GroupOwners:
         if owner is None or owner is consumer:
             return True
         seat = seat_of(owner)
-        assert seat is not None, "the owner of a group is there"
+        assert seat is not None, "the owner of a group has a seat"
         if not self.index.matches(seat.view, delivery) or self.index.is_excluded(owner, delivery):
-            return True  # its owner does not want it: so it is nobody's
+            return True  # its owner does not want it, so any other consumer may have it
         seat.owned.push(delivery)
         group.expect(delivery)
         self.turns.wake(owner)
         return False
 
     def taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
-        """``consumer`` gets ``delivery``: return its group if that is the consumer's, else None."""
+        """Note that ``consumer`` gets ``delivery``; return its group if the consumer owns it, else None."""
         key = self.groups.key(delivery)
         if key == 0:
             return None
@@ -107,12 +107,12 @@ class GroupOwners:
         return group
 
     def _close(self, group: Group) -> None:
-        """Forget a group whose sequence has ended: the next message with its id begins a new one."""
+        """Forget a group whose sequence has ended; the next message with its id begins a new one."""
         self.groups.forget(group)
         self.release(group)
 
     def release(self, group: Group) -> None:
-        """Take a group from its owner; whoever is next once the owner has settled what it holds gets it."""
+        """Take a group from its owner; the next owner gets it once the old one has settled what it holds."""
         owner = group.owner()
         waiting = group.parked.take_all()
         seat = None if owner is None else seat_of(owner)
@@ -124,15 +124,15 @@ class GroupOwners:
         self.queue.mark_dirty()
 
     def release_idle(self, before_ms: int) -> None:
-        """Take from their owners all groups whose last message went out before ``before_ms`` and is settled."""
+        """Take groups from their owners if the last message went out before ``before_ms`` and is settled."""
         if not self.release_from:
             self.release_from = deque(self.groups.unused_since(before_ms))
             self.release_before_ms = before_ms
 
     def go_on_releasing(self) -> None:
-        """Take groups from their owners while this turn has steps left; the queue runs again for the others."""
+        """Take more groups from their owners while steps are left; the queue runs again for the rest."""
         if self.turns.active is not self.active:
-            self.active = self.turns.active  # who may get nothing now owns nothing
+            self.active = self.turns.active  # consumers that may get nothing own nothing
             self.release_all()
         while self.release_from and self.index.budget > 0:
             self.index.budget -= RELEASE_STEPS

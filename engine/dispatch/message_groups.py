@@ -1,8 +1,8 @@
-"""Message groups: all messages of a group go to one consumer, in order, as long as it is there.
+"""Message groups: all messages of a group are sent to one consumer, in order, as long as it exists.
 
-Source: ActiveMQ message groups (JMSXGroupID, JMSXGroupSeq); Artemis group-rebalance, group-buckets.  Stricter here:
-a group that changes hands waits until its last owner has settled what it holds, and while a message of it waits for its
-redelivery what comes after it waits, too.
+Source: ActiveMQ message groups (JMSXGroupID, JMSXGroupSeq); Artemis group-rebalance, group-buckets.  Two rules are
+stricter here.  A group that changes hands waits until its last owner has settled what it holds.  While one of its
+messages awaits redelivery, later ones wait as well.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.values.delivery import DELAYED, READY, Delivery
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
 
-GROUPS_MAX: Final = 10_000  # groups a queue remembers the owners of; beyond, those without messages are forgotten
-SWEEP_GROUPS: Final = 4  # that are looked at for each new one beyond these
+GROUPS_MAX: Final = 10_000  # groups whose owners a queue remembers; beyond, groups without messages are forgotten
+SWEEP_GROUPS: Final = 4  # groups examined for each new one beyond these
 NOTHING_DELAYED: Final = 1 << 128  # above every order
 
 GROUP_ID: Final = "JMSXGroupID"
@@ -29,10 +29,10 @@ GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 class Group:
     """One group.
 
-    key: hash of its id, or its bucket.  text: the id of the first message that was seen of it, for ``why``.
-    unsettled: tags of its messages that are with a consumer.
-    delayed: its messages that wait for their redelivery, by their order.  parked: those that wait for one of these.
-    expecting: those that were put aside for its owner, until somebody has them.
+    key: hash of its id, or its bucket.  text: the id in the first message seen of it, for ``why``.
+    unsettled: tags of its messages that consumers hold.
+    delayed: its messages that await redelivery, by their order.  parked: messages that wait for one of these.
+    expecting: messages put aside for its owner, until they are handed over.
     is_new: it has just got its owner.  used_ms: monotonic time of its last message.
     """
 
@@ -62,7 +62,7 @@ class Group:
         self._delayed_orders: list[int] = []
 
     def owner(self) -> Consumer | None:
-        """Return who gets its messages, None while it is free: a consumer that has gone owns nothing."""
+        """Return the consumer that gets its messages, None if it is free: a consumer that has gone owns nothing."""
         owner = self._owner
         if owner is not None and owner.seat is None:
             self._owner = None
@@ -73,20 +73,20 @@ class Group:
         self._owner = owner
 
     def holds_back(self, delivery: Delivery) -> bool:
-        """Say whether ``delivery`` must wait, whoever is to have it."""
+        """Say whether ``delivery`` must wait, whichever consumer would get it."""
         if self.unsettled and self.owner() is None:
             return True
         return bool(self.delayed) and self.first_delayed() < order_of(delivery)
 
     def delay(self, delivery: Delivery) -> None:
-        """Take note of a message that waits for its redelivery."""
+        """Note a message that awaits redelivery."""
         order = order_of(delivery)
         if order not in self.delayed:
             heappush(self._delayed_orders, order)
         self.delayed[order] = delivery
 
     def first_delayed(self) -> int:
-        """Return the order of the first that still waits for its redelivery, NOTHING_DELAYED for none."""
+        """Return the order of the first message that still awaits redelivery, NOTHING_DELAYED for none."""
         orders = self._delayed_orders
         while orders:
             delivery = self.delayed.get(orders[0])
@@ -96,14 +96,14 @@ class Group:
         return NOTHING_DELAYED
 
     def take_free(self) -> list[Delivery]:
-        """Take out what is parked and waits for nothing any more, in order."""
+        """Remove and return the parked messages that no longer wait for anything, in order."""
         taken: list[Delivery] = []
         while (delivery := self.parked.first()) is not None and not self.holds_back(delivery):
             taken.append(self.parked.pop())
         return taken
 
     def expect(self, delivery: Delivery) -> None:
-        """A message is put aside for the owner."""
+        """Put a message aside for the owner."""
         self._forget_had()
         self.expecting.append(delivery)
 
@@ -123,10 +123,10 @@ class Group:
 
 
 class Groups:
-    """The groups of one queue, the one longest without a message first.
+    """The groups of one queue, in the order of their last message, the oldest first.
 
-    latest_ms: when one of them last had a message.  unsettled_count: messages of them that consumers hold.
-    buckets: -1 for a group an id, else ids are hashed into so many; 0 for no groups at all.
+    latest_ms: when one of them last had a message.  unsettled_count: their messages that consumers hold.
+    buckets: -1 for a group per id, otherwise ids are hashed into this many groups; 0 for no groups at all.
     """
 
     __slots__ = ("by_key", "latest_ms", "buckets", "unsettled_count")
@@ -145,41 +145,41 @@ class Groups:
         return group_hash if self.buckets < 0 else group_hash % self.buckets + 1
 
     def of(self, delivery: Delivery) -> Group | None:
-        """Return the group of a message, None if it has none or nobody has owned it."""
+        """Return the group of a message, None if it has none or the group never had an owner."""
         return self.by_key.get(self.key(delivery)) if self.by_key else None
 
     def begin(self, key: int, text: str) -> Group:
-        """Remember one more group, and forget some that have no messages if there are too many."""
+        """Add a group; if there are too many, forget some that have no messages."""
         if len(self.by_key) >= GROUPS_MAX:
             self._forget_some()
         group = self.by_key[key] = Group(key, text)
         return group
 
     def use(self, group: Group, now_ms: int) -> None:
-        """Note that a message of ``group`` has gone to its owner."""
+        """Note that a message of ``group`` was sent to its owner."""
         group.used_ms = now_ms
         self.latest_ms = now_ms
         self.by_key.move_to_end(group.key)
 
     def hold(self, group: Group, tag: int) -> None:
-        """A message of ``group`` is with a consumer; one that ended its group leaves nothing to wait for."""
+        """Note that a consumer holds a message of ``group``, unless that message has ended the group."""
         if self.by_key.get(group.key) is group:
             group.unsettled.add(tag)
             self.unsettled_count += 1
 
     def let_go(self, group: Group, tag: int) -> None:
-        """It has left it, if it was of this group."""
+        """Note that a consumer no longer holds a message, if it was of this group."""
         if tag in group.unsettled:
             group.unsettled.discard(tag)
             self.unsettled_count -= 1
 
     def forget(self, group: Group) -> None:
-        """Begin anew with the next message of ``group``."""
+        """Begin the group anew with its next message."""
         if self.by_key.pop(group.key, None) is not None:
             self.unsettled_count -= len(group.unsettled)
 
     def unused_since(self, before_ms: int) -> list[Group]:
-        """Return the groups whose last message went out at ``before_ms`` at the latest."""
+        """Return the groups whose last message went out no later than ``before_ms``."""
         unused: list[Group] = []
         for group in self.by_key.values():
             if group.used_ms > before_ms:
@@ -188,11 +188,11 @@ class Groups:
         return unused
 
     def _forget_some(self) -> None:
-        """Forget the longest without a message, but none whose order that could change: those are asked again later."""
+        """Forget the longest unused groups, except those whose messages could change order; these are retried later."""
         for key in list(islice(self.by_key, SWEEP_GROUPS)):
             group = self.by_key[key]
             if group.is_busy():
-                group.used_ms = self.latest_ms  # so that the order stays that of the times
+                group.used_ms = self.latest_ms  # keeps the groups ordered by time
                 self.by_key.move_to_end(key)
             else:
                 del self.by_key[key]

@@ -1,4 +1,4 @@
-"""Consumers in the order in which they are to have something: of those that found nothing, or of exclusive ones."""
+"""Consumers by rank: idle consumers, or exclusive ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
 
-STALE_MAX: Final = 64  # places of those that have left; beyond, and if they are the most, they are cleared away
+STALE_MAX: Final = 64  # stale places; cleared once they are more than this and the majority
 
 
 class RankedConsumers:
-    """The higher priority first, then who came first; with ``is_strict`` who subscribed first."""
+    """Ordered by priority, the highest first, then by arrival here; with ``is_strict``, then by subscription."""
 
     __slots__ = ("is_strict", "_places", "_heap", "_next")
 
@@ -35,14 +35,14 @@ class RankedConsumers:
         heappush(self._heap, (-consumer.priority, place, consumer))
 
     def first(self) -> Consumer | None:
-        """Return the one that is to have something first and leave it here, None if there is none."""
+        """Return the first consumer without removing it, None if there is none."""
         heap = self._heap
         while heap and self._places.get(heap[0][2].consumer_id) != heap[0][1]:
             heappop(heap)
         return heap[0][2] if heap else None
 
     def take_first(self) -> Consumer:
-        """Take out the one that is to look first; there must be one."""
+        """Remove and return the first consumer; there must be one."""
         while True:
             _, place, consumer = heappop(self._heap)
             if self._places.get(consumer.consumer_id) == place:
@@ -50,7 +50,7 @@ class RankedConsumers:
                 return consumer
 
     def remove(self, consumer: Consumer) -> bool:
-        """Take out ``consumer``; say whether it was here."""
+        """Remove ``consumer``; say whether it was here."""
         if self._places.pop(consumer.consumer_id, None) is None:
             return False
         if len(self._heap) > STALE_MAX + 2 * len(self._places):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Seat(SeatBase):
-    """owned: messages that wait for this consumer alone: of its groups, or those that others will not have."""
+    """owned: messages for this consumer alone: of its groups, or messages that the others refuse."""
 
     __slots__ = ("consumer", "view", "owned")
 
@@ -23,7 +23,7 @@ class Seat(SeatBase):
 
 
 def seat_of(consumer: Consumer) -> Seat | None:
-    """Return the seat of a consumer, None where there is no Selection."""
+    """Return the seat of a consumer, None without a Selection."""
     seat = consumer.seat
     assert seat is None or isinstance(seat, Seat), "there is one kind of seat"
     return seat

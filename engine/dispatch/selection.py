@@ -1,7 +1,7 @@
-"""The choice which consumer may have which message of a queue whose consumers are not all alike.
+"""Decides which consumer may have which message of a queue whose consumers differ.
 
-Selectors, priorities of consumers, exclusive consumers and message groups decide it together.  A queue without any of
-them has no ``Selection``: then every consumer takes the next message (engine.dispatch.dispatcher).
+Selectors, priorities of consumers, exclusive consumers and message groups decide together.  A queue without any of them
+has no ``Selection``; there, each consumer takes the next message (engine.dispatch.dispatcher).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
-REST_STEPS: Final = 3  # of a consumer that looks and finds nothing
-ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
+REST_STEPS: Final = 3  # for a consumer that searches and finds nothing
+ORPHAN_PART: Final = 4  # orphans are searched once they may be 1 / ORPHAN_PART of what was read ahead
 
 
 class Selection(SelectionBase):
     """The seats of one queue's consumers, and the owners of its groups.
 
-    turns: whose turn it is.  index: which messages are for which selector.  disk, spilled: what is looked at there.
-    is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
-    blocking: deliveries that wait for their redelivery, and everything behind them with them.
-    orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
-    offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
-    delayed_before: what waited for its redelivery before there was a Selection and was not looked at since.
-    choosy_count: consumers that ask for more than the next message.
+    turns: order of the consumers.  index: messages by selector.  disk, spilled: the searches there.
+    is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the wait is over.
+    blocking: deliveries that await redelivery and hold back everything behind them.
+    orphan_count: messages read ahead for selectors that are gone since; others may wait for them as well.
+    offered: deliveries that are READY again and not examined yet; until they are, nothing is handed over.
+    delayed_before: deliveries that awaited redelivery before there was a Selection and are not examined yet.
+    choosy_count: consumers that cannot simply take the next message.
     originals: tag -> delivery that was marked as the first of its group, and its message as it is on the queue: who
     holds a message is counted there.
     """
@@ -87,7 +87,7 @@ class Selection(SelectionBase):
         self.choosy_count = 0
         self.group_owners = GroupOwners(queue, self.groups, self.index, self.turns, self.offered, now_ms)
 
-    # -- consumers come and go
+    # -- consumers are added and removed
 
     def add(self, consumer: Consumer) -> None:
         """Give a consumer its seat."""
@@ -103,7 +103,7 @@ class Selection(SelectionBase):
         self.turns.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Take the seat of a consumer that has closed; its groups are free."""
+        """Remove the seat of a consumer that has closed, and free its groups."""
         seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         consumer.seat = None
@@ -115,22 +115,22 @@ class Selection(SelectionBase):
             self.choosy_count -= 1
         is_last_exclusive = self.turns.remove(consumer)
         if is_last_exclusive:
-            self.turns.owed.update(self.index.by_number)  # what was found for the others was nobody's
+            self.turns.owed.update(self.index.by_number)  # what was found for the other consumers was not handed over
         offered = seat.owned.take_all()
         if self.index.exclusions is not None:
             offered += self.index.exclusions.forget(consumer)
         self.offer(offered)
 
     def list_consumer(self, consumer: ConsumerBase) -> None:
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        assert isinstance(consumer, Consumer), "only consumers take turns"
         self.turns.list_consumer(consumer)
 
     def unlist_consumer(self, consumer: ConsumerBase) -> None:
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        assert isinstance(consumer, Consumer), "only consumers take turns"
         self.turns.unlist_consumer(consumer)
 
     def close(self) -> None:
-        """Go back to plain dispatch."""
+        """Return to plain dispatch."""
         for delivery, message in self.originals.values():
             delivery.message = message
         for view in self.index.by_number.values():
@@ -145,16 +145,16 @@ class Selection(SelectionBase):
                 _forget_ahead(lane, delivery)
 
     def _drop(self, view: View) -> None:
-        """Forget a view without consumers, and what was read ahead for nobody else."""
+        """Forget a view without consumers, and messages read ahead for it alone."""
         self.index.drop(view)
         self.orphan_count += sum(1 for one in view.waiting.by_order.values() if lane_of(one).ahead.by_offset)
         ahead_count = sum(len(lane.ahead.by_offset) for lane in self.queue.used_lanes)
-        # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
+        # All at once, and rarely: checking each message for other waiting views would cost a look at every view.
         if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
             self.forget_orphans()
 
     def forget_orphans(self) -> None:
-        """Forget what was read ahead and waits for nobody any more, if there may be such."""
+        """Forget messages read ahead that no view waits for any more, if there may be any."""
         if self.orphan_count == 0:
             return
         self.orphan_count = 0
@@ -175,7 +175,7 @@ class Selection(SelectionBase):
     # -- turns
 
     def look(self) -> None:
-        """Look for something for those who found nothing."""
+        """Search for messages for idle consumers."""
         for lane in self.queue.used_lanes:
             if not self.index.look_at(lane):
                 return
@@ -183,7 +183,7 @@ class Selection(SelectionBase):
                 self.spilled.pass_on(lane)
 
     def held_by(self) -> int:
-        """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
+        """Return the gate that holds all consumers, gates.OPEN for none."""
         if not self.is_open:
             return gates.CONSUMERS_BEFORE_DISPATCH
         queue = self.queue
@@ -198,9 +198,9 @@ class Selection(SelectionBase):
         return gates.OPEN
 
     def next_in_turn(self, consumer: Consumer) -> Delivery | None:
-        """Return what ``consumer``, whose turn it is, is to get now, and leave it where it is.
+        """Return the next message of ``consumer``, whose turn it is, without removing it.
 
-        None if the turn goes to another one: this one has found nothing, or looking has woken one of a higher priority.
+        None if another one is next: this one found nothing, or the search woke a consumer of a higher priority.
         """
         delivery = self._next_for(consumer)
         if self.queue.rotation[0] is not consumer:
@@ -211,7 +211,7 @@ class Selection(SelectionBase):
         return delivery
 
     def take(self, consumer: Consumer, delivery: Delivery, tag: int) -> Message:
-        """Take out what ``consumer`` gets; return the message as it gets it, marked if it is the first of its group.
+        """Remove the delivery that ``consumer`` gets; return its message, marked if it is the first of its group.
 
         tag: by which the consumer holds it, unless it is settled at once.
         """
@@ -234,7 +234,7 @@ class Selection(SelectionBase):
         return message
 
     def _next_for(self, consumer: Consumer) -> Delivery | None:
-        """Return what ``consumer`` is to get now and leave it where it is; None if it must wait."""
+        """Return the next message of ``consumer`` without removing it; None if it must wait."""
         if self.turns.is_shut_for(consumer):
             return None
         seat = seat_of(consumer)
@@ -244,7 +244,7 @@ class Selection(SelectionBase):
             self.index.feed(view)
             delivery = view.waiting.first()
             if delivery is not None and not view.has_passed(delivery):
-                delivery = None  # something before it may match
+                delivery = None  # an earlier message may match
             owned = seat.owned.first()
             if owned is not None and (delivery is None or order_of(owned) <= order_of(delivery)):
                 source = seat.owned
@@ -255,12 +255,12 @@ class Selection(SelectionBase):
                 return None
             if self.groups.key(delivery) == 0 or self.group_owners.may_have(consumer, delivery):
                 return delivery
-            source.pop()  # it waits somewhere else
+            source.pop()  # it waits elsewhere
 
     # -- groups
 
     def left(self, delivery: Delivery) -> None:
-        """A delivery has left its consumer's hands: settled, refused, or returned."""
+        """A delivery has left its consumer: settled, refused, or returned."""
         marked = self.originals.pop(delivery.tag, None) if self.originals else None
         if marked is not None:
             delivery.message = marked[1]
@@ -273,9 +273,9 @@ class Selection(SelectionBase):
             self.turns.choose_active()
 
     def delay(self, delivery: Delivery, is_blocking: bool = False) -> None:
-        """A delivery waits for its redelivery; what must not overtake it waits with it.
+        """A delivery awaits redelivery; deliveries that must not overtake it wait with it.
 
-        is_blocking: nothing of the queue must.
+        is_blocking: these are all deliveries of the queue.
         """
         if is_blocking:
             self.blocking.append(delivery)
@@ -288,7 +288,7 @@ class Selection(SelectionBase):
         return bool(self.groups.by_key)
 
     def exclude(self, delivery: Delivery) -> None:
-        """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
+        """Keep ``delivery`` from its present consumer in future; its group is given to another one."""
         consumer = consumer_of(delivery)
         exclusions = self.index.exclusions
         if exclusions is None:
@@ -298,15 +298,15 @@ class Selection(SelectionBase):
         if group is not None and group.owner() is consumer:
             self.group_owners.release(group)
 
-    # -- messages come
+    # -- new messages
 
     def arrived(self, lane: Lane, message: Message) -> None:
         self.index.arrived(lane, message)
 
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Take what somebody wants of a block of temporary files."""
+        """Take messages that consumers want from a block of temporary files."""
         spiller = self.queue.spiller
-        assert spiller is not None, "who has spilled has a spiller"
+        assert spiller is not None, "a lane that has spilled has a spiller"
         for delivery, views in self.spilled.read(lane, block, positions, messages, spiller.is_short()):
             spiller.bring_in(lane, block, delivery)
             for view in views:
@@ -314,12 +314,12 @@ class Selection(SelectionBase):
         self.queue.mark_dirty()
 
     def offer(self, deliveries: list[Delivery]) -> None:
-        """Deliveries that are READY again may go to anybody, once all of them were looked at."""
+        """Offer deliveries that are READY again to all consumers, once all of them have been examined."""
         self.offered.extend(deliveries)
         self.queue.mark_dirty()
 
     def look_at_offered(self) -> bool:
-        """Find out for whom what was offered is; return False if that is too much for this turn."""
+        """Examine the offered deliveries; return False if that is too much for this turn."""
         while self.delayed_before:
             if self.index.budget <= 0:
                 return False
@@ -346,7 +346,7 @@ class Selection(SelectionBase):
 
     def _offer(self, delivery: Delivery) -> None:
         if delivery.state != READY:
-            return  # it has expired, or was purged
+            return  # it has expired or was purged
         exclusions = self.index.exclusions
         if exclusions is not None and exclusions.holds(delivery):
             self._offer_to_others(exclusions, delivery)
@@ -361,7 +361,7 @@ class Selection(SelectionBase):
                 self._let_have(seat, exclusions, delivery)
 
     def _show_excluded(self, exclusions: Exclusions, delivery: Delivery) -> None:
-        """Let those who have come since have a message that another will not have."""
+        """Offer a message that another consumer has excluded to consumers that came since."""
         self.index.budget -= 1
         if delivery.state != READY:
             return
@@ -383,7 +383,7 @@ class Selection(SelectionBase):
 
 
 def _forget_ahead(lane: Lane, delivery: Delivery) -> None:
-    """Let a delivery that was found ahead and never handed over be found again, or be loaded in its turn."""
+    """Forget a delivery found ahead and never handed over; it can be found again or loaded in its turn."""
     if delivery.state == READY and not delivery.is_redelivered and lane.ahead.holds(delivery):
         lane.ahead.remove(delivery)
         lane.memory.unload(delivery.message)
@@ -392,7 +392,7 @@ def _forget_ahead(lane: Lane, delivery: Delivery) -> None:
 
 
 def selection_of(queue: Queue) -> Selection | None:
-    """Return what decides who may have which message of a queue, None where every consumer takes the next."""
+    """Return the Selection of a queue, None if each consumer takes the next message."""
     selection = queue.selection
     assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
     return selection

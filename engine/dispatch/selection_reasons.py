@@ -1,4 +1,4 @@
-"""Why a consumer of a queue with a Selection gets nothing now, and who owns which group."""
+"""Says why a consumer of a queue with a Selection gets nothing, and which consumer owns which group."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class SelectionReasons(SelectionReasonsBase):
         self.groups = groups
 
     def gate(self, consumer: ConsumerBase) -> int:
-        """Return what holds a consumer that has room, gates.OPEN for nothing."""
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        """Return the gate that holds a consumer with room, gates.OPEN for none."""
+        assert isinstance(consumer, Consumer), "only consumers take turns"
         held_by = self.selection.held_by()
         if held_by != gates.OPEN:
             return held_by
@@ -61,8 +61,8 @@ class SelectionReasons(SelectionReasonsBase):
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
 
     def describe(self, consumer: ConsumerBase, gate: int) -> str:
-        """Return in words what a gate of this queue is about, "" for any other gate."""
-        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        """Return the reason for a gate of this queue in words, "" for any other gate."""
+        assert isinstance(consumer, Consumer), "only consumers take turns"
         queue = self.queue
         active = self.turns.active
         if gate == gates.EXCLUSIVE_OWNER and active is not None:
@@ -77,11 +77,13 @@ class SelectionReasons(SelectionReasonsBase):
             count = queue.fates.refused_count
             return f"{count:,} messages that a consumer has refused are put back first, some a turn"
         if gate == gates.EXCLUDED:
-            return "it has refused the waiting messages (undeliverable-here); another consumer may take them"
+            return "it has refused the waiting messages (undeliverable-here); other consumers may take them"
         if gate == gates.GROUP_OWNER:
             return f"the waiting messages belong to groups of other consumers{self._owners_words(consumer)}"
         if gate == gates.LOOK_AHEAD:
-            return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
+            return (
+                f"messages found ahead for consumers that do not take them fill their memory ({AHEAD_BYTES:,} octets)"
+            )
         seat = seat_of(consumer)
         if gate == gates.SELECTOR and seat is not None:
             view = seat.view
@@ -90,7 +92,7 @@ class SelectionReasons(SelectionReasonsBase):
         return ""
 
     def describe_group(self, delivery: Delivery) -> str:
-        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+        """Return the owner of a waiting delivery's group in words, "" without owner or group."""
         group = self.groups.of(delivery)
         if group is None:
             return ""
@@ -107,7 +109,7 @@ class SelectionReasons(SelectionReasonsBase):
         return {text: owner.consumer_id for text, owner in owned if owner is not None}
 
     def _owners_words(self, consumer: Consumer) -> str:
-        """Name the groups that others own and that have something waiting."""
+        """Name the groups of other owners that have waiting messages."""
         waiting = {
             self.groups.key(delivery)
             for seat in [seat_of(other) for other in self.queue.consumers.values() if other is not consumer]

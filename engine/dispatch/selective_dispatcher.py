@@ -1,8 +1,7 @@
-"""Dispatch of queues whose consumers are not all alike: those that have a ``Selection``.
+"""Dispatches queues whose consumers differ: those with a ``Selection``.
 
-Each hand-over goes to the consumer whose turn it is and that finds something; what it may have the Selection says.
-Where nothing in memory is for anybody, pages are read ahead of it: each by a reader of its own, so that what nobody
-wants keeps nobody waiting.
+The consumer whose turn it is gets the next message that the Selection allows it.  If no message in memory is for any
+consumer, pages are read ahead by a reader of their own, so that messages that nobody wants hold up nobody.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from engine.values.message import Message
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
 
-SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
+SCAN_BYTES: Final = 1024 * 1024  # of one page read ahead
 SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
-SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
+SCAN_READER: Final = -1  # the reader to which the store answers for pages read ahead
 
 
 class SelectiveDispatcher(TimerTarget):
-    """Runs the queues that have a Selection, and begins and ends it as consumers come and go.
+    """Runs the queues that have a Selection, and creates and removes Selections as consumers come and go.
 
-    timed: timer key -> (Selection, whether it opens then; else its idle groups are released).
+    timed: timer key -> (Selection, whether it opens then; otherwise its idle groups are released).
     """
 
     __slots__ = ("context", "steps", "dispatcher", "delays", "starved", "observers", "timed", "next_key")
@@ -59,10 +58,10 @@ class SelectiveDispatcher(TimerTarget):
         self.timed: dict[int, tuple[Selection, bool]] = {}
         self.next_key = 1
 
-    # -- consumers come and go
+    # -- consumers are added and removed
 
     def added(self, consumer: Consumer) -> None:
-        """A consumer has come: it gets a seat if its queue has a Selection, or begins one if it asks for more."""
+        """Give a new consumer a seat if its queue has a Selection; create one if the consumer needs it."""
         queue = consumer.queue
         selection = selection_of(queue)
         if selection is not None:
@@ -73,7 +72,7 @@ class SelectiveDispatcher(TimerTarget):
             self._begin(queue)
 
     def exclude(self, delivery: Delivery) -> None:
-        """Let the consumer that has ``delivery`` not have it again, as long as it is there."""
+        """Keep ``delivery`` from its present consumer as long as that consumer exists."""
         if delivery.consumer is None or delivery.consumer.is_closed:
             return
         queue = queue_of(delivery.lane)
@@ -84,7 +83,7 @@ class SelectiveDispatcher(TimerTarget):
         selection.exclude(delivery)
 
     def removed(self, consumer: Consumer) -> None:
-        """A consumer has closed, and what it held has gone back."""
+        """A consumer has closed, and its messages were returned."""
         queue = consumer.queue
         selection = selection_of(queue)
         if selection is None:
@@ -99,7 +98,7 @@ class SelectiveDispatcher(TimerTarget):
                 selection.index.exclusions is not None and bool(selection.index.exclusions.by_order)
             )
         else:
-            # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
+            # An open transaction may hold messages of a group, or messages whose acknowledgement an advisory reports.
             is_needed = selection.groups.unsettled_count > 0 or queue.extras.is_watched
         if not is_needed:
             selection.close()
@@ -125,7 +124,7 @@ class SelectiveDispatcher(TimerTarget):
         return selection
 
     def _await_consumers(self, queue: Queue, selection: Selection) -> None:
-        """Open the queue once enough consumers have come; the first one starts the time that is waited for others."""
+        """Open the queue once enough consumers have come; the first one starts the timer of that wait."""
         policy = queue.settings.queue
         if selection.is_open:
             return
@@ -138,7 +137,7 @@ class SelectiveDispatcher(TimerTarget):
     # -- turns
 
     def run(self, queue: Queue) -> None:
-        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        """Hand over what can be handed over now, and read from disk if memory ran low."""
         if not queue.consumers:
             return
         selection = selection_of(queue)
@@ -164,7 +163,7 @@ class SelectiveDispatcher(TimerTarget):
             steps.postpone(queue)
 
     def _budget(self, queue: Queue) -> int:
-        """Return how many steps a queue may take now: a few in each turn, even if others have used them up."""
+        """Return how many steps a queue may take now: at least a few in each turn."""
         steps = self.steps
         least = 0 if queue in steps.postponed else SCAN_LEAST
         return max(least, min(SCAN_STEPS, steps.left))
@@ -172,11 +171,11 @@ class SelectiveDispatcher(TimerTarget):
     # -- reading ahead
 
     def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
-        """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
+        """Request a page ahead of the lane's loading, if idle consumers need one."""
         if lane.next_load >= lane.tail or lane.pages.is_loading or lane.pages.is_scanning or lane.pages.awaits_retry:
             return
         if not queue.feed.is_own:
-            return  # a subscription reads in order: its consumers have one selector between them
+            return  # a subscription reads in order, as its consumers share one selector
         lane.settle_ahead()
         if lane.is_ahead_full():
             selection.forget_orphans()
@@ -189,21 +188,21 @@ class SelectiveDispatcher(TimerTarget):
         lane.pages.is_scanning = True
         count = min(PAGE_MESSAGES, selection.disk.page_messages())
         store = self.context.store
-        store.write()  # only what has been written can be read
+        store.write()  # only written records can be read
         size_bytes = SHORT_SCAN_BYTES if self.context.memory.is_short() else SCAN_BYTES
         count = min(count, lane.tail - first)
         store.request(queue.destination_id, lane.priority, first, count, size_bytes, SCAN_READER)
 
     def _wait_for_memory(self, queue: Queue) -> None:
-        """Have a queue run again once memory is not short any more, if it is that."""
+        """Have a queue run again once memory is no longer short, if it is short now."""
         if self.context.memory.is_short():
             self.starved[queue] = None
             self.context.agenda.is_open = True
 
     def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
-        """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
+        """Search temporary files, a block at a time, if idle consumers need it."""
         spiller = queue.spiller
-        assert spiller is not None, "who has spilled has a spiller"
+        assert spiller is not None, "a lane that has spilled has a spiller"
         index = selection.index
         while (spill := lane.spill) is not None and spill.reading is None:
             if index.budget <= 0:
@@ -213,11 +212,11 @@ class SelectiveDispatcher(TimerTarget):
                 return
             block = selection.spilled.next_block(lane)
             if block is None or block.is_writing:
-                return  # it comes again when the block has been written
+                return  # it is called again once the block is written
             spiller.look(lane, block)
 
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
-        """Take a page that was read ahead."""
+        """Accept a page that was read ahead."""
         lane.pages.is_scanning = False
         queue = queue_of(lane)
         selection = selection_of(queue)

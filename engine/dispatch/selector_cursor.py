@@ -1,7 +1,7 @@
 """How far the selectors of a queue have read one lane.
 
-Selectors that have come to one place share a cursor, so that each message is read once for all of them, and what a turn
-costs depends on how many places there are, not on how many selectors.
+Selectors that are at the same place share a cursor, so each message is read once for all of them.  The cost of a turn
+depends on the number of places, not on the number of selectors.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 START: Final = -(1 << 62)  # below every position
 END: Final = 1 << 62  # above every position: everything was looked at
-SPILLED: Final = 16  # added to a priority: the cursor over what the lane has in temporary files
+SPILLED: Final = 16  # added to a priority: the cursor over the lane's temporary files
 
 
 class Cursor:
-    """Views that have looked at everything before ``position``.
+    """The views that have seen everything before ``position``.
 
-    idle: those of them with a consumer that has found nothing.
-    is_reading: what is being read now is offered to them.
-    looked_count: messages that were looked at for all of them; see ``View.looked_count``.
+    idle: those of them with an idle consumer.
+    is_reading: messages that are being read now are offered to them.
+    looked_count: messages examined for all of them; see ``View.looked_count``.
     """
 
     __slots__ = ("position", "views", "idle", "is_reading", "looked_count")
@@ -34,7 +34,7 @@ class Cursor:
         self.looked_count = 0
 
     def wants_more(self) -> bool:
-        """Say whether a consumer of it has nothing to do, and nothing that was found may go to it."""
+        """Say whether one of its views needs more for an idle consumer."""
         for view in self.idle.values():
             if view.wants_more():
                 return True
@@ -42,9 +42,9 @@ class Cursor:
 
 
 class LaneCursors:
-    """The cursors of one lane, each at a place of its own; one without views is not kept.
+    """The cursors of one lane, each at its own place; a cursor without views is removed.
 
-    key: of this lane in ``View.cursors``.  resume_at: where reading goes on, so that nobody waits for ever.
+    key: of this lane in ``View.cursors``.  resume_at: where reading continues, so that no view waits for ever.
     """
 
     __slots__ = ("key", "by_position", "resume_at")
@@ -76,12 +76,12 @@ class LaneCursors:
             self.detach(cursor)
 
     def move(self, view: View, position: int) -> None:
-        """Let one view go on by itself from ``position``."""
+        """Let one view continue alone from ``position``."""
         self.remove(view)
         self.add(view, position)
 
     def split(self, cursor: Cursor, views: list[View]) -> Cursor:
-        """Return a cursor at the same place for some of the views; attach it at another one."""
+        """Return a new cursor for some of the views at the same place; the caller attaches it at another one."""
         apart = Cursor(cursor.position)
         for view in views:
             self.remove(view)
@@ -89,12 +89,12 @@ class LaneCursors:
         return apart
 
     def detach(self, cursor: Cursor) -> None:
-        """Take out a cursor with its views, if it is here."""
+        """Remove a cursor with its views, if it is here."""
         if self.by_position.get(cursor.position) is cursor:
             del self.by_position[cursor.position]
 
     def attach(self, cursor: Cursor, position: int) -> None:
-        """Put in a cursor that is at ``position`` now; it becomes one with another one there."""
+        """Insert a cursor that is at ``position`` now; it is merged with another one there."""
         cursor.is_reading = False
         if not cursor.views:
             return
@@ -116,16 +116,16 @@ class LaneCursors:
         cursor.idle.clear()
 
     def advance(self, cursor: Cursor, position: int) -> None:
-        """Everything before ``position`` was looked at for all views of ``cursor``."""
+        """Move ``cursor`` to ``position``: all its views have seen what comes before."""
         self.detach(cursor)
         self.attach(cursor, position)
 
     def front(self) -> Cursor | None:
-        """Return the cursor of the views that have looked at everything, None if there is none."""
+        """Return the cursor of the views that have seen everything, None if there is none."""
         return self.by_position.get(END)
 
     def behind(self) -> list[Cursor]:
-        """Return the others in order, those first where reading goes on."""
+        """Return the other cursors in order, beginning where reading continues."""
         positions = sorted(self.by_position)
         if positions and positions[-1] == END:
             positions.pop()

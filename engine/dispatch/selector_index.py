@@ -1,4 +1,4 @@
-"""Which messages of a queue match which selectors: each is looked at once, as it comes or where it waits."""
+"""Finds the messages of a queue that match each selector; each message is read once for all of them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
-SCAN_STEPS: Final = 1_500  # for all selectors of a queue in one turn; the rest in the next
-SCAN_LEAST: Final = 16  # the same where other queues have used up the steps of the turn
-PAGE_LEAST: Final = 2  # messages of a page that is read ahead, however much each costs
-READING_STEPS: Final = 2  # of a message whose properties are read
-FINDING_STEPS: Final = 6  # of each view that finds one
-EVALUATIONS_A_STEP: Final = 1  # conditions that are asked about a message that has been read already
+SCAN_STEPS: Final = 1_500  # per queue and turn; the rest follows in the next turn
+SCAN_LEAST: Final = 16  # the same if other queues have used up the turn's steps
+PAGE_LEAST: Final = 2  # least messages of a page read ahead, however much each costs
+READING_STEPS: Final = 2  # to read the properties of a message
+FINDING_STEPS: Final = 6  # for each view that finds a message
+EVALUATIONS_A_STEP: Final = 1  # conditions evaluated per step on a message already read
 WITHOUT_LIMIT: Final = 1 << 62
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
 
 class SelectorIndex:
-    """The views of one queue's consumers, and how far each has looked.
+    """The views of one queue's consumers, and how far each has read.
 
     views: selector text -> view.  all_view: of the consumers without a selector.
-    cursors: priority -> how far that lane was read; priority + SPILLED -> the same of its temporary files.
-    exclusions: messages that some consumers will not have, None before the first; they are in no view.
-    budget: steps that may still be taken in this turn.
-    arrived_count: messages that were looked at as they came.
+    cursors: priority -> cursors of that lane; priority + SPILLED -> those of its temporary files.
+    exclusions: messages that some consumers refuse, None before the first; they are in no view.
+    budget: steps left for this queue in this turn.
+    arrived_count: messages matched on arrival.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class SelectorIndex:
         self.arrived_count = 0
         self._found: dict[int, View] = {}
 
-    # -- selectors come and go
+    # -- selectors are added and removed
 
     def view_for(self, selector: Selector | None) -> View:
         text = "" if selector is None else selector.text
@@ -113,7 +113,7 @@ class SelectorIndex:
             self.table.remove(view.number)
 
     def cursors_of(self, key: int) -> LaneCursors:
-        """Return the cursors of a lane, or of what it has spilled; nothing of one that is new was there before."""
+        """Return the cursors of a lane or of its temporary files; for a new lane all views are at the end."""
         cursors = self.cursors.get(key)
         if cursors is None:
             cursors = self.cursors[key] = LaneCursors(key)
@@ -121,10 +121,10 @@ class SelectorIndex:
                 cursors.add(view, END)
         return cursors
 
-    # -- messages come
+    # -- new messages
 
     def arrived(self, lane: Lane, message: Message) -> None:
-        """A message is new on the queue: in memory, or, if there is no room, only on disk."""
+        """A message was added to the queue: in memory or, without room, on disk only."""
         priority = lane.priority
         delivery = lane.newest(message)
         is_spilled = delivery is None and self.queue.is_in_memory(message)
@@ -133,7 +133,7 @@ class SelectorIndex:
         if front is None:
             return
         if self.steps.left <= 0 and self.table.cost():
-            cursors.advance(front, lane.last_position)  # it is looked at in a turn to come
+            cursors.advance(front, lane.last_position)  # it is read in a later turn
             self.queue.mark_dirty()
             return
         self.arrived_count += 1
@@ -161,13 +161,13 @@ class SelectorIndex:
         self.steps.left -= self.table.take_asked() // EVALUATIONS_A_STEP
 
     def show(self, delivery: Delivery) -> None:
-        """Put in what is READY again: in memory, or ahead of it."""
+        """Offer a delivery that is READY again, in memory or ahead of it."""
         self.budget -= READING_STEPS
         message = delivery.message
         for view in self.views_of(message, delivery.failed_attempts + 1, delivery.is_redelivered, WITHOUT_LIMIT):
             cursor = view.cursors.get(delivery.lane.priority)
             if cursor is None or delivery.position < cursor.position:
-                self.put(view, delivery)  # else its reading will come upon it
+                self.put(view, delivery)  # otherwise its reading will find it
         self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
 
     def properties(self, delivery: Delivery) -> Properties:
@@ -176,7 +176,7 @@ class SelectorIndex:
     def views_of(
         self, message: Message, delivery_count: int, is_redelivered: bool, most: int = ASKED_AT_ONCE
     ) -> list[View]:
-        """Return the views that a message belongs to; those beyond ``most`` conditions are ``_unasked``."""
+        """Return the views that a message belongs to; conditions beyond ``most`` are left ``unasked``."""
         found: list[View] = [] if self.all_view is None else [self.all_view]
         if self.table.selectors:
             properties = self.readers.properties(message, delivery_count, is_redelivered)
@@ -194,22 +194,22 @@ class SelectorIndex:
         return self.exclusions is not None and self.exclusions.excludes(delivery, consumer)
 
     def put(self, view: View, delivery: Delivery) -> None:
-        """Let ``view`` have what it has found, and one of its consumers look."""
+        """Give ``view`` a message that it matches, and wake one of its consumers."""
         if self.add(view, delivery) and view.idle:
             self.turns.wake_one(view)
 
     def add(self, view: View, delivery: Delivery) -> bool:
         if self.exclusions is not None and self.exclusions.holds(delivery):
-            return False  # it waits with each consumer that will have it
+            return False  # it waits with each consumer that may have it
         self.budget -= FINDING_STEPS
         view.matched_count += 1
         view.waiting.push(delivery)
         return True
 
-    # -- what is in memory
+    # -- messages in memory
 
     def look_at(self, lane: Lane) -> bool:
-        """Look in memory for something for those who found nothing; return False if that is too much for this turn."""
+        """Search memory for messages for idle consumers; return False if that is too much for this turn."""
         cursors = self.cursors_of(lane.priority)
         for cursor in cursors.behind():
             if self.budget <= 0:
@@ -220,7 +220,7 @@ class SelectorIndex:
         return True
 
     def feed(self, view: View) -> None:
-        """Look further where the view is behind: at higher priorities than what it has, and on, if it has nothing."""
+        """Read on where a view is behind: at higher priorities than it has messages of, or anywhere if it has none."""
         for lane in self.queue.used_lanes:
             cursor = view.cursors.get(lane.priority)
             if cursor is None or cursor.position == END:
@@ -233,13 +233,13 @@ class SelectorIndex:
             self.scan_memory(cursor, lane)
 
     def scan_memory(self, cursor: Cursor, lane: Lane) -> None:
-        """Look for all views of ``cursor`` at what is in memory of a lane, from there on."""
+        """Read a lane's messages in memory for all views of ``cursor``, from its place on."""
         if self.budget <= 0:
             return
         entry = max((cursor.position + _ENTRY_MASK) >> SERIAL_BITS, lane.next_load)
         end = END if entry >= lane.tail else entry << SERIAL_BITS
         cursors = self.cursors_of(lane.priority)
-        cursors.detach(cursor)  # a view that is left at its place has a cursor of its own there
+        cursors.detach(cursor)  # a view left at this place gets a cursor of its own
         cursor.is_reading = True
         for delivery in lane.in_memory_from(cursor.position):
             if delivery.position >= end:
@@ -270,7 +270,7 @@ class SelectorIndex:
         self.show_all(delivery, [cursor])
 
     def show_all(self, delivery: Delivery, reading: list[Cursor]) -> None:
-        """Offer a delivery to all views that are reading and have come to it."""
+        """Offer a delivery to all views that are reading and have reached it."""
         self.budget -= READING_STEPS
         for cursor in reading:
             cursor.looked_count += 1
@@ -281,18 +281,18 @@ class SelectorIndex:
         self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
 
     def unasked(self) -> list[View]:
-        """Return the views whose selectors were not asked about the last message, because it took too long."""
+        """Return the views whose selectors were not evaluated for the last message, because it took too long."""
         by_number = self.by_number
         return [by_number[number] for number in self.table.unasked if number in by_number]
 
     def leave(self, views: list[View], priority: int, position: int) -> None:
-        """Let those of ``views`` that are reading go on in a later turn with what they were not asked about."""
+        """Let those of ``views`` that are reading continue at this message in a later turn."""
         for view in views:
             if is_reading(view, priority, position):
                 self.cursors_of(priority).move(view, position)
 
     def find(self, view: View, delivery: Delivery) -> None:
-        """A view that is reading has come upon a delivery that it matches."""
+        """Add a matching delivery to a view that is reading."""
         lane = delivery.lane
         if view.is_full(lane.priority):
             self.cursors_of(lane.priority).move(view, delivery.position)
@@ -300,7 +300,7 @@ class SelectorIndex:
             self._found[view.number] = view
 
     def wake_found(self) -> None:
-        """Let as many look as there is something for, once what was found is passed."""
+        """Wake as many consumers as there are found messages, once the reading has passed them."""
         if self._found:
             found, self._found = self._found, {}
             for view in found.values():
@@ -308,7 +308,7 @@ class SelectorIndex:
                     self.turns.wake_one(view)
 
     def has_idle(self) -> bool:
-        """Say whether a consumer has found nothing."""
+        """Say whether a consumer is idle."""
         for cursors in self.cursors.values():
             for cursor in cursors.by_position.values():
                 if cursor.idle:
@@ -316,7 +316,7 @@ class SelectorIndex:
         return False
 
     def wanting(self, cursors: LaneCursors) -> list[Cursor]:
-        """Return the cursors that are behind and of which a consumer has nothing to do."""
+        """Return the cursors that are behind and have an idle consumer."""
         active = self.turns.active
         if active is None:
             return [one for one in cursors.behind() if one.wants_more()]

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
     from engine.values.delivery import Delivery
 
-VIEW_MESSAGES: Final = 1_024  # found in one lane for one selector and not handed over yet; then it looks no further
+VIEW_MESSAGES: Final = 1_024  # found per lane and selector, not handed over yet; then reading pauses
 VIEW_BYTES: Final = 1024 * 1024  # the same in octets
 
 
 class View:
-    """The messages of a queue that ``selector`` matches, found in order and ahead of what nobody takes.
+    """The messages of a queue that ``selector`` matches, found in order, even behind messages that nobody takes.
 
     selector: None matches everything.  waiting: found and not handed over.
-    cursors: priority -> how far it has read that lane; priority + SPILLED -> the same of the lane's temporary files.
-    idle: consumers that could take one and find none.
-    looked_count: messages looked at, but for those that its cursors count and the whole table's arrivals.
-    arrived_before: ``SelectorIndex.arrived_count`` when it began.
+    cursors: priority -> its place in that lane; priority + SPILLED -> its place in the lane's temporary files.
+    idle: consumers that could take a message and found none.
+    looked_count: messages examined, without those counted by its cursors and on arrival.
+    arrived_before: ``SelectorIndex.arrived_count`` when it was created.
     """
 
     __slots__ = (
@@ -52,12 +52,12 @@ class View:
         self.arrived_before = arrived_before
 
     def is_behind(self, key: int) -> bool:
-        """Say whether messages lie in a lane, or are spilled there, that were not looked at."""
+        """Say whether a lane, in memory, on disk or spilled, has messages that were not examined."""
         cursor = self.cursors.get(key)
         return cursor is not None and cursor.position != END
 
     def has_passed(self, delivery: Delivery) -> bool:
-        """Say whether everything before ``delivery`` in its lane was looked at."""
+        """Say whether everything before ``delivery`` in its lane was examined."""
         lane = lane_of(delivery)
         cursor = self.cursors.get(lane.priority)
         if cursor is not None and delivery.position >= cursor.position:
@@ -69,14 +69,14 @@ class View:
         return cursor is None or delivery.position < max(spill.first_position(), cursor.position)
 
     def wants_more(self) -> bool:
-        """Say whether a consumer has nothing to do, and nothing that was found may go to it."""
+        """Say whether a consumer is idle, and no found message may be given to it."""
         if not self.idle:
             return False
         first = self.waiting.first()
         return first is None or not self.has_passed(first)
 
     def is_full(self, priority: int) -> bool:
-        """Say whether enough was found in a lane; what others have taken meanwhile does not count."""
+        """Say whether enough was found in a lane, not counting messages that others have taken."""
         waiting = self.waiting
         if len(waiting) < VIEW_MESSAGES and waiting.size_bytes < VIEW_BYTES:
             return False
@@ -84,11 +84,11 @@ class View:
         return waiting.holds_more_than(priority, VIEW_MESSAGES // 2, VIEW_BYTES // 2)
 
     def looked_at(self, arrived_count: int) -> int:
-        """Return how many messages were looked at for it, if so many have arrived at the queue."""
+        """Return how many messages were examined for it, after ``arrived_count`` arrivals at the queue."""
         counted = sum([cursor.looked_count for cursor in self.cursors.values()])
         return self.looked_count + counted + arrived_count - self.arrived_before
 
-    # -- its consumers that find nothing
+    # -- its idle consumers
 
     def rest(self, consumer: Consumer) -> None:
         self.idle.add(consumer)
@@ -96,13 +96,13 @@ class View:
             cursor.idle[self.number] = self
 
     def rouse_first(self) -> Consumer:
-        """Take out the one that is to look first; there must be one."""
+        """Remove and return the first idle consumer; there must be one."""
         consumer = self.idle.take_first()
         self._note_idle()
         return consumer
 
     def rouse(self, consumer: Consumer) -> bool:
-        """Take out ``consumer``; say whether it was here."""
+        """Remove ``consumer`` from the idle ones; say whether it was one."""
         if not self.idle.remove(consumer):
             return False
         self._note_idle()

@@ -1,7 +1,7 @@
-"""Many deliveries accepted at once: what one of them costs by itself is paid once for a run of them.
+"""Accepts many deliveries at once, so that costs per delivery are paid once per run.
 
-A run is of one consumer and one lane.  A cumulative ACK, an AMQP disposition and a COMMIT may cover as many as a
-consumer may hold.
+A run belongs to one consumer and one lane.  A cumulative ACK, an AMQP disposition and a COMMIT may cover as many
+deliveries as a consumer may hold.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Settling:
             self._dispatcher.settling.append((consumer.batch, consumer))
 
     def _let_go(self, consumer: Consumer, run: list[Delivery]) -> None:
-        """Do the same where only memory holds some of them."""
+        """Do the same if some of them are only in memory."""
         memory = self._memory
         is_logged = consumer.queue.is_logged
         for delivery in run:

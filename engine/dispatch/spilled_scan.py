@@ -1,4 +1,4 @@
-"""How a selection looks at what a lane has in temporary files: blocks, looked at for all selectors at once."""
+"""Searches a lane's temporary files for its selection: blocks, matched against all selectors at once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SpilledScan:
         self.index = index
 
     def next_block(self, lane: Lane) -> LaneBlock | None:
-        """Return the block that somebody is to look at who has nothing else to do, None for none.
+        """Return the block to search for idle consumers, None for none.
 
-        Reading goes on upwards from the last one and then begins anew, so that nobody waits for ever.
+        Reading continues upwards from the last block and then starts over, so that no view waits for ever.
         """
         spill = lane.spill
         assert spill is not None, "something is spilled"
@@ -36,9 +36,9 @@ class SpilledScan:
     def read(
         self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message], is_short: bool
     ) -> list[tuple[Delivery, list[View]]]:
-        """Look at a block for all views that have looked at everything before it; return what they want of it.
+        """Offer a block to all views that have seen everything before it; return what they want of it.
 
-        is_short: only for those that have nothing else, for there is no room for more.
+        is_short: only to views with idle consumers, as there is no room for more.
         """
         priority = lane.priority
         spill = lane.spill
@@ -76,7 +76,7 @@ class SpilledScan:
         return found
 
     def pass_on(self, lane: Lane) -> None:
-        """Go on behind what has come back to memory since, and let those look who have come to what they found."""
+        """Move on past what has come back to memory since, and wake consumers that have reached what they found."""
         cursors = self.index.cursors_of(lane.priority + SPILLED)
         spill = lane.spill
         for cursor in cursors.behind():
@@ -95,7 +95,7 @@ class SpilledScan:
                 self._wake(view)
 
     def _show_taken_out(self, view: View, lane: Lane, end: int) -> None:
-        """Let a view find what others had taken out of temporary files before it looked there, up to ``end``."""
+        """Show a view the messages, up to ``end``, that others took out of temporary files before it read there."""
         if not lane.returned:
             return
         first = view.cursors[lane.priority + SPILLED].position
@@ -107,7 +107,7 @@ class SpilledScan:
                 self.index.add(view, delivery)
 
     def _wake(self, view: View) -> None:
-        """Let the consumers look again that found nothing, if what was found may go to them now."""
+        """Wake idle consumers if found messages may be given to them now."""
         if view.idle and not view.wants_more():
             for _ in range(min(len(view.idle), len(view.waiting))):
                 self.index.turns.wake_one(view)

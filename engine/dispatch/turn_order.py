@@ -1,4 +1,4 @@
-"""Whose turn it is among the consumers of a queue that are not all alike: priorities, idle ones, the exclusive one."""
+"""Which consumer is next, among the differing consumers of a queue: priorities, idle ones, the exclusive one."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """The order of one queue's consumers, and who is to look when something comes.
+    """The order of one queue's consumers, and which of them to wake for a new message.
 
-    Whoever is woken for a message may turn out to be unable to take it: its window is full, its socket, or it closes.
-    Then its view is owed a wake, until somebody of it has looked and found nothing.
+    A consumer woken for a message may turn out to be unable to take it: its window or socket is full, or it closes.
+    Then its view is owed a wake, until one of its consumers has searched and found nothing.
 
-    The queue's ``rotation`` holds those that may find something, higher priorities first, each priority in turn; who
-    found nothing is ``idle`` in its view until something comes.
-    active: the one consumer that gets anything, where the queue or a consumer is exclusive.
-    heir: who takes over from it, once it holds nothing.
-    exclusive: consumers that asked to be the only one.  candidates: all, where the address has only one get anything.
-    is_in_turn: False where each keeps its place (strict order).
-    owed: views, by number, whose consumers may have left something that an idle one could take.
+    The queue's ``rotation`` holds the consumers that may find something, higher priorities first, each priority in
+    turn. A consumer that found nothing is ``idle`` in its view until a message comes.
+    active: the only consumer that gets messages, if the queue or a consumer is exclusive.
+    heir: the consumer that replaces it once it holds nothing.
+    exclusive: consumers that asked to be the only one.  candidates: all, if the address is exclusive.
+    is_in_turn: False if each consumer keeps its place (strict order).
+    owed: views, by number, whose consumers may have left a message that an idle one could take.
     """
 
     __slots__ = ("queue", "active", "heir", "exclusive", "candidates", "has_priorities", "is_in_turn", "owed")
@@ -42,13 +42,13 @@ class Turns:
         self.owed: dict[int, View] = {}
 
     def is_shut_for(self, consumer: Consumer) -> bool:
-        """Say whether another consumer has the queue, or is about to."""
+        """Say whether another consumer has the queue, or soon will."""
         return self.active is not None and (self.active is not consumer or self.heir is not None)
 
     def choose_active(self) -> None:
-        """Where one consumer gets everything, choose it: the highest priority, then the one that came first.
+        """Choose the only consumer that gets messages: the highest priority, then the oldest.
 
-        One of a higher priority takes over once the active one holds nothing any more, so that the order stays.
+        A consumer of a higher priority takes over once the active one holds nothing, so that the order is kept.
         """
         candidates = self.exclusive or self.candidates
         best = candidates.first()
@@ -64,7 +64,7 @@ class Turns:
             self.wake(best)
 
     def add(self, consumer: Consumer) -> None:
-        """A consumer has come."""
+        """Add a consumer."""
         if consumer.priority:
             self.has_priorities = True
         is_exclusive = consumer.is_exclusive
@@ -77,7 +77,7 @@ class Turns:
             self.choose_active()
 
     def remove(self, consumer: Consumer) -> bool:
-        """A consumer has closed; say whether it was the last one that others had to make way for."""
+        """Remove a consumer; say whether it was the last one with precedence over others."""
         self.exclusive.remove(consumer)
         self.candidates.remove(consumer)
         if consumer is not self.active and consumer is not self.heir:
@@ -86,7 +86,7 @@ class Turns:
         return self.active is None
 
     def let_rest(self, consumer: Consumer) -> None:
-        """The consumer in front has found nothing: it takes no turns until something comes."""
+        """Let the consumer in front, which found nothing, rest until a message comes."""
         seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         self.take_turn_from(consumer)
@@ -94,13 +94,13 @@ class Turns:
         self.owed.pop(seat.view.number, None)
 
     def leave(self, consumer: Consumer) -> None:
-        """The consumer whose turn it was can take nothing now: others are to look at what it leaves."""
+        """Remove the consumer in turn, which can take nothing now; others must look at what it leaves."""
         consumer.is_listed = False
         self.take_turn_from(consumer)
         self._owe(consumer)
 
     def take_turn_from(self, consumer: Consumer) -> None:
-        """Take out the consumer whose turn it was: not always the first still, for a higher priority may have woken."""
+        """Remove the consumer in turn, which may no longer be the first if one of a higher priority has woken."""
         rotation = self.queue.rotation
         if rotation[0] is consumer:
             rotation.popleft()
@@ -108,7 +108,7 @@ class Turns:
             rotation.remove(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer take its turn: the last one of its priority, or in its own place where there are no turns."""
+        """List a consumer as the last of its priority, or in its own place if there are no turns."""
         rotation = self.queue.rotation
         if not self.is_in_turn:
             insort(rotation, consumer, key=_rank)
@@ -127,7 +127,7 @@ class Turns:
         self.queue.mark_dirty()
 
     def next_turn(self) -> None:
-        """The consumer in front has got a message: the next one of its priority comes before it."""
+        """The consumer in front has got a message; the next one of its priority comes first now."""
         rotation = self.queue.rotation
         if len(rotation) < 2 or not self.is_in_turn:
             return
@@ -137,14 +137,14 @@ class Turns:
             self.list_consumer(rotation.popleft())
 
     def wake(self, consumer: Consumer) -> None:
-        """Let a consumer that found nothing look again."""
+        """Let an idle consumer search again."""
         seat = seat_of(consumer)
         if seat is not None and consumer.is_listed and seat.view.rouse(consumer):
             self.list_consumer(consumer)
             self.queue.mark_dirty()
 
     def wake_one(self, view: View) -> None:
-        """Something has come for ``view``: let one of its consumers look again."""
+        """Let one consumer of ``view`` search again, as a message has come."""
         active = self.active
         if active is not None:
             if active in view.idle:
@@ -154,7 +154,7 @@ class Turns:
             self.queue.mark_dirty()
 
     def pay_owed(self) -> bool:
-        """Wake one more where something may have been left; return False if nothing was."""
+        """Wake one more consumer that may find a message left by another; return False if there is none."""
         while self.owed:
             _, view = self.owed.popitem()
             if view.idle and view.waiting.first() is not None:

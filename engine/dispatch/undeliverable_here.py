@@ -1,7 +1,7 @@
-"""Messages that a consumer will not have again: AMQP's undeliverable-here.
+"""Messages that a consumer refuses to get again: AMQP's undeliverable-here.
 
-Such a delivery is in no view; it waits with each consumer of its queue that may have it, and whoever's turn comes first
-takes it.  A consumer that closes takes its exclusions with it, and so does the end of the gateway.
+Such a delivery is in no view.  It waits with each consumer of its queue that may have it, and the first whose turn
+comes takes it.  Exclusions end with their consumer, and when the gateway stops.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
     from engine.dispatch.seat import Seat
 
-SWEEP_COUNT: Final = 256  # exclusions, or twice those that were left; then deliveries that are gone are forgotten
+SWEEP_COUNT: Final = (
+    256  # with this many exclusions, or twice those left by the last sweep, gone deliveries are removed
+)
 
 
 class Exclusions:
-    """by_order: place in the queue -> (delivery, numbers of the consumers that will not have it).
+    """by_order: place in the queue -> (delivery, numbers of the consumers that refuse it).
 
     by_consumer: number of a consumer -> the places in ``by_order`` that name it.
-    newcomers: consumers that have come since.  looking: those of them that look through all now; unseen: what they have
-    not seen yet, the last first.
+    newcomers: consumers that have come since.  looking: newcomers that are examining all exclusions now.
+    unseen: exclusions that these have not examined yet, the last first.
     """
 
     __slots__ = ("by_order", "by_consumer", "sweep_at", "newcomers", "looking", "unseen")
@@ -52,7 +54,7 @@ class Exclusions:
         self.sweep_at = max(SWEEP_COUNT, 2 * len(self.by_order))
 
     def holds(self, delivery: Delivery) -> bool:
-        """Say whether somebody will not have ``delivery``."""
+        """Say whether a consumer refuses ``delivery``."""
         return order_of(delivery) in self.by_order
 
     def excludes(self, delivery: Delivery, consumer: Consumer) -> bool:
@@ -60,7 +62,7 @@ class Exclusions:
         return one is not None and consumer.consumer_id in one[1]
 
     def has_unseen(self) -> bool:
-        """Say whether somebody has come that has not seen all of them."""
+        """Say whether a newcomer has not examined all exclusions yet."""
         if not self.unseen:
             self.looking = self.newcomers
             if self.looking:
@@ -70,7 +72,7 @@ class Exclusions:
         return bool(self.unseen)
 
     def forget(self, consumer: Consumer) -> list[Delivery]:
-        """Forget what a consumer that has closed would not have; return what everybody may have again and waits."""
+        """Forget the exclusions of a closed consumer; return waiting messages that everybody may have again."""
         free: list[Delivery] = []
         for order in self.by_consumer.pop(consumer.consumer_id, {}):
             delivery, consumers = self.by_order[order]
@@ -82,5 +84,5 @@ class Exclusions:
         return free
 
     def keep_from(self, consumer: Consumer) -> bool:
-        """Say whether something waits that ``consumer`` will not have."""
+        """Say whether a message waits that ``consumer`` refuses."""
         return any(self.by_order[order][0].state == READY for order in self.by_consumer.get(consumer.consumer_id, {}))

@@ -408,7 +408,7 @@ def test_no_more_is_read_ahead_than_may_be_kept() -> None:
     world.turn()
     assert consumer.gate() == gates.LOOK_AHEAD
     assert consumer.describe_gate().startswith(
-        "look-ahead: as much was found ahead for others as may be (33,554,432 octets at"
+        "look-ahead: messages found ahead for consumers that do not take them fill their memory (33,554,432 octets"
     )
 
 
