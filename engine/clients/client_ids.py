@@ -1,6 +1,6 @@
-"""Which connections have which JMS client id, and who of them is to be the only one.
+"""Which connections have which JMS client id, and which of them must be the only one.
 
-Source: Jakarta Messaging 3.1, section 6.1.2; AMQP's sole-connection-for-container; ActiveMQ refuses the second always.
+Source: Jakarta Messaging 3.1, section 6.1.2; AMQP's sole-connection-for-container; ActiveMQ always refuses the second.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from engine.values.errors import ClientIdInUse
 
 
 class ClientIds:
-    """Of all protocols: a client id names the same durable subscriptions in each."""
+    """The client ids of all protocols: one id names the same durable subscriptions in each."""
 
     __slots__ = ("_holders", "_ids")
 
@@ -19,9 +19,9 @@ class ClientIds:
         self._ids: dict[int, str] = {}
 
     def take(self, client: Client, client_id: str, is_sole: bool) -> None:
-        """Let ``client`` have an id, "" for none.
+        """Give ``client`` an id, "" for none.
 
-        is_sole: no other connection may have it at the same time.  Raises: ClientIdInUse.
+        is_sole: no other connection may have the id at the same time.  Raises: ClientIdInUse.
         """
         if not client_id:
             return

@@ -1,4 +1,4 @@
-"""Connections of clients, from the first moment to the last."""
+"""Connections of clients, from connect to disconnect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.limits.user_quota import Quotas
 
 
 class Connections:
-    """by_number: those that are there."""
+    """by_number: the present connections."""
 
     __slots__ = ("by_number", "client_ids", "_subscribing", "_flow", "_quotas", "_holdings", "_next_number")
 
@@ -39,12 +39,12 @@ class Connections:
         self.by_number[client.client_number] = client
 
     def introduce(self, client: Client, host: str, client_id: str, is_sole: bool) -> None:
-        """Take a client whose peer has said who it is.  Raises: LimitReached, ClientIdInUse."""
+        """Register a client whose peer has identified itself.  Raises: LimitReached, ClientIdInUse."""
         self._quotas.enter(client, client.user, host)
         self.client_ids.take(client, client_id, is_sole)
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
-        """Close all consumers of ``client``, many of them in the turns to come; its transactions must have been aborted
+        """Close all consumers of ``client``, large numbers over several turns; its transactions must have been aborted
         before.
         """
         if self.by_number.pop(client.client_number, None) is None:
@@ -56,7 +56,7 @@ class Connections:
         self._subscribing.departures.disconnect(client, is_lost)
 
     def output_drained(self, outlet: Outlet) -> None:
-        """Let the consumers of a socket, or of a part of it, take their turns again: it takes octets again."""
+        """Let the consumers of a socket, or of a part of it, take turns again, as it accepts output again."""
         if not outlet.is_output_full or (isinstance(outlet, Client) and outlet.client_number not in self.by_number):
             return
         outlet.is_output_full = False

@@ -1,4 +1,4 @@
-"""Consumers that come and go: where each of them takes from, and what becomes of what it held."""
+"""Adds and removes consumers: which queue each of them takes from, and what happens to messages it held."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from engine.values.wildcard import Wildcard
 
 
 class Subscribing(Observer):
-    """joinable: subscriptions to wildcards of queues, which others may join.
+    """joinable: subscriptions to wildcards of queues, which new queues may join.
 
-    places: at queues that take only so many.
-    of_durable: those to durable wildcards of topics, by the key of their named subscription.
+    places: at queues with a limit of consumers.
+    of_durable: subscriptions to durable wildcards of topics, by the key of their named subscription.
     """
 
     __slots__ = (
@@ -114,8 +114,8 @@ class Subscribing(Observer):
     def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
-        Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-        ask for the next message; AccessDenied; and what ``subscribe_own`` raises.
+        Raises: InvalidOption for a prefetch below 0, or for 0 with automatic acknowledgement, where nothing would ever
+        request the next message; AccessDenied; and what ``subscribe_own`` raises.
         """
         if not self.access.is_open:
             self.access.require_use(client, source, options)
@@ -124,7 +124,7 @@ class Subscribing(Observer):
     def subscribe_own(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         """Do the same for the broker's own work, which needs no permission.
 
-        Return the new consumer; of several destinations, the one that stands for all.
+        Return the new consumer; for several destinations, the lead.
         Raises: InvalidDestination, InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
         """
         first = source.parts[0] if isinstance(source, CompositeSource) else source
@@ -137,7 +137,7 @@ class Subscribing(Observer):
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
             raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
         if options.replay is not None:
-            assert isinstance(source, Queue | Topic), "a replay is of one queue or topic"
+            assert isinstance(source, Queue | Topic), "a replay reads one queue or topic"
             return self._add(client, self.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
@@ -150,7 +150,7 @@ class Subscribing(Observer):
         if isinstance(source, CompositeSource):
             return self._subscribe_to_several(client, source, options, window)
         if source.kind == QUEUE:
-            assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
+            assert isinstance(source, Wildcard), "several queues are named by a wildcard"
             return self._add_siblings(client, source, [source], None, [], options, window)
         queues = self._queues_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
@@ -160,7 +160,7 @@ class Subscribing(Observer):
         return self._add(client, queues[0], options, window)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
+        """Close a consumer; what it held returns to its place, or is discarded with its subscription."""
         siblings = consumer.siblings
         if not isinstance(siblings, Siblings):
             self.close(consumer, is_lost, True)
@@ -183,7 +183,7 @@ class Subscribing(Observer):
         self.departures.part(left, is_lost)
 
     def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
-        """Let a consumer that is leaving give back the first ``count`` of what it holds; say whether there was any."""
+        """Let a leaving consumer return the first ``count`` messages it holds; say whether there were any."""
         in_flight = (one for one in consumer.ledger.values() if one.state == IN_FLIGHT)  # not what a transaction holds
         some = list(islice(in_flight, count))
         if not some:
@@ -234,13 +234,13 @@ class Subscribing(Observer):
         self.places.remove(destination.destination_id)
 
     def join_one(self, siblings: Siblings, queue: Queue) -> None:
-        """Let a subscription to several destinations take from one more."""
+        """Let a subscription to several destinations take from one more queue."""
         lead = siblings.lead
         if queue.is_closed:
             return
         if siblings.is_closed or lead.departure is not None:
             if not queue.feed.is_own and queue.feed.subscription is None:
-                self.subscriptions.end(queue)  # it was made for this one, and nobody else has it
+                self.subscriptions.end(queue)  # it was made for this consumer alone
             return
         if not self.access.allows(lead.client, "read", queue.kind, queue.name):
             return
@@ -255,7 +255,7 @@ class Subscribing(Observer):
     # -- the steps
 
     def _queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
-        """Return the queues of a subscription once those have left it that are about to; it may end with them."""
+        """Return the queues of a subscription, after leaving consumers have left; it may end with them."""
         if options.subscription:
             client_id = "" if options.is_global else client.describe().get("client_id", "")
             self._make_way(client_id, options.subscription, options.is_durable)
@@ -266,7 +266,7 @@ class Subscribing(Observer):
             self.departures.make_way(queue)
 
     def _begin(self, chore: Chore) -> None:
-        """Do as much as this turn allows, and the rest in the next ones."""
+        """Do as much as this turn allows, and leave the rest to the next ones."""
         steps = self.steps
         if not chore.go_on(steps):
             steps.begin(chore)
@@ -289,8 +289,8 @@ class Subscribing(Observer):
             if options.is_browser:
                 self.browsing.consumers.append(consumer)
                 self.context.agenda.is_open = True
-        elif queue.destination_id or not feed.is_own:  # what anchors several holds nothing, and chooses nothing
-            # A subscription's selector is its queue's: it has looked at each message before its consumers do.
+        elif queue.destination_id or not feed.is_own:  # the lead's own queue holds nothing
+            # The queue of a subscription applies the selector to each message before its consumers see it.
             consumer.selector = selector if feed.is_own else None
             consumer.is_exclusive = options.is_exclusive
             if queue.settings.queue.use_consumer_priority:
@@ -302,7 +302,7 @@ class Subscribing(Observer):
         return consumer
 
     def _read_from(self, queue: Queue, options: SubscribeOptions) -> Queue:
-        """Return what a consumer of ``queue`` takes from: a view, if the queue keeps what is acknowledged."""
+        """Return the queue that a consumer of ``queue`` takes from: a view, if the queue is non-destructive."""
         if queue.kind != QUEUE or not queue.settings.queue.non_destructive or options.is_taking:
             return queue
         return self.browsing.join(queue, options.selector)
@@ -355,7 +355,7 @@ class Subscribing(Observer):
         return lead
 
     def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
-        """Close one consumer.  is_lead: it stands for its whole subscription."""
+        """Close one consumer.  is_lead: it represents its whole subscription."""
         queue = consumer.queue
         queue.unlist_one(consumer)
         queue.consumers.pop(consumer.consumer_id, None)
@@ -378,7 +378,7 @@ class Subscribing(Observer):
             self._fill_place(queue.destination_id)
 
     def _fill_place(self, number: int) -> None:
-        """Let who waits for a place have the one that a consumer has left; it may have had a view of the queue."""
+        """Give a place that a consumer has left to a waiting subscription; the consumer may have had a view."""
         queue = self.destinations.queues_by_id.get(number)
         while queue is not None:
             siblings = self.places.next(queue)
@@ -404,7 +404,7 @@ class _Owner(ConsumerOwner):
 
 
 def _check(source: Source, options: SubscribeOptions) -> None:
-    """Raises: InvalidOption for what does not go together."""
+    """Raises: InvalidOption for a contradiction between source and options."""
     if options.replay is not None:
         check_replay(source, options)
         return

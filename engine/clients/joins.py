@@ -1,6 +1,6 @@
-"""Subscriptions to several queues take up their consumers some a turn.
+"""Subscriptions to several queues add their consumers, some in each turn.
 
-A wildcard may stand for any number of queues, and a new queue may be one of any number of wildcards.
+A wildcard may match any number of queues, and any number of wildcards may match a new queue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from engine.consumers.composite_consumer import Siblings
     from engine.sources.queue import Queue
 
-JOIN_STEPS: Final = 10  # of one more consumer; a queue that is only asked for its name is one
+JOIN_STEPS: Final = 10  # for one more consumer; comparing the name of a queue costs one step
 
 
 class Joins(Chore):
-    """Each of ``several`` subscriptions is to take from each of ``queues``.
+    """Lets each of ``several`` subscriptions take from each of ``queues``.
 
-    is_asked: a subscription takes only from those that its wildcards match.
+    is_asked: a subscription takes only from queues that match its wildcards.
     """
 
     __slots__ = ("owner", "several", "queues", "is_asked", "index")

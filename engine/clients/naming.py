@@ -1,4 +1,4 @@
-"""Names of clients: the one place where a name becomes a destination, and where permissions are asked for."""
+"""The one place where a name given by a client becomes a destination, and where its permissions are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.values.wildcard import Wildcard, is_wildcard
 
 
 class Naming:
-    """Finds destinations for clients; a queue or topic is made at its first mention."""
+    """Finds destinations for clients; the first mention makes a queue or topic."""
 
     __slots__ = ("destinations", "access", "quotas")
 
@@ -25,18 +25,18 @@ class Naming:
         self.quotas = quotas
 
     def target(self, client: Client, kind: int, name: str) -> Target:
-        """Return what ``client`` may send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        """Return a destination for ``client`` to send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         self._require(client, "write", kind, name)
         if self.destinations.is_new(kind, name):
             return self._made(client, kind, name)
         return self.destinations.target(kind, name)
 
     def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
-        """Return what ``client`` may subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        """Return a source for ``client`` to subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         action: Action = "read"
         if kind == QUEUE and not self.access.allows(client, "read", kind, name):
             if self.access.allows(client, "browse", kind, name):
-                action = "browse"  # ``subscribe`` finds out whether it only looks
+                action = "browse"  # ``subscribe`` checks whether it only browses
         self._require(client, action, kind, name)
         if self.destinations.is_new(kind, name):
             return self._made(client, kind, name)
@@ -61,7 +61,7 @@ class Naming:
 
     def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
         if self.access.is_open or kind not in (QUEUE, TOPIC):
-            return  # of temporary destinations the owner alone receives, and everybody may answer
+            return  # only the owner of a temporary destination receives from it, and everybody may send to it
         self.access.require(client, action, kind, name)
         known = self.destinations.queues if kind == QUEUE else self.destinations.topics
         if name not in known and not is_wildcard(name):

@@ -1,4 +1,4 @@
-"""The window of a new consumer, by what it asks for and by what its address says."""
+"""Makes the window of a new consumer from its options and the settings of its address."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from engine.values.options import SubscribeOptions
 
 
 def window_for(settings: AddressSettings, options: SubscribeOptions, is_topic: bool, is_settled: bool) -> Window:
-    """Return the window of a new consumer: what it asks for, else what its address says.
+    """Return the window of a new consumer; its options override the settings of the address.
 
-    is_settled: acknowledged automatically; nothing is ever in flight, and only the rate holds it.
-    Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-    ask for the next message.
+    is_settled: messages are acknowledged on hand-over, so nothing is ever in flight, and only the rate limits it.
+    Raises: InvalidOption for a prefetch below 0, or for 0 with automatic acknowledgement, where nothing would ever
+    request the next message.
     """
     policy = settings.prefetch
     prefetch = options.prefetch

@@ -1,4 +1,4 @@
-"""Messages come in: past the gates, into the log or the memory budget, and to whoever takes them."""
+"""Accepts messages: past the gates, into the log or the memory budget, and on to queues and subscriptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.values.message import PERSISTENT, Message
 
 
 class Acceptance:
-    """Takes messages in, for clients and for the broker itself.
+    """Accepts messages from clients and from the broker itself.
 
-    joins: of wildcards that have not come to all topics yet.
+    joins: of wildcards that have not joined all topics yet.
     """
 
     __slots__ = ("context", "store", "memory", "flow", "publication", "joins", "dead_letters", "_next_serial")
@@ -32,7 +32,7 @@ class Acceptance:
         self._next_serial = 1
 
     def send(self, destination: Target, message: Message) -> int:
-        """Accept ``message``, or return the gate that refuses it.  Raises: AddressFull where the policy is to fail."""
+        """Accept ``message``, or return the gate that refuses it.  Raises: AddressFull if the policy is to fail."""
         gate = self.flow.refusal(destination, message)
         if gate == gates.DISCARDED:
             self.flow.count_dropped(destination)
@@ -42,9 +42,9 @@ class Acceptance:
         return gate
 
     def send_granted(self, destination: Target, message: Message) -> int:
-        """Accept a message that its full address refuses, because its sender had been granted credit for it.
+        """Accept a message despite its full address, because its sender had been granted credit for it.
 
-        Return the gate of the disk or the memory that refuses it all the same, gates.OPEN for none.
+        Return the gate of the disk or the memory that refuses it nevertheless, gates.OPEN for none.
         """
         gate = self.flow.machine_gate(destination, message)
         if gate == gates.OPEN:
@@ -52,7 +52,7 @@ class Acceptance:
         return gate
 
     def accept(self, destination: Target, message: Message) -> None:
-        """Put ``message`` where it was sent; whoever calls has asked for the gates."""
+        """Put ``message`` into its destination; the caller has checked the gates."""
         if destination.intake is not None:
             destination.intake.stamp(message, self.context.wall_ms)
         if self.joins and isinstance(destination, Topic):
@@ -83,12 +83,12 @@ class Acceptance:
             self.flow.block()
 
     def send_on(self) -> None:
-        """Dead-letter what has been accepted and nobody takes, where that is wanted."""
+        """Dead-letter accepted messages that nobody takes, if their topics want it."""
         if self.publication.unrouted:
             self.dead_letters.send_on()
 
     def publish_own(self, target: Target, message: Message) -> None:
-        """Send what the broker itself has to say; no gate holds it."""
+        """Send a message of the broker itself, which no gate holds."""
         context = self.context
         sender = context.sender
         context.sender = 0

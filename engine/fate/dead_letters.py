@@ -1,4 +1,4 @@
-"""Messages that are given up: where they go, what they tell of their origin, and the move itself.
+"""Messages that are given up: their new place, the record of their origin, and the move itself.
 
 Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/reference/semantics.md, "Dead letters".
 """
@@ -25,7 +25,7 @@ from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, 
 
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
-# A temporary destination ends with its connection: a retry must not make a lasting one of its name.
+# A temporary destination ends with its connection: a retry must not make a lasting destination of its name.
 PREFIXES: Final = {
     QUEUE: "/queue/",
     TOPIC: "/topic/",
@@ -35,7 +35,7 @@ PREFIXES: Final = {
 
 
 class DeadLetters(Observer):
-    """The way out of a queue for what nobody could take, and for what came too late."""
+    """Moves messages out of a queue that no consumer could process, or that have expired."""
 
     __slots__ = ("context", "destinations", "dispatcher", "relocation", "observers")
 
@@ -55,15 +55,16 @@ class DeadLetters(Observer):
         observers.join(self)
 
     def is_last_resort(self, delivery: Delivery) -> bool:
-        """Say whether the delivery is on the very queue that it would be moved to.
+        """Say whether the delivery already is on the queue that it would be moved to.
 
-        It stays there and waits: it has nowhere else to go, and nothing confirmed may be lost (ActiveMQ drops it).
+        It stays there and waits, because it has no other place and no confirmed message may be lost (ActiveMQ drops
+        it).
         """
         queue = queue_of(delivery.lane)
         return queue.kind == QUEUE and self._place(delivery) == (False, queue.name)
 
     def give_up(self, delivery: Delivery, cause: int, words: str) -> None:
-        """Move the message to the dead-letter destination; drop it, counted, where there is none."""
+        """Move the message to the dead-letter destination; without one, drop and count it."""
         queue = queue_of(delivery.lane)
         queue.fates.dead_lettered_count += 1
         delivery.state = advance(delivery.state, EXHAUST)
@@ -79,7 +80,7 @@ class DeadLetters(Observer):
                 self.expire(delivery)
 
     def bury_expired(self) -> None:
-        """Settle what has expired and goes to an expiry destination, as much of it as this turn has steps for."""
+        """Settle expired messages that move to an expiry destination, as many as this turn has steps for."""
         steps = self.dispatcher.steps
         count = max(0, -(-steps.left // DEAD_LETTER_STEPS))
         expired = self.dispatcher.expired
@@ -91,26 +92,26 @@ class DeadLetters(Observer):
             steps.need_a_turn()
 
     def expire(self, delivery: Delivery) -> None:
-        """Settle an expired message; it goes to the expiry destination where there is one."""
+        """Settle an expired message; it moves to the expiry destination if there is one."""
         queue = queue_of(delivery.lane)
         text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
         source = self._source(delivery)
         place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.feed.subscriber)
         if place == (False, queue.name) and queue.kind == QUEUE:
-            place = None  # it has expired where expired messages go
+            place = None  # it has expired on the expiry destination itself
         if place is not None and not self._is_kept(delivery):
             place = None
         self._move(delivery, place, CAUSE_EXPIRED, text, EXPIRED)
 
     def send_on(self) -> None:
-        """Dead-letter what has been published and nobody takes, in the batch of what was sent."""
+        """Dead-letter published messages that nobody takes, in the batch of their send."""
         for topic, message in self.relocation.publication.take_unrouted():
             self._send_on(topic, message)
 
     # -- the steps
 
     def _send_on(self, topic: Topic, message: Message) -> None:
-        """Send what nobody takes to the dead-letter destination of its topic, if there is one."""
+        """Send a message that nobody takes to the dead-letter destination of its topic, if there is one."""
         settings = topic.settings
         if not (settings.dead_letters.process_non_persistent or message.flags & PERSISTENT):
             return
@@ -129,7 +130,7 @@ class DeadLetters(Observer):
         return f"{text}; {words}" if words else text
 
     def _place(self, delivery: Delivery) -> tuple[bool, str] | None:
-        """Return (whether it is a topic, its name) of where the message goes, None if it is dropped."""
+        """Return (whether it is a topic, its name) of the new place, None if the message is dropped."""
         if not self._is_kept(delivery):
             return None
         source = self._source(delivery)
@@ -137,7 +138,7 @@ class DeadLetters(Observer):
         return source.settings.dead_letter_destination(is_topic(source.kind), source.name, subscriber)
 
     def _source(self, delivery: Delivery) -> Queue | Topic:
-        """Return what the message was sent to: with a wildcard's subscription that is not what was subscribed to."""
+        """Return the destination the message was sent to, which a wildcard subscription does not name."""
         return self.destinations.by_id.get(delivery.message.destination_id, queue_of(delivery.lane))
 
     def _is_kept(self, delivery: Delivery) -> bool:
@@ -194,7 +195,7 @@ class DeadLetters(Observer):
         text: str,
         attempts: int,
     ) -> list[bytes]:
-        """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for.
+        """Return the headers that ActiveMQ and Artemis write, so that tools for either can read them.
 
         identity: JMSMessageID of the message that is given up.
         """
@@ -214,7 +215,7 @@ class DeadLetters(Observer):
         return lines
 
     def _failure_lines(self, delivery: Delivery, cause: int) -> list[bytes]:
-        """Return what no other broker tells: how it failed, when first and last, and with whom."""
+        """Return headers that no other broker writes: the cause, the first and last failure, and the consumer."""
         if cause == CAUSE_EXPIRED:
             return [annotation("_AMQ_ACTUAL_EXPIRY", str(self.context.wall_ms))]
         lines = [annotation("dlqCause", CAUSE_NAMES[cause])]

@@ -1,4 +1,4 @@
-"""Messages whose time is over while nobody is there to take them."""
+"""Messages that expire while no consumer takes them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ EXPIRE_MESSAGES_PERIOD_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
 
 
 class Expiry(TimerTarget):
-    """Has what waits in memory scanned, and what lies in the log and in temporary files swept.
+    """Scans messages in memory, and sweeps those in the log and in temporary files, at intervals.
 
-    period_ms: from the beginning of one scan to that of the next.  scan: the last one; it may be under way.
+    period_ms: from the beginning of one scan to that of the next.  scan: the last one, which may still run.
     """
 
     __slots__ = ("context", "destinations", "dispatcher", "steps", "period_ms", "sweep", "spill_sweep", "scan")
@@ -48,7 +48,7 @@ class Expiry(TimerTarget):
     def timer_fired(self, key: int) -> None:
         self._call_later()
         if self.scan.place < len(self.scan.queues):
-            return  # one takes long
+            return  # the last one still runs
         self.scan = self._scan_of(self.destinations.all_queues())
         if not self.scan.go_on(self.steps):
             self.steps.begin(self.scan)

@@ -1,6 +1,6 @@
-"""One look for what has expired while nobody takes it: through what waits in memory, and for what lies elsewhere.
+"""One scan for expired messages that no consumer takes: through those in memory, and then for those elsewhere.
 
-It is a chore: a turn looks at some queues, and of one with many messages at some of these.
+It is a chore: each turn scans some queues, and of a queue with many messages some of these.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from engine.fate.spill_expiry import SpillSweep
     from engine.sources.queue import Queue
 
-LOOKED_A_STEP: Final = 4  # messages that have not expired; who expires is charged by itself
-QUEUE_STEPS: Final = 4  # of a queue that has messages which may expire
-ROWS: Final = 4  # of a lane: what was found ahead, what came back, what is in turn, what is in memory only
-BEFORE_ALL: Final = -1 << 62  # position
+LOOKED_A_STEP: Final = 4  # unexpired messages per step; expired ones are charged separately
+QUEUE_STEPS: Final = 4  # for a queue with messages that may expire
+ROWS: Final = 4  # of a lane: found ahead, returned, ready, only in memory
+BEFORE_ALL: Final = -1 << 62  # below every position
 
 
 class ExpiryScan(Chore):
-    """queues: all there were when it began, those before ``place`` have been looked at.
+    """queues: all that existed at its start; those before ``place`` are done.
 
-    lane_place, row, after: of the queue that is under way, which lane, which row of it, and which position of that.
-    found: queue offsets of what a selection had found ahead in this lane, the row before all others.
+    lane_place, row, after: progress in the current queue: which lane, which row of it, and after which position.
+    found: queue offsets of the deliveries found ahead in this lane, which are the first row.
     """
 
     __slots__ = ("queues", "place", "lane_place", "row", "after", "found", "_dispatcher", "_sweep", "_spill_sweep")
@@ -70,9 +70,9 @@ class ExpiryScan(Chore):
         return True
 
     def _look_through(self, queue: Queue, steps: Steps, least: int) -> bool:
-        """Look at what waits in a queue; say whether that was all."""
+        """Scan what waits in a queue in memory; say whether that is done."""
         if queue.depth == 0:
-            queue.has_expiring = False  # whatever comes says so anew
+            queue.has_expiring = False  # a new message sets it again
             return True
         if self.lane_place == self.row == 0:
             steps.left -= QUEUE_STEPS
@@ -89,7 +89,7 @@ class ExpiryScan(Chore):
         return True
 
     def _look_at_row(self, lane: Lane, steps: Steps, count: int) -> bool:
-        """Look at the next ``count`` of the row that is under way; say whether there were any."""
+        """Scan the next ``count`` of the current row; say whether there were any."""
         if self.row == 0:
             return self._look_ahead(lane, steps, count)
         row = (lane.returned, lane.ready, lane.volatile)[self.row - 1]
@@ -117,7 +117,7 @@ class ExpiryScan(Chore):
         return True
 
     def _look_ahead(self, lane: Lane, steps: Steps, count: int) -> bool:
-        """Look at what a selection has found ahead: its places stay until their pages are read."""
+        """Scan deliveries found ahead; they keep their places until their pages are read."""
         if self.after == BEFORE_ALL:
             self.after = 0
             self.found = list(lane.ahead.by_offset)

@@ -1,6 +1,6 @@
-"""Messages that expire on the disk, where nobody is there to have them read: their entries say when.
+"""Expires messages on the disk without reading them: their entries contain the expiry.
 
-One lane at a time, some entries at a time; a lane where nothing can have expired is not looked at.
+It handles one lane at a time, some entries at a time, and skips lanes in which nothing can have expired.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.sources.queue import Queue
 
-EXPIRY_READER: Final = -5  # the store's answers to requests for what is moved come to this reader
-SWEPT_ENTRIES: Final = 2_048  # looked at for one answer of the store
-MOVED_MESSAGES: Final = 128  # read at a time, and moved to the expiry destination
+EXPIRY_READER: Final = -5  # the reader to which the store answers for messages to move
+SWEPT_ENTRIES: Final = 2_048  # entries examined per request
+MOVED_MESSAGES: Final = 128  # messages read per request and moved to the expiry destination
 MOVED_BYTES: Final = 1024 * 1024
 
 
 class Sweep:
-    """waiting: lanes of which something on the disk may have expired.  lane: the one that is looked at now.
+    """waiting: lanes with messages on disk that may have expired.  lane: the current one.
 
-    next_entry: of it.  next_ms: when the first of those expires that were passed, as far as is known.
-    moving: entries of it that have expired and are to be read, because they go somewhere.
+    next_entry: of that lane.  next_ms: the earliest expiry of the entries passed, as far as known.
+    moving: its expired entries that must be read because they move to an expiry destination.
     """
 
     __slots__ = ("context", "dispatcher", "feeds", "waiting", "lane", "next_entry", "next_ms", "moving")
@@ -48,7 +48,7 @@ class Sweep:
         self.moving: list[Entry] = []
 
     def add(self, queue: Queue) -> None:
-        """Look at what has expired of a queue, once it is its turn."""
+        """Add a queue; its expired messages are handled in its turn."""
         if not queue.is_logged:
             return
         for lane in queue.used_lanes:
@@ -56,7 +56,7 @@ class Sweep:
                 self.waiting[lane] = None
 
     def go_on(self) -> None:
-        """Begin with the next lane, unless one is under way."""
+        """Begin with the next lane, unless one is in progress."""
         while self.lane is None and self.waiting:
             lane = next(iter(self.waiting))
             del self.waiting[lane]
@@ -64,7 +64,7 @@ class Sweep:
                 self.lane = lane
                 self.next_entry = lane.next_load
                 self.next_ms = NEVER_MS
-                lane.first_expiry_ms = NEVER_MS  # what comes meanwhile says so anew
+                lane.first_expiry_ms = NEVER_MS  # a new message lowers it again
                 self._look()
 
     # -- the store's answers
@@ -83,11 +83,11 @@ class Sweep:
             if next_offset > first:
                 self._found(lane, next_offset, expired, next_ms)
             else:
-                self._end(0)  # the disk refuses: the next sweep asks again
+                self._end(0)  # the disk refused: the next sweep tries again
         self.go_on()
 
     def page_loaded(self, destination_id: int, priority: int, next_offset: int, messages: list[Message]) -> None:
-        """Let expire what has been read."""
+        """Expire the messages of a page."""
         lane = self._asked_of(destination_id, priority)
         if lane is not None:
             if next_offset > self.moving[0].offset:
@@ -97,7 +97,7 @@ class Sweep:
         self.go_on()
 
     def page_failed(self, destination_id: int, priority: int) -> None:
-        """It could not be read: the next sweep asks again."""
+        """The page could not be read; the next sweep tries again."""
         if self._asked_of(destination_id, priority) is not None:
             self._end(0)
         self.go_on()
@@ -129,7 +129,7 @@ class Sweep:
         self._move()
 
     def _asked_of(self, destination_id: int, priority: int) -> Lane | None:
-        """Return the lane that an answer is about, None if it has ended meanwhile."""
+        """Return the lane of an answer, None if it has ended."""
         lane = self.lane
         if lane is None or (_source_of(lane), lane.priority) != (destination_id, priority):
             return None
@@ -140,7 +140,7 @@ class Sweep:
 
     def _look(self) -> None:
         lane = self.lane
-        assert lane is not None, "a lane is swept"
+        assert lane is not None, "a sweep has a lane"
         if lane.queue.is_closed or self.next_entry >= lane.tail:
             self._end(self.next_ms)
             return
@@ -149,21 +149,21 @@ class Sweep:
         context.store.look_for_expired(_source_of(lane), lane.priority, self.next_entry, count, context.wall_ms)
 
     def _move(self) -> None:
-        """Have some more read of what goes somewhere; then look further."""
+        """Read more of the messages that must be moved; then continue the sweep."""
         lane = self.lane
-        assert lane is not None, "a lane is swept"
+        assert lane is not None, "a sweep has a lane"
         if not self.moving:
             self._look()
             return
         first = self.moving[0].offset
         store = self.context.store
-        store.write()  # only what has been written can be read
+        store.write()  # only written records can be read
         count = min(MOVED_MESSAGES, self.moving[-1].offset + 1 - first)
         store.request(_source_of(lane), lane.priority, first, count, MOVED_BYTES, EXPIRY_READER)
 
     def _end(self, next_ms: int) -> None:
         lane = self.lane
-        assert lane is not None, "a lane is swept"
+        assert lane is not None, "a sweep has a lane"
         lane.first_expiry_ms = min(lane.first_expiry_ms, next_ms)
         self.lane = None
         self.moving = []
@@ -183,7 +183,7 @@ class Sweep:
         self.dispatcher.expire(delivery, queue)
 
     def _drop(self, lane: Lane, found: list[Entry]) -> None:
-        """Settle what has expired and goes nowhere."""
+        """Settle expired messages that are not moved anywhere."""
         queue = queue_of(lane)
         ranges: list[Range] = []
         for entry in found:
@@ -208,7 +208,7 @@ class Sweep:
 
 
 def _source_of(lane: Lane) -> int:
-    """Return the destination whose entries a queue has."""
+    """Return the destination whose entries a queue reads."""
     return queue_of(lane).source_id()
 
 

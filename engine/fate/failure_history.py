@@ -1,4 +1,4 @@
-"""How a delivery has failed, and what its consumer or its queue allows then."""
+"""The failure history of a delivery, and the policy that applies to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def policy_of(delivery: Delivery) -> RedeliveryPolicy:
 
 
 def history_with(delivery: Delivery, cause: int, now_ms: int) -> FailureHistory:
-    """Return what is to be remembered once the delivery has failed now for ``cause``."""
+    """Return the history after the delivery has failed now for ``cause``."""
     known = delivery.history
     if delivery.consumer is None:
         return added(known, cause, "" if known is None else known.consumer, now_ms)
@@ -26,7 +26,7 @@ def history_with(delivery: Delivery, cause: int, now_ms: int) -> FailureHistory:
 
 
 def added(known: FailureHistory | None, cause: int, words: str, now_ms: int) -> FailureHistory:
-    """Return ``known`` and one more failure.  words: who had the message."""
+    """Return ``known`` with one more failure.  words: the consumer that had the message."""
     if known is None:
         return FailureHistory(now_ms, now_ms, cause, words)
     return FailureHistory(known.first_ms, now_ms, cause, words, known.annotations)

@@ -1,6 +1,6 @@
-"""A failed delivery: now, later, or the dead-letter queue.
+"""The fate of a failed delivery: again now, again later, or the dead-letter queue.
 
-The delays are config.redelivery_policy's; here is when they apply and who is blamed.
+config.redelivery_policy computes the delays; this file decides when they apply and which messages are blamed.
 Source: ActiveMQ RedeliveryPolicy; docs/reference/semantics.md, "Redelivery" and "Blame".
 """
 
@@ -35,9 +35,9 @@ RETURNED: Final = advance(IN_FLIGHT, RELEASE)
 
 
 class Redelivery:
-    """Everything that happens to deliveries that were not accepted.
+    """Handles all deliveries that were not accepted.
 
-    delays: those of them that wait.
+    delays: those that wait.
     """
 
     __slots__ = ("context", "settlements", "selective", "delays", "dead_letters", "seed")
@@ -59,28 +59,28 @@ class Redelivery:
         self.seed = seed
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Take the same negative answer to each: wait and try again, dead-letter, or go back to the queue."""
+        """Apply one negative answer to each: wait and try again, dead-letter, or return to the queue."""
         for run in runs_of(deliveries):
             self._refuse_run(run, refusal)
 
     def gives_up(self, delivery: Delivery, refusal: Refusal) -> bool:
-        """Say whether a negative answer is the last one: the message would be a dead letter."""
+        """Say whether this negative answer would make the message a dead letter."""
         mode = refusal.mode or consumer_of(delivery).queue.settings.nack
         if mode == "redeliver":
             return policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
         return mode == "dead-letter"
 
     def refusal_of_rollback(self, delivery: Delivery) -> Refusal:
-        """Return what a rollback means for the deliveries of one consumer and lane."""
+        """Return the refusal that a rollback means for the deliveries of one consumer and lane."""
         return ROLLED_BACK_LATER if policy_of(delivery).delays_rollback else ROLLED_BACK
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
-        """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
+        """Return what a closed consumer held to its place at once; with a lost connection an attempt may count."""
         looked_at_tag = consumer.looked_at_tag()
         self.give_back(consumer, consumer.take_held(), is_lost, looked_at_tag)
 
     def give_back(self, consumer: Consumer, held: list[Delivery], is_lost: bool, looked_at_tag: int) -> None:
-        """Return some of what a consumer held that closes.  looked_at_tag: up to where it is to blame."""
+        """Return some of what a closing consumer held.  looked_at_tag: up to here messages are blamed."""
         queue = consumer.queue
         in_flight = [delivery for delivery in held if delivery.state == IN_FLIGHT]
         queue.in_flight_count -= len(in_flight)
@@ -119,7 +119,7 @@ class Redelivery:
     # -- the steps
 
     def _refuse_run(self, run: list[Delivery], refusal: Refusal) -> None:
-        """Take the same answer to deliveries of one consumer and one lane."""
+        """Apply one answer to deliveries of one consumer and one lane."""
         consumer = consumer_of(run[0])
         queue = consumer.queue
         mode = refusal.mode or queue.settings.nack
@@ -136,7 +136,7 @@ class Redelivery:
         self._leave_all(consumer, run)
         if queue.is_closed:
             for delivery in run:
-                queue.release(delivery.message)  # refused in a transaction; its queue has ended meanwhile
+                queue.release(delivery.message)  # refused in a transaction; its queue has ended
         elif mode != "requeue":
             self._fail(queue, consumer, run, refusal, mode == "dead-letter")
         elif refusal.delay_ms:
@@ -152,7 +152,7 @@ class Redelivery:
             for delivery in run:
                 self._give_up(delivery, refusal.cause, refusal.text)
             return
-        again: list[Delivery] = []  # in a row, after the same delay
+        again: list[Delivery] = []  # consecutive ones with the same delay
         again_ms = 0
         for delivery in run:
             is_exhausted = policy.is_exhausted(delivery.failed_attempts)
@@ -176,7 +176,7 @@ class Redelivery:
             return
         if delay_ms > 0:
             self._wait(queue, consumer, deliveries, delay_ms, cause)
-        else:  # a timer would let those behind it overtake it in this turn
+        else:  # with a timer, later messages would overtake it in this turn
             self._log_attempts(consumer, deliveries, cause, self.context.wall_ms)
             self._return(queue, deliveries)
 
@@ -201,7 +201,7 @@ class Redelivery:
         return policy.drawn_ms(max(1, delivery.failed_attempts), self._random_unit)
 
     def leave(self, delivery: Delivery) -> None:
-        """Take a delivery out of its consumer's hands."""
+        """Remove a delivery from its consumer."""
         self._leave_all(consumer_of(delivery), [delivery])
 
     def _leave_all(self, consumer: Consumer, run: list[Delivery]) -> None:
@@ -229,7 +229,7 @@ class Redelivery:
             queue.list_consumer(consumer)
 
     def _refuse_shown(self, queue: Queue, run: list[Delivery], mode: str) -> None:
-        """Take a negative answer to what was only shown: it is shown again at once, or is done with."""
+        """Apply a negative answer to messages that were only shown: they are shown again at once, or are done."""
         if mode == "requeue":
             self._return(queue, run)
             return
@@ -298,7 +298,7 @@ class Redelivery:
 
 
 def runs_of(deliveries: list[Delivery]) -> list[list[Delivery]]:
-    """Part deliveries where the consumer or the lane changes."""
+    """Split deliveries into runs of one consumer and one lane."""
     runs: list[list[Delivery]] = []
     lane: LaneBase | None = None
     consumer: ConsumerBase | None = None

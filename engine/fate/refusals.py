@@ -1,9 +1,9 @@
-"""Negative answers as clients give them: what one turn does not come to goes on in the next ones.
+"""Negative answers of clients; what one turn does not finish goes on in the next ones.
 
-One NACK, one AMQP disposition or one rollback may be about as many messages as a client may hold, and each is a
-message more in a dead-letter queue.  What has to wait is REFUSED: nobody but this file touches it any more.  Its
-places in the window stay taken, and the consumer is handed nothing, until all of it is back: so nothing overtakes what
-comes back.  No confirmation of the connection leaves before that (``Client.is_refusing``).
+One NACK, one AMQP disposition or one rollback may cover as many messages as a client may hold, and each may become one
+more message in a dead-letter queue.  A delivery that has to wait is REFUSED, and only this file touches it.  Its place
+in the window stays taken, and the consumer gets nothing, until all refused deliveries are back, so nothing overtakes
+them. Until then no confirmation is sent to the connection (``Client.is_refusing``).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from engine.fate.redelivery import Redelivery, runs_of
 from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, advance
 from engine.values.refusal import Refusal
 
-REFUSAL_STEPS: Final = 10  # of one message that waits or goes back
+REFUSAL_STEPS: Final = 10  # for one message that waits or is requeued
 TAKEN: Final = advance(IN_FLIGHT, REFUSE)
 
 
 class Refusing(Chore):
-    """All that one client has refused and that still waits.
+    """All refused deliveries of one client that still wait.
 
-    jobs: in the order in which they came; ``_place``: how much of the first is done.
-    held: the consumers that are handed nothing meanwhile.
+    jobs: in the order of arrival; ``_place``: progress in the first.
+    held: the consumers that get nothing meanwhile.
     """
 
     __slots__ = ("jobs", "held", "_client", "_under_way", "_redelivery", "_place")
@@ -42,7 +42,7 @@ class Refusing(Chore):
         self._place = 0
 
     def add(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Take what is refused behind what waits already."""
+        """Add refused deliveries behind those that wait already."""
         last: Consumer | None = None
         for delivery in deliveries:
             assert delivery.state == IN_FLIGHT, "a refused delivery was handed over"
@@ -90,7 +90,7 @@ class Refusing(Chore):
 
 
 class Refusals:
-    """Has them done at once where the turn has steps left for all of them.  _under_way: of others, by client."""
+    """Applies refusals at once if the turn has steps for all of them.  _under_way: other refusals, by client."""
 
     __slots__ = ("redelivery", "_steps", "_under_way")
 
@@ -100,7 +100,7 @@ class Refusals:
         self._under_way: dict[int, Refusing] = {}
 
     def take(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Take the same negative answer of one client to several deliveries."""
+        """Apply one negative answer of a client to several deliveries."""
         if not deliveries:
             return
         client = consumer_of(deliveries[0]).client
@@ -115,7 +115,7 @@ class Refusals:
             steps.begin(refusing)
 
     def _has_steps_for(self, deliveries: list[Delivery], refusal: Refusal) -> bool:
-        """Take from this turn what all of them cost; return False, and take nothing, if that is too much."""
+        """Spend the steps for all of them; return False, and spend none, if that is too much for this turn."""
         least = self._steps.left_to_others()
         left = self._steps.left
         if left - len(deliveries) * REFUSAL_STEPS < least:
@@ -128,7 +128,7 @@ class Refusals:
         return True
 
     def roll_back(self, deliveries: list[Delivery]) -> None:
-        """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
+        """Take back what a rolled-back transaction had acknowledged: an attempt, with a delay if so configured."""
         for run in runs_of(deliveries):
             self.take(run, self.redelivery.refusal_of_rollback(run[0]))
 

@@ -1,4 +1,4 @@
-"""The move of one message to another destination: appended there and settled where it was, both or neither."""
+"""The move of a message to another destination: append there and settle at the old place, both or neither."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 
 class Relocation:
-    """The engine's own moves wait for no gate (docs/reference/semantics.md, "Full addresses")."""
+    """Moves messages; the engine's own moves wait for no gate (docs/reference/semantics.md, "Full addresses")."""
 
     __slots__ = ("context", "settlements", "publication")
 
@@ -26,7 +26,7 @@ class Relocation:
     def move(
         self, delivery: Delivery, target: Queue | Topic | None, moved: Message | None, outcome: int, cause: int
     ) -> None:
-        """Settle ``delivery``, which is GONE already, and append ``moved`` to ``target``, if there is one."""
+        """Settle ``delivery``, which is GONE already, and append ``moved`` to ``target`` if there is one."""
         context = self.context
         queue = queue_of(delivery.lane)
         message = delivery.message
@@ -53,7 +53,7 @@ class Relocation:
             queue.account.leave(message.size)
 
     def append(self, target: Queue | Topic, moved: Message) -> None:
-        """Append ``moved`` to ``target``, where nothing of where it comes from is to be settled."""
+        """Append ``moved`` to ``target``, without anything to settle at its origin."""
         self._append(target, moved)
         self._hand_on(target, moved)
 

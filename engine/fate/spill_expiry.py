@@ -1,6 +1,6 @@
-"""Messages that expire in temporary files, where nobody is there to have them read.
+"""Expires messages in temporary files that no consumer reads.
 
-One block at a time is read; a lane and a block where nothing can have expired are not looked at.
+It reads one block at a time, and skips lanes and blocks in which nothing can have expired.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class SpillSweep(Chore):
-    """waiting: lanes in whose files something may have expired.  lane: the one that is looked at now.
+    """waiting: lanes in whose files something may have expired.  lane: the current one.
 
-    next_position: of it.  next_ms: when the first of those expires that were passed.
+    next_position: of that lane.  next_ms: the earliest expiry of the messages passed.
     reading: the block that is being read for it, None for none.  is_under_way: a chore of this turn or the next.
     """
 
@@ -54,7 +54,7 @@ class SpillSweep(Chore):
         spiller.sweep = _BlocksRead(self)
 
     def add(self, queue: Queue) -> None:
-        """Look at what has expired of a queue, once it is its turn."""
+        """Add a queue; its expired messages are handled in its turn."""
         for lane in queue.used_lanes:
             spill = lane.spill
             if spill is not None and spill.first_expiry_ms <= self.dispatcher.context.wall_ms:
@@ -77,11 +77,11 @@ class SpillSweep(Chore):
     # -- the spiller's answers
 
     def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Let expire what has been read."""
+        """Expire messages of a block that was read."""
         self._expire(block, positions, messages)
 
     def answered(self, block: SpilledBlock) -> None:
-        """A block has been read, or could not be; ``block_read`` follows if that was for this."""
+        """A block was read, or could not be; ``block_read`` follows if it was read for this part."""
         if block is self.reading:
             self.reading = None
             self._begin()
@@ -99,14 +99,14 @@ class SpillSweep(Chore):
             self.lane = lane
             self.next_position = lane.spill.first_position()
             self.next_ms = NEVER_MS
-            lane.spill.first_expiry_ms = NEVER_MS  # what comes meanwhile says so anew
+            lane.spill.first_expiry_ms = NEVER_MS  # a new message lowers it again
 
     def _look(self, lane: Lane, steps: Steps) -> None:
-        """Look at the next block of a lane."""
+        """Check the next block of a lane."""
         spill = lane.spill
         block = None if spill is None else spill.block_from(self.next_position)
         if spill is None or block is None or spill.reading is not None:
-            # Where somebody else has something read, the next sweep goes on.
+            # Another part is reading a block of it: the next sweep continues.
             self._end(lane, self.next_ms if block is None else 0)
             return
         self.next_position = block.last_position + 1
@@ -141,7 +141,7 @@ class SpillSweep(Chore):
 
 
 class _BlocksRead(BlockSweep):
-    """Hands the spiller's answers on."""
+    """Passes the spiller's answers on."""
 
     __slots__ = ("_sweep",)
 

@@ -1,4 +1,4 @@
-"""How much of what a connection sends may wait while its addresses take nothing.
+"""How much input of a connection may wait while its addresses are full.
 
 Source: docs/reference/semantics.md, "Full addresses".
 """
@@ -10,15 +10,15 @@ from typing import Final
 from engine.consumers.client import Client
 
 READ_ON: Final = 0
-PAUSE: Final = 1  # nothing more is read until less waits
+PAUSE: Final = 1  # read nothing more until less waits
 REFUSE: Final = 2
 
 
 class BlockLimit:
-    """pause_bytes: of a connection that only sends; it is read no further.
+    """pause_bytes: for a connection that only sends; reading it pauses above this.
 
-    most_bytes: of one that also has consumers; it is read on, for its acknowledgements come behind what it sends, and
-    refused what would be more.  A single message waits whatever its size, or it could never be sent.
+    most_bytes: for one that also has consumers.  It must be read on, because its acknowledgements follow what it sends;
+    messages above this are refused.  A single message may wait whatever its size, or it could never be sent.
     """
 
     __slots__ = ("pause_bytes", "most_bytes")
@@ -28,7 +28,7 @@ class BlockLimit:
         self.most_bytes = most_bytes
 
     def verdict(self, client: Client, waiting_bytes: int, more_bytes: int) -> int:
-        """Return what becomes of a connection of which ``waiting_bytes`` wait and ``more_bytes`` are to."""
+        """Return what to do with a connection of which ``waiting_bytes`` wait and ``more_bytes`` have arrived."""
         if client.consumers:
             return REFUSE if waiting_bytes and waiting_bytes + more_bytes > self.most_bytes else READ_ON
         return PAUSE if waiting_bytes + more_bytes >= self.pause_bytes else READ_ON

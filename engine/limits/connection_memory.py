@@ -1,7 +1,7 @@
-"""Memory that connections hold: frames under way, transactions, what waits at a gate, links, unread output.
+"""Memory that connections hold: partial frames, transactions, input at a gate, links, unread output.
 
-All of it counts in one budget.  Past it, the connection that holds the most ends, again and again until the rest fits:
-whoever has no more than its equal share of the limit is never the one.
+All of it counts in one budget.  Past it, the connection that holds the most is ended, repeatedly until the rest fits.
+A connection that holds no more than its equal share of the limit is never ended.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from engine.values.broker_stats import HoldingStats
 from engine.values.errors import HoldingsFull
 
 CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
-UNREAD_PERCENT: Final = 50  # of the limit; while more is unread than that, nobody gets more before it has read
-CROWD_LEFT_PERCENT: Final = 25  # the same; down to there those who read nothing end while others wait for them
+UNREAD_PERCENT: Final = 50  # of the limit; while more is unread, a client with unread output gets no more
+CROWD_LEFT_PERCENT: Final = 25  # of the limit; clients that do not read are ended down to this while others wait
 LARGEST_SHOWN: Final = 10
 
 
 class Holdings:
     """limit_bytes: of all connections together.  used_bytes: the sum of ``held_bytes`` and ``unread_bytes``.
 
-    unread_bytes: of the used ones, output that sockets have not taken, also of connections that have left the engine.
-    is_over: more has come, and it is too much: ``relieve`` is wanted.  ended_count: connections ended for it.
+    unread_bytes: of the used ones, output that sockets have not accepted, including connections that left the engine.
+    is_over: the sum has grown past the limit, so ``relieve`` must be called.  ended_count: connections ended for it.
     """
 
     __slots__ = ("limit_bytes", "used_bytes", "unread_bytes", "is_over", "ended_count", "_agenda", "_unread")
@@ -40,13 +40,13 @@ class Holdings:
         self._unread: dict[int, Client] = {}  # by client number
 
     def count(self, client: Client, held_bytes: int) -> None:
-        """Take note of what a client holds now."""
+        """Record what a client holds now."""
         more = held_bytes - client.held_bytes
         client.held_bytes = held_bytes
         self._add(more)
 
     def count_unread(self, client: Client, unread_bytes: int) -> None:
-        """Take note of how much output its socket has not taken; 0 once the socket is gone."""
+        """Record how much output its socket has not accepted; 0 once the socket is closed."""
         more = unread_bytes - client.unread_bytes
         client.unread_bytes = unread_bytes
         if unread_bytes:
@@ -57,12 +57,12 @@ class Holdings:
         self._add(more)
 
     def is_crowded(self, more_bytes: int = 0) -> bool:
-        """Say whether so much more output is too much, for others have not read theirs."""
+        """Say whether this much more output is too much, given the unread output of others."""
         unread_bytes = self.unread_bytes
         return unread_bytes > 0 and (unread_bytes + more_bytes) * 100 > self.limit_bytes * UNREAD_PERCENT
 
     def look_again(self) -> None:
-        """Count what sockets have taken since."""
+        """Count again what sockets have accepted."""
         for client in list(self._unread.values()):
             self.count_unread(client, client.unread_now())
 
@@ -77,7 +77,7 @@ class Holdings:
         )
 
     def relieve(self, clients: Iterable[Client]) -> None:
-        """End those who hold the most until the rest fits.  It looks at all: call it once a turn, if ``is_over``."""
+        """End the largest holders until the rest fits.  It scans all: call it once per turn, if ``is_over``."""
         self.is_over = False
         self.look_again()
         if self.used_bytes <= self.limit_bytes:
@@ -88,7 +88,7 @@ class Holdings:
             self._end(client)
 
     def make_room(self) -> None:
-        """End those with the most unread output: others have waited for them long enough."""
+        """End the clients with the most unread output; others have waited for them long enough."""
         self.look_again()
         for client in sorted(self._unread.values(), key=Client.all_held_bytes, reverse=True):
             if self.unread_bytes * 100 <= self.limit_bytes * CROWD_LEFT_PERCENT:

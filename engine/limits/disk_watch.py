@@ -1,4 +1,4 @@
-"""Stops producers before the disk is full, and says so before that.
+"""Stops producers before the disk is full, and warns earlier.
 
 Source: Artemis max-disk-usage and min-disk-free (docs/reference/semantics.md, "Disk").
 """
@@ -16,10 +16,10 @@ from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import FILE_LANE, Job, Workers
 
 LOOK_MS: Final = 1_000
-FILLED: Final = "as much has come as was left when the disk was looked at; it is looked at again"
-NEVER: Final = 1 << 63  # no log grows so long
-WARNING_PERCENT: Final = 90  # of a limit: the operator hears of it from there on
-RESUME_POINTS: Final = 1  # percent of the disk below max-disk-usage at which producers go on
+FILLED: Final = "the space left at the last check of the disk is used up; it is being checked again"
+NEVER: Final = 1 << 63  # no log grows that long
+WARNING_PERCENT: Final = 90  # of a limit; from here on the operator is warned
+RESUME_POINTS: Final = 1  # percent of the disk below max-disk-usage at which producers continue
 RESUME_PERCENT: Final = 105  # of min-disk-free, likewise
 
 
@@ -33,7 +33,7 @@ class DiskSpace(ABC):
 
 
 class _Look(Job):
-    """One look at the disk, on a worker thread."""
+    """One check of the disk, on a worker thread."""
 
     __slots__ = ("watch",)
 
@@ -48,15 +48,15 @@ class _Look(Job):
 
 
 class DiskWatch(TimerTarget):
-    """Looks each second, and sooner when half of what is left up to a limit has been appended since the last look.
+    """Checks the disk each second, and sooner once half of the room up to a limit was appended since the last check.
 
-    Whoever has appended all of it before the look has come waits for the look.
+    If all of that room was appended before the check is done, producers wait for it.
 
     max_usage_percent: -1 for no limit.  min_free_bytes: 0 for none.
-    fault: why the last look has failed.
-    written_offset: up to there the log is on the disk.  looked_at_offset: the same, at the last look.
-    look_offset: the log's end that causes a look.  stop_offset: that at which a limit may be passed.
-    is_guessed: that has happened, and no look has come since.
+    fault: why the last check has failed.
+    written_offset: the log is on the disk up to here.  looked_at_offset: the same at the last check.
+    look_offset: end of the log that triggers a check.  stop_offset: end at which a limit may be passed.
+    is_guessed: ``stop_offset`` was reached, and no check has come since.
     """
 
     __slots__ = (
@@ -106,12 +106,12 @@ class DiskWatch(TimerTarget):
         self.is_guessed = False
 
     def start(self) -> None:
-        """Look now and then from now on, if there is a limit at all."""
+        """Check now and then from now on, if there is a limit at all."""
         if self.max_usage_percent >= 0 or self.min_free_bytes > 0:
             self.timer_fired(0)
 
     def turn_ended(self, append_offset: int, written_offset: int) -> None:
-        """Take the end of the log, and up to where it is on the disk."""
+        """Record the end of the log, and how far it is on the disk."""
         self.written_offset = written_offset
         if append_offset >= self.look_offset:
             self._look_soon()
@@ -141,7 +141,7 @@ class DiskWatch(TimerTarget):
     def looked(self) -> None:
         self.is_looking = False
         if self.fault:
-            self.flow.disk_warning = self.fault  # what was known last holds: neither stop nor go on without knowing
+            self.flow.disk_warning = self.fault  # the last known state holds: neither stop nor continue without knowing
             return
         flow = self.flow
         is_stopped = bool(flow.disk_reason) and not self.is_guessed
@@ -157,17 +157,17 @@ class DiskWatch(TimerTarget):
     def _stop_or_go(self, reason: str) -> None:
         if reason != self.flow.disk_reason:
             self.flow.disk_reason = reason
-            self.flow.block()  # open_gates opens what can be opened
+            self.flow.block()  # ``open_gates`` reopens them if possible
 
     def _room_bytes(self) -> int:
-        """Return what may still be written until a limit is reached."""
+        """Return the octets that may be written before a limit is reached."""
         room = self.free_bytes - self.min_free_bytes
         if self.max_usage_percent >= 0:
             room = min(room, self.free_bytes - self.total_bytes * (100 - self.max_usage_percent) // 100)
         return room
 
     def _beyond(self, usage_share: int, points: int, free_share: int) -> str:
-        """Return which limit is passed in words; shares are percent of the limits."""
+        """Return the limit that is passed, in words; shares are percent of the limits."""
         used_percent = 100 * (self.total_bytes - self.free_bytes) / self.total_bytes if self.total_bytes else 0.0
         if self.max_usage_percent >= 0 and used_percent >= self.max_usage_percent * usage_share / 100 - points:
             return (

@@ -1,7 +1,7 @@
-"""Places at queues that take only so many consumers, and the subscriptions to several queues that wait for one.
+"""Places at queues that allow a limited number of consumers, and subscriptions to several queues that wait for one.
 
-A subscription to one queue, or to a list that names it, is refused where there is none.  One to a wildcard goes without
-such a queue until a consumer leaves, and so does a list whose turn to join came too late.
+A subscription to one queue, or to a list that names it, is refused if the queue is full.  A subscription to a wildcard
+does without such a queue until a consumer leaves; so does a list whose turn to join came too late.
 Source: Artemis max-consumers.
 """
 
@@ -14,7 +14,7 @@ from engine.values.errors import LimitReached
 
 
 class Places:
-    """waiting: subscriptions that go without a queue, by its number, the first that came first."""
+    """waiting: by the number of a queue, the subscriptions that wait for it, the oldest first."""
 
     __slots__ = ("waiting", "_departures")
 
@@ -26,7 +26,7 @@ class Places:
         return queue.feed.is_own and 0 <= queue.settings.queue.max_consumers <= queue.consumer_count()
 
     def require(self, queue: Queue) -> None:
-        """Raises: LimitReached for one consumer too many; those who are about to leave do not count."""
+        """Raises: LimitReached for one consumer too many; leaving consumers do not count."""
         if queue.settings.queue.max_consumers >= 0:
             self._departures.make_way(queue)
         if self.is_full(queue):
@@ -35,7 +35,7 @@ class Places:
             )
 
     def wait(self, siblings: Siblings, queue: Queue) -> None:
-        """Let a subscription have a place once one is free."""
+        """Give a subscription a place once one is free."""
         self.waiting.setdefault(queue.destination_id, {})[siblings] = None
         siblings.waits_for.append(queue.destination_id)
 
@@ -54,7 +54,7 @@ class Places:
         self.waiting.pop(number, None)
 
     def next(self, queue: Queue) -> Siblings | None:
-        """Return who is to have a place that may have become free, None for nobody; it waits no more."""
+        """Return the next subscription for a place that may have become free, None for none; it no longer waits."""
         others = self.waiting.get(queue.destination_id)
         if others is None or self.is_full(queue):
             return None

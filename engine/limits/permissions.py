@@ -1,4 +1,4 @@
-"""Permissions: the one place where the engine asks for them, for every protocol.
+"""Permissions: the one place where the engine checks them, for every protocol.
 
 Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-settings; the entries are data in
 ``config.permissions``.  What the broker moves by itself (dead letters, expiry, retries) needs no permission.
@@ -39,12 +39,12 @@ class Access(ReadAccess):
         return kind != TOPIC or action == "write" or self._may_be_told(client, name)
 
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
-        """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
+        """Raises: AccessDenied, which names the action, the destination and the groups on both sides."""
         if self.allows(client, action, kind, name):
             return
         if self.permissions.allows(action, kind, name, client.groups):
             raise AccessDenied(
-                f"no permission to {action} {uri(kind, name[:200])}: it tells of a destination that needs the "
+                f"no permission to {action} {uri(kind, name[:200])}: it reports on a destination that needs the "
                 "permission browse or read"
             )
         own = ", ".join(sorted(client.groups)) or "none"
@@ -57,9 +57,9 @@ class Access(ReadAccess):
         return self.is_open or not user or self.permissions.allows_user("read", kind, name, user)
 
     def _may_be_told(self, client: Client, topic: str) -> bool:
-        """Say whether a client may look at what an advisory is about, which may hold the body of a message.
+        """Say whether a client may see the destination that an advisory is about, as it may hold the body of a message.
 
-        What a wildcard matches is asked for one by one, as it is found.
+        Matches of a wildcard are checked one by one, as they are found.
         """
         about = told_of(topic)
         if about is None or is_wildcard(about[1]):
@@ -67,7 +67,7 @@ class Access(ReadAccess):
         return any(self.permissions.allows(action, *about, client.groups) for action in LOOKING)
 
     def may_see(self, client: Client, destination: Queue | Topic) -> bool:
-        """Say whether a client may know what a destination holds, or what feeds it: queues of subscriptions, too."""
+        """Say whether a client may see what a destination, or the destination behind a subscription's queue, holds."""
         if self.is_open:
             return True
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
@@ -76,7 +76,7 @@ class Access(ReadAccess):
         return any(self.allows(client, action, kind, destination.name) for action in SEEING)
 
     def require_sight_of_all(self, client: Client, what: str) -> None:
-        """Raises: AccessDenied for who may not see every destination."""
+        """Raises: AccessDenied for a client that may not see every destination."""
         if self.is_open or any(self.permissions.allows_everywhere(action, client.groups) for action in SEEING):
             return
         own = ", ".join(sorted(client.groups)) or "none"
@@ -85,24 +85,23 @@ class Access(ReadAccess):
         )
 
     def require_own_name(self, client: Client, user: str) -> None:
-        """Ask that a message which names its sender names the client's own login, where logins are checked.
+        """If logins are checked, require that a message that names its sender names the client's own login.
 
         Raises: AccessDenied.  Source: AMQP 1.0 part 3, 3.2.4 (user-id "MAY be authenticated by intermediaries").
         """
         if client.user and user != client.user:
             raise AccessDenied(
-                f"a message names {user[:200]!r} as its sender (user-id); allowed is your own login, {client.user!r}, "
-                "or none"
+                f"a message names {user[:200]!r} as its sender (user-id); use your own login, {client.user!r}, or none"
             )
 
     def require_use(self, client: Client, source: Source, options: SubscribeOptions) -> None:
-        """Ask for what a subscription does: look, take, or have a topic's messages kept for it.  Raises: AccessDenied.
+        """Check a subscription: it may browse, consume, or have a topic's messages kept for it.  Raises: AccessDenied.
 
-        What a wildcard matches is asked for one by one, as it is found.
+        Matches of a wildcard are checked one by one, as they are found.
         """
         for part in source.parts if isinstance(source, CompositeSource) else [source]:
             if part.kind == QUEUE:
-                # A replay shows what others have settled long ago, which is more than a look at what waits.
+                # A replay shows messages that others settled long ago, which is more than browsing what waits.
                 is_look = options.is_browser and options.replay is None
                 self.require(client, "browse" if is_look else "read", part.kind, part.name)
             elif part.kind == TOPIC:

@@ -28,7 +28,7 @@ from engine.values.message import PERSISTENT, Message
 
 @dataclass(frozen=True, slots=True)
 class GlobalLimits:
-    """Of what all addresses hold together that BLOCK, DROP or FAIL; -1 for no limit."""
+    """Limits of what all addresses with BLOCK, DROP or FAIL hold together; -1 for no limit."""
 
     max_bytes: int = -1
     max_messages: int = -1
@@ -36,24 +36,24 @@ class GlobalLimits:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OwnSender:
-    """Work of the broker's own that sends, and waits at gates like a client."""
+    """A part of the broker that sends, and waits at gates like a client."""
 
     @abstractmethod
     def gates_opened(self) -> bool:
-        """Send what a gate has let go on, in this turn; return whether there was any."""
+        """Send, in this turn, what may pass the gates now; return whether there was any."""
 
 
 class Flow(Gates):
     """Gates for producers.
 
-    is_blocked: some gate may be shut; only then is a message asked for its gate.
-    is_memory_shut: the budget was full, and is not eased yet.
-    disk_reason: why nothing more is to be written (engine.limits.disk_watch), "" for no reason.
-    disk_warning: what the operator should know of the disk.
-    accounts: of the addresses that have a limit.
-    waits: who waits there.
-    own_senders: what waits at gates like a client.  is_own_next: before the clients.
-    shares: of the memory, by who holds messages unsettled.
+    is_blocked: some gate may be shut; only then does a message look for its gate.
+    is_memory_shut: the budget was full and has not eased since.
+    disk_reason: why nothing more may be written (engine.limits.disk_watch), "" if it may.
+    disk_warning: a warning about the disk for the operator.
+    accounts: of the addresses with a limit.
+    waits: clients that wait at gates.
+    own_senders: parts of the broker that wait at gates.  is_own_next: they come before the clients.
+    shares: of the memory, by holder of unsettled messages.
     """
 
     __slots__ = (
@@ -91,18 +91,18 @@ class Flow(Gates):
         self.shares = shares
 
     def block(self) -> None:
-        """Some gate may be shut, or is to be opened: look at the end of this turn."""
+        """Check the gates at the end of this turn: one may be shut or must be opened."""
         self.is_blocked = True
         self.agenda.is_open = True
 
-    # -- asking
+    # -- checks
 
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate that holds ``message`` back now, gates.OPEN for none.
 
-        gates.DISCARDED: nothing holds it back, but the address is full and its policy is to drop it, accepted; who
-        does so calls ``count_dropped``.
-        Raises: AddressFull where the policy is to fail.
+        gates.DISCARDED: no gate, but the address is full and its policy is to accept and drop the message; the caller
+        then calls ``count_dropped``.
+        Raises: AddressFull if the policy is to fail.
         """
         if not self.is_blocked:
             return gates.OPEN
@@ -110,12 +110,12 @@ class Flow(Gates):
         if account is not None and (account.is_shut or account.is_over()):
             return self._refuse(account)
         gate = self.machine_gate(destination, message)
-        if gate == gates.OPEN and self.waits.retrying:  # one gets through: the next waits for itself
+        if gate == gates.OPEN and self.waits.retrying:  # one gets through, and the next waits anew
             self.waits.retrying.pop((gates.ADDRESS_FULL, destination.uri()), None)
         return gate
 
     def count_dropped(self, destination: Queue | Topic) -> None:
-        """One message was accepted and dropped, for its address is full."""
+        """Count a message that was accepted and dropped because its address is full."""
         assert destination.account is not None, "only an address with a limit drops"
         destination.account.dropped_count += 1
 
@@ -127,15 +127,15 @@ class Flow(Gates):
         if is_logged and self.disk_reason:
             return gates.DISK
         if self.memory.is_full():
-            self.is_memory_shut = True  # until it is eased: those who wait must not starve behind newcomers
+            self.is_memory_shut = True  # until it is eased, so that waiting producers do not starve behind newcomers
         if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
             return gates.MEMORY
         return gates.OPEN
 
     def own_refusal(self, destination: Queue | Topic, message: Message) -> int:
-        """Return the same for what the broker sends in its own time (the schedule).
+        """Return the same for what the broker sends on its own (the schedule).
 
-        Nobody is there whom an error could reach: where the policy is to fail, it waits.
+        No client could get an error, so if the policy is to fail, the message waits.
         """
         account = destination.account
         if account is None or not (account.is_shut or account.is_over()):
@@ -151,9 +151,10 @@ class Flow(Gates):
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
-        A transaction meets the limits here, whole or not at all.  What it acknowledges is taken off first, and one that
-        settles messages of an address it sends to is not held back there: nothing else might ever make room.
-        Raises: AddressFull where the policy is to fail; the caller aborts the transaction then.
+        A transaction meets the limits here, whole or not at all.  What it acknowledges is subtracted first.  If it
+        settles
+        messages of an address to which it sends, that address does not hold it back: nothing else might ever make room.
+        Raises: AddressFull if the policy is to fail; the caller then aborts the transaction.
         """
         if not self.is_blocked:
             return gates.OPEN, None
@@ -186,13 +187,13 @@ class Flow(Gates):
         return gates.OPEN, None
 
     def schedule_gate(self) -> int:
-        """Return the gate that holds back whatever is scheduled: all of it is logged, and no address holds it yet."""
+        """Return the gate that holds back scheduled messages: all are logged, and no address holds them yet."""
         if not self.store.is_accepting():
             return gates.STORE
         return gates.DISK if self.disk_reason else gates.OPEN
 
     def is_gate_open(self, gate: int, destination: Queue | Topic) -> bool:
-        """Say whether what was refused there may try again."""
+        """Say whether messages refused at this gate may try again."""
         if gate == gates.STORE:
             return self.store.is_accepting()
         if gate == gates.MEMORY:
@@ -200,7 +201,7 @@ class Flow(Gates):
         if gate == gates.DISK:
             return not self.disk_reason
         if gate == gates.RATE:
-            return False  # its timer admits
+            return False  # its timer reopens it
         account = destination.account
         return account is None or not (account.is_shut or (account.action == FAIL and account.is_full))
 
@@ -216,9 +217,9 @@ class Flow(Gates):
     def producer_credit(self, destination: Queue | Topic, wanted: int, message_bytes: int) -> int:
         """Return how many messages a producer may be granted now: at most ``wanted``.  For protocols with credit.
 
-        What is granted is accepted even once the address is full, so little is granted near its limit: as much as
-        producer-window-size holds, and as there is room for; 0 while the address is full.
-        message_bytes: what the producer's messages take, as far as it is known.
+        Granted messages are accepted even once the address is full, so little is granted near its limit: at most
+        producer-window-size, and no more than there is room for; 0 while the address is full.
+        message_bytes: size of the producer's messages, as far as it is known.
         """
         account = destination.account
         if account is None or account.action != BLOCK:
@@ -237,9 +238,9 @@ class Flow(Gates):
         return granted
 
     def withhold(self, client: Client, destination: Queue | Topic) -> None:
-        """Remember that ``client`` gets no credit for a full address; ``Client.admit`` tells it when there is room.
+        """Record that ``client`` gets no credit for a full address; ``Client.admit`` is called when there is room.
 
-        Nothing of its waits, so nothing of it can wait too long.
+        No message of the client waits, so no message can wait too long.
         """
         account = destination.account
         assert account is not None, "only a limit of the address withholds credit"
@@ -248,21 +249,21 @@ class Flow(Gates):
         self.waits.park(client, gates.CREDIT, destination)
 
     def must_reject(self, destination: Queue | Topic) -> bool:
-        """Say whether even what was granted before is refused: max-size-bytes-reject-threshold is passed."""
+        """Say whether even granted messages are refused, as max-size-bytes-reject-threshold is exceeded."""
         account = destination.account
         return account is not None and 0 <= account.reject_bytes < account.used_bytes
 
     # -- opening
 
     def open_gates(self) -> None:
-        """Open the gates whose reason has gone, and let those who waited there go on."""
+        """Open the gates whose reason has gone, and let waiting producers continue."""
         is_accepting = self.store.is_accepting()
         memory = self.memory
         if memory.is_eased():
             self.is_memory_shut = False
         self._let_go_on()
         while any(account.has_room() for account in self.accounts.full):
-            self._let_go_on()  # a commit that went on has settled what kept an address full
+            self._let_go_on()  # the commit has settled what kept an address full
         is_memory_full = not memory.is_eased()
         self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
 
@@ -279,13 +280,13 @@ class Flow(Gates):
             self._own_go_on()
 
     def _own_go_on(self) -> bool:
-        """Let the broker's own work send what it waited with; return whether there was any."""
+        """Let the broker's own senders send what waited; return whether there was any."""
         is_any = False
         for sender in self.own_senders:
             is_any = sender.gates_opened() or is_any
         return is_any
 
-    # -- telling
+    # -- in words
 
     def reasons(self, client_number: int) -> list[str]:
         """Return in words what the client's messages wait for, and how long they have waited."""
@@ -296,11 +297,11 @@ class Flow(Gates):
         ]
 
     def describe(self, wait: Wait) -> str:
-        """Return the gate, what is used of which limit, and who holds the messages."""
+        """Return the gate, the usage of its limit, and which consumer holds the messages."""
         return self.describe_gate(wait.gate, wait.destination)
 
     def describe_gate(self, gate: int, destination: Queue | Topic) -> str:
-        """Return the same of any gate."""
+        """Return the same for any gate."""
         name = gates.GATE_NAMES[gate]
         account = destination.account
         intake = destination.intake
@@ -319,8 +320,8 @@ class Flow(Gates):
     # -- the steps
 
     def _refuse(self, account: Account) -> int:
-        """Do what the policy of a full address says."""
-        if not account.is_full:  # another address took what all may hold together
+        """Apply the policy of a full address."""
+        if not account.is_full:  # the common limit is reached by another address
             self.accounts.fill(account)
         if account.action == BLOCK:
             account.is_shut = True
@@ -338,7 +339,7 @@ class Flow(Gates):
 
 
 def _who_holds(destination: Queue | Topic) -> str:
-    """Return who has most of what the address holds."""
+    """Return where most messages of the address are, in words."""
     queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
     consumers = [consumer for queue in queues for consumer in queue.consumers.values()]
     waiting = sum(queue.depth - queue.in_flight_count for queue in queues)

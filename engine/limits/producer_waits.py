@@ -1,4 +1,4 @@
-"""Clients that wait at the gates before the engine, and what each may send in a second."""
+"""Clients that wait at the gates before the engine, and their rates of sending."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class Wait:
 
 
 class ProducerWaits(TimerTarget):
-    """parked: client number -> (gate, URI) of what it waits for -> how it waits.
+    """parked: client number -> (gate, URI) -> the client's wait there.
 
-    retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
-    all the time.
+    retrying: waits of the client that is being admitted; those that it parks again keep their start.
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
-    buckets: client number -> URI -> what it may still send there in this second.
+    buckets: client number -> URI -> the messages it may still send there in this second.
     """
 
     __slots__ = ("clock", "timers", "observers", "parked", "retrying", "deadlines", "next_deadline", "buckets")
@@ -47,9 +46,9 @@ class ProducerWaits(TimerTarget):
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
-        """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
+        """Return gates.RATE if the client has used up its messages of this second; call it once per message.
 
-        Source: HornetQ producer-max-rate.  It parks, it never drops; what a transaction sends is not reckoned.
+        Source: HornetQ producer-max-rate.  It delays and never drops; messages sent in a transaction are not counted.
         """
         intake = destination.intake
         if intake is None or intake.rate <= 0:
@@ -62,12 +61,12 @@ class ProducerWaits(TimerTarget):
         return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
 
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
-        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
+        """Record that ``client`` waits at ``gate``; ``Client.admit`` is called when it may try again."""
         key = (gate, destination.uri())
         waits = self.parked.setdefault(client.client_number, {})
         wait = waits.get(key) or self.retrying.pop(key, None)
         if wait is not None:
-            wait.destination = destination  # the one it waited for may have been deleted, and made anew
+            wait.destination = destination  # the earlier one may have been deleted and made anew
             waits[key] = wait
             return
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
@@ -82,18 +81,20 @@ class ProducerWaits(TimerTarget):
             self._call_at(wait.since_ms + account.timeout_ms, wait)
 
     def forget(self, client: Client) -> None:
-        """A connection is gone, and so is what it waited for."""
+        """Forget a connection that is gone, and its waits."""
         self.buckets.pop(client.client_number, None)
         waits = self.parked.pop(client.client_number, None)
         if waits and self.deadlines:
             self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
 
     def admit(self, client_number: int) -> None:
-        """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
+        """Let a client send again what it has parked; messages whose gate is still shut are parked again at once."""
         waits = self.parked.pop(client_number, None)
         if not waits:
             return
-        self.retrying = {key: wait for key, wait in waits.items() if wait.gate != gates.RATE}  # each second is another
+        self.retrying = {
+            key: wait for key, wait in waits.items() if wait.gate != gates.RATE
+        }  # each second is a new wait
         next(iter(waits.values())).client.admit()
         self.retrying = {}
 
@@ -107,12 +108,12 @@ class ProducerWaits(TimerTarget):
         waits = self.parked.get(number)
         if waits is None or waits.get((wait.gate, uri)) is not wait:
             return
-        if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
+        if wait.gate == gates.RATE or account is None:  # without an account the address was deleted
             self.admit(number)
             return
-        del waits[(wait.gate, uri)]  # what waits behind the message has a deadline of its own
+        del waits[(wait.gate, uri)]  # later messages have deadlines of their own
         if not waits:
-            del self.parked[number]  # who is there waits
+            del self.parked[number]  # clients listed here have a wait
         wait.client.waited_too_long(
             uri,
             AddressFull(
@@ -122,7 +123,7 @@ class ProducerWaits(TimerTarget):
         )
 
     def waited_ms(self, client_number: int) -> int:
-        """Return how long what the client has parked has waited at most."""
+        """Return the longest wait of the client's parked messages."""
         waits = self.parked.get(client_number, {}).values()
         return self.clock.monotonic_ms() - min(wait.since_ms for wait in waits) if waits else 0
 

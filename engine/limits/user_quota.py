@@ -1,8 +1,8 @@
-"""How much of what all share one user may take: connections, destinations, durable subscriptions, schedules.
+"""How much one user may take of shared things: connections, destinations, durable subscriptions, schedules.
 
-Where logins are checked a user is a login, whatever address it comes from; elsewhere each client address is one, and
-its connections are counted where they are accepted.  Of IPv6 it is the network of 64 bits: a host picks any address in
-its own.  The rules are the engine's, for every protocol.
+If logins are checked, a user is a login, from whatever address.  Otherwise each client address is a user, and its
+connections are counted where they are accepted.  An IPv6 address counts as its network of 64 bits, in which a host can
+pick any address.  The rules hold for every protocol.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SCHEDULES: Final = "limits.schedules-per-user"
 
 @dataclass(frozen=True, slots=True)
 class UserLimits:
-    """Of one user, or one address.  destinations: made since the start, temporary ones too.  schedules: the same.
+    """Per user, or per address.  destinations: made since the start, including temporary ones.  schedules: likewise.
 
     unsettled_bytes: that its consumers hold (engine.consumers.unsettled_share).
-    durable_wildcard_topics: that one durable subscription to a wildcard may begin with: they are opened in one turn.
+    durable_wildcard_topics: with which one durable subscription to a wildcard may begin: they are opened in one turn.
     """
 
     connections: int = UNLIMITED
@@ -40,7 +40,7 @@ class UserLimits:
 
 
 class Quotas(Observer):
-    """made: who made a destination, by its number; those that were there before the start are nobody's."""
+    """made: the maker of a destination, by its number; destinations from before the start have no maker."""
 
     __slots__ = (
         "connections",
@@ -72,7 +72,7 @@ class Quotas(Observer):
         self.connections.give_back(self._entered.pop(client.client_number, ""))
 
     def made(self, client: Client, destination: Queue | Topic) -> None:
-        """Count a destination that has come by what a client named."""
+        """Count a destination that was made because a client named it."""
         if client.holder:
             self._made[destination.destination_id] = client.holder
             self.destinations.add(client.holder)
@@ -81,13 +81,13 @@ class Quotas(Observer):
         self.destinations.give_back(self._made.pop(destination.destination_id, ""))
 
     def refused_counts(self) -> dict[str, int]:
-        """Return how often each limit has refused somebody since the start."""
+        """Return how often each limit was enforced since the start."""
         quotas = (self.connections, self.destinations, self.durable_subscriptions, self.schedules)
         return {one.name: one.refused for one in quotas}
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: itself, or the network that a host of IPv6 has for itself."""
+    """Return the unit that counts as one address: itself, or the network of an IPv6 host."""
     if ":" not in address:
         return address
     try:

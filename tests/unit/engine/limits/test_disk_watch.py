@@ -90,7 +90,7 @@ def test_who_has_filled_all_that_was_left_waits_for_the_look() -> None:
     world.watch.turn_ended(399, 150)
     assert world.try_send(b"1") == gates.OPEN
     world.watch.turn_ended(400, 150)
-    assert world.disk_reason().startswith("as much has come as was left")
+    assert world.disk_reason().startswith("the space left at the last check of the disk is used up")
     assert world.try_send(b"2") == gates.DISK
     world.space.free_bytes = 104  # a little above the limit does, for it was never reached
     assert world.workers.finish(FILE_LANE)

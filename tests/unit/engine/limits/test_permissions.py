@@ -209,7 +209,7 @@ def test_a_wildcard_of_advisories_tells_only_of_what_may_be_looked_at(wildcard: 
 @pytest.mark.parametrize("name", ["MessageDelivered.Queue.bank.vault", "*.Topic.bank.vault"])
 def test_an_advisory_of_what_may_not_be_looked_at_is_refused(name: str) -> None:
     world, guest = told_world()
-    with pytest.raises(AccessDenied, match="it tells of a destination that needs the permission browse or read"):
+    with pytest.raises(AccessDenied, match="it reports on a destination that needs the permission browse or read"):
         world.broker.source(guest, TOPIC, f"ActiveMQ.Advisory.{name}")
 
 
