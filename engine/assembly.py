@@ -1,4 +1,4 @@
-"""Composition: every part of the engine is built here and given what it uses, the lower rooms first."""
+"""Composition: builds every part of the engine, the lower rooms first, and gives each part what it uses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from engine.turn import Turn
 
 
 class GroundParts:
-    """The base of all parts: the world outside, the turn's steps, destinations, and their limits."""
+    """What all parts build on: the outside world, the turn's steps, destinations and their limits."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The engine as a gateway builds and turns it.  ``assembly`` makes its parts, ``door`` takes what clients send."""
+"""The engine as a gateway builds it and runs its turns; ``assembly`` makes the parts, ``door`` is for sessions."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Broker(Door):
-    """All destinations, consumers and policies.  Owned by one thread.
+    """All destinations, consumers and policies.  One thread owns it.
 
     destinations_max: queues and topics together that clients may make.
-    temporary_destinations_max: of these, temporary ones that one client may have.
-    expire_messages_period_ms: between two looks for what has expired while nobody takes it.
-    permissions: what groups may do; none at all means everybody everything.
-    virtual_topics: which topics have copies of their messages made for queues.
-    has_advisories, name: whether it tells of itself on ``ActiveMQ.Advisory.>``, and how it calls itself there.
+    temporary_destinations_max: temporary destinations per client.
+    expire_messages_period_ms: interval of the scans for expired messages that no consumer takes.
+    permissions: of groups; None permits everything to everybody.
+    virtual_topics: topics whose messages are copied to queues.
+    has_advisories, name: whether it publishes to ``ActiveMQ.Advisory.>``, and its name there.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -143,7 +143,7 @@ class Broker(Door):
     # -- turns
 
     def begin_turn(self) -> None:
-        """Take the time; call it before the first input of a turn."""
+        """Read the clocks; call it before the first input of a turn."""
         context = self.context
         context.sender = 0
         wall_ms = context.clock.wall_ms()
@@ -155,23 +155,23 @@ class Broker(Door):
         return self.turn.end()
 
     def has_more_to_do(self) -> bool:
-        """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
+        """Say whether another turn is needed without new input, because the end of the last one had an effect."""
         return self.turn.has_more_to_do()
 
     def sync(self) -> None:
-        """Have everything made durable that no one waits for; call it a little after it came."""
+        """Make everything durable, including what no confirmation waits for; call it a little after the turn."""
         self.turn.sync()
 
     def has_unsynced(self) -> bool:
-        """Say whether a ``sync`` would make anything durable that is not."""
+        """Say whether anything is not durable yet."""
         return self.turn.has_unsynced()
 
     def flush_settlements(self) -> int:
-        """Append what was settled and put off; return the offset that confirmations of it wait for."""
+        """Append the gathered settlements; return the offset for which their confirmations wait."""
         return self.settlements.flush()
 
     # -- questions
 
     def inspect(self) -> BrokerStats:
-        """Return everything that ``stat``, metrics and the console show, as it is at this moment."""
+        """Return the present state of everything, for ``stat``, metrics and the console."""
         return self.inspector.inspect()

@@ -1,4 +1,4 @@
-"""A COMMIT as one batch in the log: sends, schedules and settlements, all of them after a stop or none."""
+"""Applies a COMMIT as one batch in the log: after a stop all of its sends, schedules and settlements exist, or none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Commits:
         self._scheduler = scheduler
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
-        """Let ``transaction`` send at its COMMIT.
+        """Add a send that ``transaction`` makes at its COMMIT.
 
         Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
         """
@@ -78,7 +78,7 @@ class Commits:
     def refusal(self, transaction: Transaction) -> tuple[int, Target | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
-        Raises: AddressFull, LimitReached: it can never be; the caller aborts the transaction then.
+        Raises: AddressFull, LimitReached if it can never be applied; the caller then aborts the transaction.
         """
         if transaction.scheduled_count:  # others may have scheduled since
             self._scheduler.require_room(transaction.scheduled_count)
@@ -92,20 +92,20 @@ class Commits:
 
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
-        self._settlements.flush()  # what was settled outside stays outside
+        self._settlements.flush()  # earlier settlements are not part of the batch
         self._make_again(transaction)
         questions: list[tuple[QuestionQueue, Message]] = []
         self._context.begin_batch()
         for destination, message in transaction.sends:
             if destination.is_closed:
-                continue  # a temporary one has gone since
+                continue  # a temporary destination that has gone
             if isinstance(destination, QuestionQueue):
                 questions.append((destination, message))
             elif not self._flow.is_blocked or not self._flow.discards(destination):
                 self._acceptance.accept(destination, message)
         self._acceptance.send_on()
         for delayed, message in transaction.scheduled:
-            assert isinstance(delayed, Delayed), "what is scheduled goes later"
+            assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             self._scheduler.add(delayed, message)
         self._settling.acknowledge(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
@@ -116,21 +116,21 @@ class Commits:
             self._questions.answer(queue, question)
 
     def _make_again(self, transaction: Transaction) -> None:
-        """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
+        """Recreate destinations of the transaction that were deleted meanwhile; confirmed messages must not be lost."""
         for index, (destination, message) in enumerate(transaction.sends):
             if destination.is_closed and destination.kind in (QUEUE, TOPIC):
                 target = self._made(destination)
                 message.destination_id = target.destination_id
                 transaction.sends[index] = (target, message)
         for index, (delayed, message) in enumerate(transaction.scheduled):
-            assert isinstance(delayed, Delayed), "what is scheduled goes later"
+            assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             if any(part.is_closed for part in delayed.parts):
                 there = [
                     self._made(part) for part in delayed.parts if not part.is_closed or part.kind in (QUEUE, TOPIC)
                 ]
                 if there:
                     transaction.scheduled[index] = (Delayed(there, delayed.plan), message)
-        # What was for nothing but temporary destinations that are gone goes with them.
+        # Schedules only for temporary destinations that are gone are dropped with them.
         transaction.scheduled = [one for one in transaction.scheduled if _is_there(one[0])]
 
     def _made(self, target: Target) -> Target:
@@ -141,12 +141,12 @@ class Commits:
 
 
 def _is_there(delayed: Composite) -> bool:
-    """Say whether there is anything that a message may go to later."""
+    """Say whether any destination is left for a scheduled message."""
     return not all(part.is_closed for part in delayed.parts)
 
 
 def _by_refusal(refused: list[tuple[Delivery, Refusal]]) -> list[tuple[Refusal, list[Delivery]]]:
-    """Put together what was refused one after the other in the same way."""
+    """Group consecutive deliveries that were refused in the same way."""
     found: list[tuple[Refusal, list[Delivery]]] = []
     for delivery, refusal in refused:
         if found and found[-1][0] is refusal:

@@ -1,4 +1,4 @@
-"""Sends that are not the usual way of one message to one destination: to several, asked as a question, or delayed."""
+"""Unusual sends: to several destinations, as a question to the broker, or delayed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.values.message import Message
 
 
 class CompositeSend:
-    """Sends to all that a destination stands for, or to none of them."""
+    """Sends to all parts of a destination, or to none of them."""
 
     __slots__ = ("_context", "_acceptance", "_flow", "copies", "_questions", "_scheduler", "_observers")
 

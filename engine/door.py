@@ -1,7 +1,7 @@
-"""The door of the engine for those who speak for a client: what its peer asks for enters here as method calls.
+"""The door of the engine for protocol sessions: requests of their peers enter here as method calls.
 
-A turn is everything between two ends of turns: what arrived is applied at once, dispatched at the end, appended in one
-batch.  A confirmation may leave once ``confirmed_offset`` has passed the offset that ``Broker.end_turn`` returned.
+A turn is everything between two ends of turns: input is applied at once, dispatched at the end, and appended in one
+batch.  A confirmation may be sent once ``confirmed_offset`` has passed the offset that ``Broker.end_turn`` returned.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from engine.values.wildcard import Wildcard
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Door:
-    """A method for each thing that a session does; parts that a session only reads are attributes, taken once.
+    """A method for each request of a session; parts that a session only reads are attributes.
 
-    What concerns a consumer alone (credit, start, what an answer covers) is the consumer's own.
+    Matters of a single consumer (credit, start, deliveries covered by an answer) are methods of the consumer.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class Door:
         self.connections.connect(client)
 
     def introduce(self, client: Client, host: str, client_id: str, is_sole: bool) -> None:
-        """Take a client whose peer has said who it is; ``client.user`` is set, and what ``describe`` says.
+        """Register a client whose peer has identified itself; ``client.user`` and ``describe`` are set.
 
         client_id: JMS client id, "" for none.  is_sole: no other connection may have it at the same time.
         Raises: LimitReached, ClientIdInUse.
@@ -137,21 +137,21 @@ class Door:
         self.connections.disconnect(client, is_lost)
 
     def leave(self, consumers: list[Consumer]) -> None:
-        """Close consumers of a client that stays, many of them in the turns to come; nothing more is handed to them."""
+        """Close consumers of a client that stays, large numbers over several turns; they get nothing more."""
         self.subscribing.departures.leave(consumers)
 
     def output_drained(self, outlet: Outlet) -> None:
-        """Let the consumers of a socket, or of a part of it, take their turns again: it takes octets again."""
+        """Let the consumers of a socket, or of a part of it, take turns again, as it accepts output again."""
         self.connections.output_drained(outlet)
 
-    # -- what a client names
+    # -- names given by clients
 
     def target(self, client: Client, kind: int, name: str) -> Target:
-        """Return what ``client`` may send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        """Return a destination for ``client`` to send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         return self.naming.target(client, kind, name)
 
     def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
-        """Return what ``client`` may subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        """Return a source for ``client`` to subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         return self.naming.source(client, kind, name)
 
     def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
@@ -165,10 +165,10 @@ class Door:
     # -- sending
 
     def send(self, destination: Destination, message: Message) -> int:
-        """Accept ``message``, or return the gate that refuses it; a refused one may be sent again after ``admit``.
+        """Accept ``message``, or return the gate that refuses it; a refused message may be sent again after ``admit``.
 
-        Raises: AddressFull where the address is full and its policy is to fail; InvalidDestination if it was sent to a
-        temporary destination that is gone.
+        Raises: AddressFull if the address is full and its policy is to fail; InvalidDestination if a temporary
+        destination is gone.
         """
         if destination.is_indirect is True:
             return self.composite_send.send(destination, message)
@@ -178,9 +178,9 @@ class Door:
         return gates.OPEN
 
     def send_granted(self, destination: Target, message: Message) -> int:
-        """Accept a message that its full address refuses, because its sender had been granted credit for it.
+        """Accept a message despite its full address, because its sender had been granted credit for it.
 
-        Return the gate of the disk or the memory that refuses it all the same, gates.OPEN for none.
+        Return the gate of the disk or the memory that refuses it nevertheless, gates.OPEN for none.
         """
         return self.acceptance.send_granted(destination, message)
 
@@ -194,7 +194,7 @@ class Door:
         return self.subscribing.subscribe(client, source, options)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""
+        """Close a consumer; what it held returns to its place, or is discarded with its topic subscription."""
         self.subscribing.departures.close(consumer, is_lost)
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -209,14 +209,14 @@ class Door:
         self.dispatcher.acknowledge(delivery)
 
     def acknowledge_unconfirmed(self, delivery: Delivery) -> None:
-        """Do the same for a client that waits for no confirmation: the record may be put off past this turn.
+        """Do the same for a client that waits for no confirmation: the record may be written after this turn.
 
-        Flush ``settlements`` before the client is sent anything that confirms it all the same.
+        Flush ``settlements`` before the client is sent anything that confirms it implicitly.
         """
         self.dispatcher.acknowledge(delivery)
 
     def acknowledge_all(self, deliveries: list[Delivery]) -> None:
-        """Settle several deliveries as accepted, as ``acknowledge`` does one."""
+        """Settle several deliveries as accepted, like ``acknowledge``."""
         self.settlements.is_due = True
         self.settling.acknowledge(deliveries)
 
@@ -225,17 +225,17 @@ class Door:
         self.refusals.take([delivery], refusal)
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Settle several deliveries of one client as not accepted, all in the same way: of many, some a turn."""
+        """Settle several deliveries of one client as not accepted, all in the same way; many take several turns."""
         self.refusals.take(deliveries, refusal)
 
     # -- transactions
 
     def roll_back(self, deliveries: list[Delivery]) -> None:
-        """Take back all that an aborted transaction had acknowledged, for a client that has forgotten it."""
+        """Take back what an aborted transaction had acknowledged, for a client that has forgotten those messages."""
         self.refusals.roll_back(deliveries)
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
-        """Let ``transaction`` send at its COMMIT.
+        """Add a send that ``transaction`` makes at its COMMIT.
 
         Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
         """
@@ -244,7 +244,7 @@ class Door:
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
-        Raises: AddressFull, LimitReached: it can never be; the caller aborts the transaction then.
+        Raises: AddressFull, LimitReached if it can never be applied; the caller then aborts the transaction.
         """
         return self.commits.refusal(transaction)
 

@@ -1,4 +1,4 @@
-"""A look into the broker: its state at one moment as plain values."""
+"""Takes a snapshot of the broker's state, as plain values."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from engine.values.destination import KIND_NAMES
 
 Seen = TypeVar("Seen")
 
-AT_ONCE: Final = 256  # destinations, consumers or addresses that one step looks at
+AT_ONCE: Final = 256  # destinations, consumers or addresses per step
 
 
 class Inspector:
-    """Has what is looked at."""
+    """Makes inspections; it has the parts that they read."""
 
     __slots__ = (
         "context",
@@ -85,14 +85,14 @@ class Inspector:
         self.events = events
 
     def inspect(self) -> BrokerStats:
-        """Return everything that ``stat``, metrics and the console show, as it is at this moment."""
+        """Return the present state of everything, for ``stat``, metrics and the console."""
         inspection = Inspection(self)
         for _ in inspection.steps():
             pass
         return inspection.stats()
 
     def store_stats(self) -> StoreStats:
-        """Return how the store is."""
+        """Return the state of the store."""
         store = self.context.store
         return StoreStats(
             store.append_offset(),
@@ -104,7 +104,7 @@ class Inspector:
 
 
 class Inspection:
-    """A look at everything in steps, so that the engine may have a turn between them, however many queues there are."""
+    """A snapshot taken in steps, so that the engine can run turns between them, however many queues there are."""
 
     __slots__ = ("_inspector", "_destinations", "_consumers", "_addresses")
 
@@ -115,7 +115,7 @@ class Inspection:
         self._addresses: list[AddressStats] = []
 
     def steps(self) -> Iterator[None]:
-        """Look at some more at each step; what comes or goes meanwhile is shown or not."""
+        """Read some more at each step; destinations added or removed meanwhile may be missing or included."""
         destinations = self._inspector.destinations
         for queues in _parts(list(destinations.queues.values())):
             self._destinations += [_queue_stats(queue) for queue in queues if not queue.is_closed]
@@ -133,7 +133,7 @@ class Inspection:
             yield
 
     def stats(self) -> BrokerStats:
-        """Return what was seen, and all else as it is now."""
+        """Return what was read, and everything else as it is now."""
         inspector = self._inspector
         return BrokerStats(
             self._destinations,

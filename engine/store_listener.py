@@ -1,4 +1,4 @@
-"""Reports of the store to the engine: the durable offset, pages of a backlog, a disk that fails and heals."""
+"""Receives reports of the store: the durable offset, pages of a backlog, a disk that fails and heals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was 
 
 
 class PageRetries(TimerTarget):
-    """A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative."""
+    """A timer's key is the queue whose page is requested again: its number, or the negative number of its feed."""
 
     __slots__ = ("destinations", "events")
 
@@ -46,15 +46,15 @@ class PageRetries(TimerTarget):
         for lane in queue.used_lanes:
             lane.pages.awaits_retry = False
         if not queue.consumers:
-            self.events.forget_faults(queue)  # nobody waits for it; who comes asks anew
+            self.events.forget_faults(queue)  # nothing waits for it; a new consumer requests it again
         queue.mark_dirty()
 
 
 class StoreEvents(StoreListener):
     """awaiting: clients with confirmations that wait for an offset.  failure: why the disk refuses, "" if it does not.
 
-    faulty_lanes: whose last page could not be read; each says why.
-    skipped_records: in words, each told once by the operator's log.
+    faulty_lanes: lanes whose last page could not be read; each has the reason.
+    skipped_records: in words, each logged once for the operator.
     """
 
     __slots__ = (
@@ -118,14 +118,14 @@ class StoreEvents(StoreListener):
         return self.failure or self.page_fault()
 
     def page_fault(self) -> str:
-        """Return which page could not be read and why, "" if none is missing."""
+        """Return which page could not be read and why, "" for none."""
         for lane in self.faulty_lanes:
             if not lane.queue.is_closed:
                 return f"{lane.queue.uri()}: {lane.pages.fault}"
         return self.scheduler.fault()
 
     def forget_faults(self, queue: Queue) -> None:
-        """Tell no more of pages of a queue that could not be read."""
+        """Report unreadable pages of a queue no longer."""
         for lane in queue.used_lanes:
             lane.pages.fault = ""
             self.faulty_lanes.pop(lane, None)
@@ -153,7 +153,7 @@ class StoreEvents(StoreListener):
             return
         queue = self.destinations.queue_of(destination_id, reader)
         if queue is None:
-            return  # who asked has gone meanwhile
+            return  # the reader has gone
         lane = queue.lane(priority)
         if self.faulty_lanes:
             lane.pages.fault = ""
@@ -199,7 +199,7 @@ class StoreEvents(StoreListener):
             self._ask_again_later(queue)
 
     def _append(self, lane: Lane, deliveries: list[Delivery]) -> None:
-        """Put a page behind what is ready, but for what has failed before and is not due again."""
+        """Append a page to ``ready``, except deliveries that have failed before and are not due again."""
         if lane.attempts or lane.volatile:
             for delivery in deliveries:
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
@@ -250,7 +250,7 @@ class StoreEvents(StoreListener):
         if reader in (BROWSE_READER, EXPIRY_READER):
             return
         queue = self.destinations.queue_of(destination_id, reader)
-        if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
+        if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself gets there, too
             return
         if reader == RELOAD_READER and not self.delays.record_skipped(destination_id, priority, queue_offset):
             return
@@ -291,17 +291,17 @@ class StoreEvents(StoreListener):
 
     def store_healed(self) -> None:
         self.failure = ""
-        self.flow.block()  # open_gates opens what can be opened
+        self.flow.block()  # ``open_gates`` opens those that it can
         for queue in self.destinations.all_queues():
             for lane in queue.used_lanes:
                 lane.pages.awaits_retry = False
             if queue.rotation:
-                queue.mark_dirty()  # its next message may have waited to be written
+                queue.mark_dirty()  # its next message may have waited for the write
 
     def _settle_gone(self, queue: Queue, priority: int, first: int, next_offset: int, messages: list[Message]) -> None:
-        """Settle what a page lacks for a durable subscription: it looks back to what had gone from the log before.
+        """Settle entries that a page lacks for a retroactive durable subscription: retention had dropped them before.
 
-        Nobody would ever acknowledge these, and the subscription would wait for them, and keep the log, for ever.
+        They could never be acknowledged, so the subscription would wait for them, and keep the log, for ever.
         """
         self.settlements.flush()
         found = next(
@@ -321,13 +321,13 @@ class StoreEvents(StoreListener):
         self.context.timers.call_at(self.context.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
 
     def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:
-        """Say whether a message that a subscription or a browser has asked for is for it; count what it then holds."""
+        """Say whether a subscription or a browser wants a message of its page; if so, count the holder."""
         if not self.feeds.select(queue, delivery.message):
             return False
         if not queue.is_logged:
             known = lane.attempts.get(delivery.message.queue_offset)
             if known is not None and known.due_ms > self.context.wall_ms:
-                return False  # a browser shows what could be had now
+                return False  # a browser shows only messages that are available now
             self.context.memory.hold(delivery.message)
             queue.depth += 1
         return True
@@ -344,7 +344,7 @@ class _QueueEnds(Observer):
 
 
 def _runs(ascending: list[int]) -> list[tuple[int, int]]:
-    """Return (first, end) of the numbers that follow each other."""
+    """Return (first, end) of each run of consecutive numbers."""
     runs: list[tuple[int, int]] = []
     for number in ascending:
         if runs and runs[-1][1] == number:

@@ -1,4 +1,4 @@
-"""Work held back until COMMIT.  Nothing of it is visible before; ABORT leaves nothing behind."""
+"""Work held back until COMMIT.  Nothing of it is visible before; ABORT leaves no trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.values.errors import TransactionError
 from engine.values.message import Message
 from engine.values.refusal import Refusal
 
-ACTION_BYTES: Final = 256  # of one action's objects, rounded up
+ACTION_BYTES: Final = 256  # per action, for its objects, rounded up
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionLimits:
-    """Of one connection and of one transaction; beyond them the client gets an error that names the limit."""
+    """Limits of one connection and one transaction; beyond, the client gets an error that names the limit."""
 
     open_count: int = 16
     action_count: int = 10_000
@@ -28,12 +28,12 @@ class TransactionLimits:
 
 
 class Transaction:
-    """Sends, acknowledgements and refusals of one client, in the order they were made.
+    """Sends, acknowledgements and refusals of one client, in order.
 
-    An acknowledged delivery is HELD: its place in the window is free, so that a transaction may be larger than the
-    window (ActiveMQ prefetchExtension; not with use-prefetch-extension false), and it stays in the consumer's ledger
-    until COMMIT.
-    scheduled_count: of messages, one for each destination.
+    An acknowledged delivery is HELD.  Its place in the window is free, so a transaction may be larger than the window
+    (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
+    COMMIT.
+    scheduled_count: of messages, one per destination.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Transaction:
         self.sends.append((destination, message))
 
     def add_sends(self, sends: list[tuple[Queue | Topic, Message]]) -> None:
-        """Add all that one message comes to, or nothing of it.  Raises: TransactionError past the limits."""
+        """Add all sends of one message, or none of them.  Raises: TransactionError past the limits."""
         self._count(len(sends), sum(message.size for _, message in sends))
         self.sends.extend(sends)
 
@@ -96,17 +96,17 @@ class Transaction:
         self.refused.extend((delivery, refusal) for delivery in deliveries)
 
     def held_bytes(self) -> int:
-        """Return what it takes in memory: its messages, and a little for each action."""
+        """Return its size in memory: its messages, and a little for each action."""
         return self.size_bytes + self.action_count * ACTION_BYTES
 
     def held(self) -> list[Delivery]:
-        """Return what it acknowledged and refused."""
+        """Return the deliveries that it acknowledged and refused."""
         return self.accepted + [delivery for delivery, _ in self.refused]
 
     def undo(self) -> list[Delivery]:
-        """Forget everything; return the deliveries that were held and are with their consumers again.
+        """Forget everything; return the deliveries that it held and that are with their consumers again.
 
-        Those of a consumer that has closed meanwhile stay HELD: the broker gives them back to their queue.
+        Deliveries of a consumer that has closed stay HELD; the broker returns them to their queue.
         """
         held = self.held()
         for delivery in held:

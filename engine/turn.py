@@ -1,4 +1,4 @@
-"""A turn: everything between two ends of it is applied at once, dispatched at the end and appended in one batch."""
+"""A turn: its inputs are applied at once; at its end they are dispatched and appended in one batch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.values.hand_over_times import HandOvers
 
-UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
+UNWRITTEN_BYTES: Final = 256 * 1024  # records that no confirmation waits for are written once there are this many
 
 
 class Turn:
-    """agenda: what else than queues to look at.  dirty: queues to dispatch.
+    """agenda: other work than queues.  dirty: queues to dispatch.
 
-    starved: queues whose consumers wait because memory is too short to read on for them.
+    starved: queues whose consumers wait because memory is too short to read more for them.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Turn:
         self.hand_overs.sample(dispatcher.next_tag, context.wall_ms)
 
     def set_time(self, wall_ms: int) -> None:
-        """Take the time of a turn, if it is another than that of the one before."""
+        """Set the time of a turn if it has changed since the last one."""
         self.context.set_time(wall_ms)
         if wall_ms >= self.hand_overs.next_ms:
             self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)
@@ -88,9 +88,9 @@ class Turn:
     def end(self) -> int:
         """Dispatch; return the offset that confirmations of this turn wait for.
 
-        The dispatcher writes the batch when it comes to a message of it; else it can wait until much has gathered or
-        for the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns
-        expensive.
+        The dispatcher writes the batch when it reaches a message in it.  Otherwise the batch can wait until it is large
+        or until the next ``Store.sync``, and no confirmation is sent before that.  A write in every turn would make
+        turns expensive.
         """
         agenda = self.agenda
         if agenda.is_open:
@@ -122,11 +122,11 @@ class Turn:
         return offset
 
     def has_more_to_do(self) -> bool:
-        """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
+        """Say whether another turn is needed without new input, because the end of the last one had an effect."""
         return bool(self.dirty or self.subscribing.wakes.rooms or self.holdings.is_over)
 
     def has_agenda(self) -> bool:
-        """Say whether some part has something to do at the end of the next turn."""
+        """Say whether some part has work for the end of the next turn."""
         subscribing = self.subscribing
         return bool(
             self.flow.is_blocked
@@ -142,12 +142,12 @@ class Turn:
         )
 
     def sync(self) -> None:
-        """Have everything made durable that no one waits for; call it a little after it came."""
+        """Make everything durable, including what no confirmation waits for; call it a little after the turn."""
         self.settlements.flush()
         self.context.store.sync()
 
     def has_unsynced(self) -> bool:
-        """Say whether a ``sync`` would make anything durable that is not."""
+        """Say whether anything is not durable yet."""
         store = self.context.store
         return bool(self.settlements.waiting) or store.durable_offset() < store.append_offset()
 
@@ -163,7 +163,7 @@ class Turn:
             self._count_unwritten()
 
     def _prepare(self) -> None:
-        """Let happen what makes queues dirty, until one is or nothing more happens."""
+        """Run the parts that make queues dirty, until one is dirty or nothing more happens."""
         destinations = self.destinations
         replays = self.subscribing.replays
         wakes = self.subscribing.wakes
@@ -183,26 +183,26 @@ class Turn:
             self._follow_up()
 
     def _follow_up(self) -> None:
-        """Do what handing over has led to."""
+        """Do the work that results from the hand-overs."""
         if self.subscribing.browsing.consumers:
             self.subscribing.browsing.tell_ends()
         if self.dispatcher.expired:
             self.dead_letters.bury_expired()
 
     def _finish(self) -> None:
-        """Shut the agenda, unless some part has something to do in the next turn as well."""
+        """Shut the agenda unless some part has work for the next turn."""
         if self.flow.is_blocked:
             self._count_unwritten()
         self.agenda.is_open = self.has_agenda()
 
     def _count_unwritten(self) -> None:
-        """Take what a failing store keeps in memory into the budget: senders and readers of backlogs wait for it."""
+        """Count what a failing store keeps in memory in the budget: it holds back senders and readers of backlogs."""
         store = self.context.store
         unwritten_bytes = 0 if store.is_accepting() else store.append_offset() - store.durable_offset()
         self.context.memory.keep_unwritten(unwritten_bytes)
 
     def _feed_starved(self) -> None:
-        """Let those read on for which there is memory again."""
+        """Let starved queues read again as far as there is memory."""
         is_short = self.context.memory.is_short()
         for queue in list(self.starved):
             if not queue.feed.is_starved(is_short):

@@ -50,8 +50,8 @@ class Selection(SelectionBase):
     offered: deliveries that are READY again and not examined yet; until they are, nothing is handed over.
     delayed_before: deliveries that awaited redelivery before there was a Selection and are not examined yet.
     choosy_count: consumers that cannot simply take the next message.
-    originals: tag -> delivery that was marked as the first of its group, and its message as it is on the queue: who
-    holds a message is counted there.
+    originals: tag -> delivery that was marked as the first of its group, and the original of its message, which counts
+    the holders.
     """
 
     __slots__ = (

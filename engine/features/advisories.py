@@ -1,7 +1,7 @@
 """Messages of the broker about itself, on the topics ``ActiveMQ.Advisory.>``.  Source: ActiveMQ AdvisorySupport.
 
-Bodies are JSON as ActiveMQ's STOMP transformation ``jms-advisory-json`` writes its command objects: the name of the
-class around its fields.  While nobody listens nothing is made; topics of advisories are in memory only.
+Bodies are JSON as written by ActiveMQ's STOMP transformation ``jms-advisory-json`` for its command objects: the class
+name around its fields.  Without listeners no advisory is made.  Advisory topics are in memory only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.values.destination import (
 )
 from engine.values.message import Message
 
-# Events that are told, as they stand in the topic's name.
+# Events that have advisories, as spelled in the topic's name.
 CONNECTION: Final = "Connection"
 CONSUMER: Final = "Consumer"
 PRODUCER: Final = "Producer"
@@ -43,7 +43,7 @@ EXPIRED: Final = "Expired"
 FULL: Final = "FULL"
 NO_CONSUMER: Final = "NoConsumer"
 
-ABOUT_DESTINATIONS: Final = (  # each has a topic for each destination
+ABOUT_DESTINATIONS: Final = (  # each event has a topic per destination
     CONSUMER,
     PRODUCER,
     SLOW_CONSUMER,
@@ -65,11 +65,11 @@ _REMOVED: Final = 1
 
 
 class Advisories(Observer):
-    """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
+    """listeners: subscriptions that may take advisories.  connections: clients whose connect was announced.
     producers: how many each destination has, by its number.  next_producer: the number of the next one.
 
-    is_enabled: advisory_support of the configuration; it governs all but the events of messages, which addresses ask
-    for.  topics: by which it tells of them.
+    is_enabled: advisory_support of the configuration; it governs all events except those of messages, for which
+    addresses ask.  topics: where the advisories are published.
     """
 
     __slots__ = (
@@ -99,10 +99,10 @@ class Advisories(Observer):
         self.producers: dict[int, int] = {}
         self.next_producer = 1
 
-    # -- what happens
+    # -- events
 
     def connected(self, client: Client) -> None:
-        """A client has introduced itself: its adapter says when it is known who it is."""
+        """A client has introduced itself; its adapter calls this once the identity is known."""
         self.connections.add(client.client_number)
         if self.listeners and self.is_enabled:
             self.topics.advise(CONNECTION, None, "ConnectionInfo", _connection(client), {})
@@ -129,7 +129,7 @@ class Advisories(Observer):
             self.topics.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
 
     def producer_added(self, client: Client, destination: Destination) -> int:
-        """A producer has come, of a protocol that has producers; return its number."""
+        """Announce a producer, in protocols that have producers; return its number."""
         number = self.next_producer
         self.next_producer = number + 1
         for part in _parts(destination):
@@ -138,12 +138,12 @@ class Advisories(Observer):
         return number
 
     def producer_removed(self, client: Client, destination: Destination, number: int) -> None:
-        """The producer of that number has gone."""
+        """A producer has gone."""
         for part in _parts(destination):
             count = self.producers.pop(part.destination_id, 0) - 1
             if count > 0:
                 self.producers[part.destination_id] = count
-            if count >= 0:  # else the destination has gone, and came again under another number
+            if count >= 0:  # otherwise the destination was removed and recreated under another number
                 self._producer_changed(part, "RemoveInfo", {"objectId": _client_part(client, number)}, count)
 
     def _producer_changed(self, part: Queue | Topic, name: str, fields: Fields, count: int) -> None:
@@ -164,12 +164,12 @@ class Advisories(Observer):
             self.topics.advise(FAST_PRODUCER, destination, "ProducerInfo", {"destination": _named(destination)}, {})
 
     def full(self, destination: Queue | Topic, limit: str) -> None:
-        """An address holds all that it may.  limit: in words."""
+        """An address is full.  limit: in words."""
         if self.listeners and destination.settings.advisories.when_full:
             self.topics.advise(FULL, destination, "UsageInfo", {"usageName": limit}, {"usageName": limit})
 
     def message_event(self, event: str, destination: Queue | Topic, message: Message) -> None:
-        """Something has happened to a message.
+        """Announce an event of a message.
 
         event: one of those named after messages, EXPIRED or NO_CONSUMER.
         """
@@ -188,21 +188,21 @@ class Advisories(Observer):
             self.message_event(MESSAGE_DISCARDED, queue, message)
 
     def handed_over(self, queue: Queue, message: Message) -> None:
-        """A message has gone to a consumer."""
+        """A message was handed over to a consumer."""
         if self.listeners:
             source = self._source(queue, message)
             if source.settings.advisories.dispatched:
                 self.message_event(MESSAGE_DISPATCHED, source, message)
 
     def consumed(self, queue: Queue, message: Message) -> None:
-        """A consumer has acknowledged a message, or got it acknowledged already."""
+        """A consumer has acknowledged a message, or got it as acknowledged."""
         if self.listeners:
             source = self._source(queue, message)
             if source.settings.advisories.consumed:
                 self.message_event(MESSAGE_CONSUMED, source, message)
 
     def sent(self, destination: Queue | Topic, message: Message) -> None:
-        """A message has come to a destination that tells of each."""
+        """A message was sent to a destination that announces each message."""
         policy = destination.settings.advisories
         if policy.delivery:
             self.message_event(MESSAGE_DELIVERED, destination, message)
@@ -236,7 +236,7 @@ class Advisories(Observer):
         self.topics.retire(topic)
 
     def _source(self, queue: Queue, message: Message) -> Queue | Topic:
-        """Return what the message was sent to: a subscription's queue may take from many topics."""
+        """Return the destination the message was sent to; a subscription's queue may take from many topics."""
         return self.destinations.by_id.get(message.destination_id, queue)
 
     def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
@@ -245,7 +245,7 @@ class Advisories(Observer):
             self.topics.advise(_CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
 
     def _counted(self, queue: Queue) -> dict[str, str]:
-        """Return how many consumers a queue has, or a topic subscriptions."""
+        """Return the number of a queue's consumers, or of a topic's subscriptions."""
         count = len(queue.consumers)
         if is_topic(queue.kind):
             topic = self.destinations.topics.get(queue.name)
@@ -254,7 +254,7 @@ class Advisories(Observer):
 
 
 def _is_taking(consumer: Consumer) -> bool:
-    """Say whether a consumer takes messages of others; advisories tell of no browsers."""
+    """Say whether a consumer really consumes; there are no advisories about browsers."""
     queue = consumer.queue
     return bool(queue.destination_id) and not queue.feed.is_browser and not _is_own(queue.name)
 
@@ -264,7 +264,7 @@ def _is_own(name: str) -> bool:
 
 
 def _parts(destination: Destination) -> list[Queue | Topic]:
-    """Return what a producer sends to; advisories tell of none of their own topics."""
+    """Return the destinations of a producer; there are no advisories about advisory topics."""
     parts = destination.parts if isinstance(destination, Composite) else [destination]
     return [part for part in parts if not _is_own(part.name)]
 

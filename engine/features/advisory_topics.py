@@ -1,4 +1,4 @@
-"""The topics ``ActiveMQ.Advisory.>``: found or made as somebody listens, and forgotten once they are of no use."""
+"""The topics ``ActiveMQ.Advisory.>``: made while somebody listens, and forgotten once they are of no use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
 
 Fields = dict[str, object]
 
-RETIRED_MAX: Final = 1_000  # topics kept of destinations that are gone, so that what still waits names them
+RETIRED_MAX: Final = 1_000  # topics kept for removed destinations, whose waiting advisories refer to them
 
 
 class AdvisoryTopics:
-    """retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
+    """retired: topics kept only for advisories that wait for listeners of wildcards, the oldest first.
 
     name: of the broker.
     """
@@ -47,9 +47,9 @@ class AdvisoryTopics:
     def advise(
         self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, told: dict[str, str]
     ) -> None:
-        """Tell of ``event``, about ``destination`` if it is about one, to those who listen.
+        """Publish an advisory of ``event``, about ``destination`` or None, to its listeners.
 
-        name, fields: the JSON object of the body.  told: headers of its own.
+        name, fields: the JSON object of the body.  told: extra headers.
         """
         if destination is None:
             topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
@@ -58,7 +58,7 @@ class AdvisoryTopics:
         if topic is None:
             return
         if self.context.memory.is_full():
-            return  # nobody waits for an advisory to be taken
+            return  # advisories do not wait at gates
         headers = {
             "type": "Advisory",
             "transformation": "jms-advisory-json",
@@ -74,7 +74,7 @@ class AdvisoryTopics:
         )
 
     def retire(self, topic: Topic) -> None:
-        """Forget a topic that is of no use, as soon as nothing of it can be waiting; it is made again if need be."""
+        """Forget an unused topic once nothing of it can be waiting; it is made again when needed."""
         self.retired.append(topic)
         while self.retired and (len(self.retired) > RETIRED_MAX or not _is_waited_for(self.retired[0])):
             oldest = self.retired.popleft()
@@ -82,7 +82,7 @@ class AdvisoryTopics:
                 self.destinations.remove(oldest)
 
     def _topic(self, name: str, may_be_made: bool) -> Topic | None:
-        """Return the topic of an advisory that somebody listens to."""
+        """Return the topic of an advisory if it has listeners."""
         destinations = self.destinations
         topic = destinations.topics.get(name)
         if topic is None and may_be_made and self.subscriptions.has_wildcard_for(name):
@@ -90,11 +90,11 @@ class AdvisoryTopics:
         return topic
 
     def _is_there(self, destination: Queue | Topic) -> bool:
-        """Say whether a destination has not gone with its connection: then nothing would take its topics away."""
+        """Say whether a destination exists; after a temporary one has gone nothing would remove its topics."""
         is_temporary = destination.kind in (TEMP_QUEUE, TEMP_TOPIC)
         return not is_temporary or destination.name in self.destinations.temporaries
 
 
 def _is_waited_for(topic: Topic) -> bool:
-    """Say whether something of a topic may wait for a listener."""
+    """Say whether messages of a topic may wait for a listener."""
     return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())

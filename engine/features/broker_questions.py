@@ -1,4 +1,4 @@
-"""Questions that clients ask the broker with a message to a name of ActiveMQ's, and the way of the answers."""
+"""Questions that clients send to ActiveMQ's special destinations, and the sending of the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREFIXES: Final = tuple(
 
 
 class Replies:
-    """The way of the answers."""
+    """Sends answers."""
 
     __slots__ = ("context", "clients", "destinations", "naming", "flow", "acceptance")
 
@@ -48,13 +48,13 @@ class Replies:
         self.acceptance = acceptance
 
     def asker(self) -> Client | None:
-        """Return whose input is being taken; None once a schedule has delayed the question, or its sender has gone."""
+        """Return the client whose input is processed; None if a schedule delayed the question or it has gone."""
         return self.clients.get(self.context.sender)
 
     def target(self, reply_to: object) -> Queue | Topic | None:
-        """Return where an answer goes, None for nowhere: who asks must be allowed to send there.
+        """Return the destination of an answer, None for none; the asking client must be allowed to send there.
 
-        An answer is no question: nothing goes to a name that only answers.
+        An answer is not a question: it is never sent to a name that answers questions.
         """
         if not isinstance(reply_to, str):
             return None
@@ -68,9 +68,9 @@ class Replies:
         return None
 
     def send(self, target: Queue | Topic, answer: Message) -> None:
-        """Send it unless a gate holds it back, or who asked has closed the target; then it is dropped.
+        """Send the answer; drop it if a gate holds it back, or the asking client has closed the target.
 
-        Nobody waits to send it again.
+        No client waits to send it again.
         """
         if target.is_closed:
             return
@@ -85,7 +85,7 @@ class Replies:
             self.acceptance.publish_own(target, answer)
 
     def _named(self, kind: int, name: str) -> Queue | Topic | None:
-        temporary = self.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
+        temporary = self.destinations.temporaries.get(name)  # AMQP clients do not mark temporary names
         if temporary is not None:
             return temporary
         client = self.asker()
@@ -98,19 +98,19 @@ class Replies:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Answerer:
-    """Answers the questions that come to some of the names."""
+    """Answers the questions to some of the names."""
 
     @abstractmethod
     def check(self, queue: QuestionQueue, question: Message) -> None:
-        """Raises: InvalidOption for what is no question; LimitReached for one too many; AccessDenied."""
+        """Raises: InvalidOption for an invalid question; LimitReached for one too many; AccessDenied."""
 
     @abstractmethod
     def answer(self, queue: QuestionQueue, question: Message) -> None:
-        """Do what a question asks for that has been checked."""
+        """Carry out a question that was checked."""
 
 
 class Questions:
-    """Finds who answers.  management: of the schedule.  statistics: all else."""
+    """Finds the answerer.  management: of the schedule.  statistics: of everything else."""
 
     __slots__ = ("management", "statistics")
 
@@ -122,7 +122,7 @@ class Questions:
         return self.management if is_management(queue.name) else self.statistics
 
     def check(self, queue: QuestionQueue, question: Message) -> None:
-        """Raises: InvalidOption for what is no question; LimitReached for one too many; AccessDenied."""
+        """Raises: InvalidOption for an invalid question; LimitReached for one too many; AccessDenied."""
         for one in self.answerers(queue):
             one.check(queue, question)
 

@@ -1,4 +1,4 @@
-"""Copies of one SEND whose destination names several, or whose messages are copied."""
+"""Copies of one message for all destinations it reaches, by name or by virtual topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.sources.topics.topic import Topic
 from engine.values.errors import LimitReached
 from engine.values.message import Message
 
-COMPOSITE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one message, over all the destinations that its sender names
+COMPOSITE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one message, over all destinations named by its sender
 
 
 class MessageCopies:
@@ -27,16 +27,16 @@ class MessageCopies:
         self._virtual_topics = virtual_topics
 
     def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
-        """Return what sending ``message`` comes to: one message for each destination that it reaches.
+        """Return the messages that sending ``message`` makes, one for each destination that it reaches.
 
-        Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
-        that is none; LimitReached for one too many; AccessDenied for one about what its sender may not see.
+        Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for an invalid
+        question; LimitReached for one too many; AccessDenied for a question about what its sender may not see.
         """
         if isinstance(destination, Composite):
             size_bytes = message.size * len(destination.parts)
             if size_bytes > COMPOSITE_BYTES_MAX:
                 raise LimitReached(
-                    f"a message of {message.size} octets to {len(destination.parts)} destinations comes to "
+                    f"a message of {message.size} octets to {len(destination.parts)} destinations takes "
                     f"{size_bytes} octets; allowed are {COMPOSITE_BYTES_MAX} at once"
                 )
             found: list[tuple[Target, Message]] = []
@@ -44,7 +44,7 @@ class MessageCopies:
                 found += self.expand(part, message.copy_to(part.destination_id))
             return found
         if destination.is_closed:
-            # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
+            # The sender refers to a deleted destination; it is recreated by name, unless it was temporary.
             destination = self._destinations.target(destination.kind, destination.name)
             message.destination_id = destination.destination_id
         if isinstance(destination, QuestionQueue):

@@ -1,4 +1,4 @@
-"""Queues and topics that are emptied or removed: on an operator's word, or because nobody uses them any more."""
+"""Empties or removes queues and topics, on an operator's command or because they are no longer used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TICK_MS: Final = 20
 
 
 class _Looks(TimerTarget):
-    """A timer's key is the number of a queue that may be deleted then."""
+    """A timer's key is the number of a queue that may be deleted."""
 
     __slots__ = ("_upkeep",)
 
@@ -76,7 +76,7 @@ class Purge(QueueRun):
 class Upkeep(Observer):
     """Empties and removes destinations.
 
-    read: numbers of queues that would have been deleted, had not a browser or a replay been reading them.
+    read: numbers of queues that would have been deleted if a browser or a replay had not been reading them.
     """
 
     __slots__ = (
@@ -112,14 +112,14 @@ class Upkeep(Observer):
         self._looks = _Looks(self)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
-        """Begin to drop what waits in ``queue``.  Raises: InvalidSelector, LimitReached."""
+        """Start a purge of ``queue``.  Raises: InvalidSelector, LimitReached."""
         return Purge(self, queue, selector)
 
     def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
-        """Remove a queue or a topic for good.  is_forced: with what waits in it, and what is scheduled for it.
+        """Remove a queue or a topic for good.  is_forced: including its messages and the schedules for it.
 
         Browsers end with what they have read, replays with an error.
-        Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
+        Raises: DestinationInUse if it has consumers or subscriptions, or holds messages.
         """
         uri = destination.uri()
         scheduler = self.scheduler
@@ -134,7 +134,7 @@ class Upkeep(Observer):
             if destination.consumer_count():
                 raise DestinationInUse(f"{uri} has {destination.consumer_count()} consumers")
             if destination.depth and not is_forced:
-                raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
+                raise DestinationInUse(f"{uri} holds {destination.depth} messages; purge it first")
             self.settlements.flush()
             self.ends.let_go(destination)
         scheduler.ending.end(number)
@@ -142,7 +142,7 @@ class Upkeep(Observer):
         self.destinations.remove(destination)
 
     def consumer_coming(self, consumer: Consumer) -> None:
-        """Stop dropping: messages that come from now on are for the new consumer."""
+        """Stop dropping: messages that arrive from now on are for the new consumer."""
         if not consumer.queue.settings.queue.purge_on_no_consumers:
             return
         for other in list(consumer.queue.consumers.values()):
@@ -150,7 +150,7 @@ class Upkeep(Observer):
                 other.client.end()
 
     def consumer_removed(self, consumer: Consumer) -> None:
-        """The last consumer of a queue may have left."""
+        """Check whether the last consumer of a queue has left."""
         queue = consumer.queue
         if not queue.feed.is_own and queue.feed.source_id in self.read:
             self._reader_gone(self.destinations.queues_by_id[queue.feed.source_id])
@@ -178,7 +178,7 @@ class Upkeep(Observer):
         self.context.timers.call_at(due_ms, self._looks, queue.destination_id)
 
     def look(self, key: int) -> None:
-        """Delete the queue with this number if nobody uses it."""
+        """Delete the queue with this number if it is unused."""
         queue = self.destinations.queues_by_id.get(key)
         if queue is None or queue.consumer_count() or self.scheduler.counts.get(key):
             return

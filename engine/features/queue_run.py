@@ -1,6 +1,6 @@
-"""One run of the broker's own through a queue: a purge, a retry.
+"""A run of the broker itself through a queue: a purge or a retry.
 
-It is a consumer like any other: what others hold stays theirs, and a backlog is read in pages.
+It is a consumer like any other: messages held by others are not affected, and a backlog is read in pages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class QueueRun(Client):
         queue: Queue,
         options: SubscribeOptions,
     ) -> None:
-        """Its consumer is to be started by the caller.  Raises: InvalidSelector, LimitReached."""
+        """The caller starts its consumer.  Raises: InvalidSelector, LimitReached."""
         super().__init__()
         self.context = context
         self.connections = connections
@@ -50,7 +50,7 @@ class QueueRun(Client):
 
     @abstractmethod
     def tick(self) -> None:
-        """Do what time asks for, and ``call_again`` unless it ends."""
+        """Do the work of one tick, and ``call_again`` unless it ends."""
 
     def call_again(self, pause_ms: int) -> None:
         self.context.call_later(pause_ms, self._ticks, 0)
@@ -60,7 +60,7 @@ class QueueRun(Client):
         return self.consumer.gate() in _IDLE
 
     def end(self) -> None:
-        """Take nothing more; what it holds goes back to its place."""
+        """Take nothing more, and return what it holds to its place."""
         self.is_done = True
         self.connections.disconnect(self, is_lost=False)
 

@@ -1,7 +1,7 @@
-"""Dead letters go back to where they came from: one, all that a selector matches, or all; at a rate.
+"""Sends dead letters back to where they came from: one, all that a selector matches, or all; at a rate.
 
-A retry is a consumer of the dead-letter queue like any other: what it holds is in nobody else's hands, messages that
-it does not want stay where they are, and others may consume the queue meanwhile.
+A retry is a consumer of the dead-letter queue like any other: no other consumer has the messages it holds, messages
+that it does not want stay in place, and others may consume the queue meanwhile.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
 from engine.values.wildcard import is_wildcard
 
-HELD_MAX: Final = 1_000  # messages in the retry's hands at a time that it may move
-SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of those it holds until its end, for they name no origin
+HELD_MAX: Final = 1_000  # messages that the retry holds at a time to move them
+SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of messages without an origin, which it holds until its end
 TICK_MS: Final = 100
 
-# What dead-lettering added; a message that goes back carries none of it but how often it was retried, and as what.
+# Headers added by dead-lettering; a retried message keeps none of them except its retry count and dead-letter id.
 ADDED_PREFIXES: Final = ("dlq", "original", "_AMQ_ORIG_", "_AMQ_ACTUAL_EXPIRY")
 RETRY_COUNT: Final = "dlqRetryCount"
-RETRIED_ID: Final = "dlqRetriedMessageId"  # of the dead letter that it was
+RETRIED_ID: Final = "dlqRetriedMessageId"  # id of the dead letter
 
 
 class Retry(QueueRun):
-    """One run.  moved_count: sent back so far; skipped_count: left where they are, for they name no origin.
+    """One run.  moved_count: sent back so far; skipped_count: left in place because they name no origin.
 
-    What is skipped stays in its hands until the end, so that it is not handed over again, and takes no place there.
+    It holds skipped messages until its end, so that they are not handed over again; they take no place in its window.
 
     rate: messages a second at most, 0 for no limit.  limit: messages in all, 0 for no limit.
-    is_done: nothing more will be moved; ``failure`` says why it ended early, "" if it did not.
+    is_done: it moves nothing more; ``failure`` says why it ended early, "" if it did not.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Retry(QueueRun):
 
     def __init__(self, retries: Retries, queue: Queue, selector: str, rate: int, limit: int) -> None:
         """Raises: InvalidSelector."""
-        # What fails again while this runs comes back behind this offset, and is not for this run.
+        # Messages that fail again meanwhile come back behind this offset, and are not part of this run.
         self.end_offset = retries.context.store.append_offset()
         options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
         super().__init__(retries.context, retries.connections, retries.subscribing, queue, options)
@@ -76,7 +76,7 @@ class Retry(QueueRun):
         self._wait()
 
     def stop(self, failure: str = "") -> None:
-        """End it; what it holds goes back to its place."""
+        """End it; what it holds returns to its place."""
         if not self.is_done:
             self.failure = failure
             self.held.clear()
@@ -89,7 +89,7 @@ class Retry(QueueRun):
             self.held.append(delivery)
 
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
-        raise AssertionError("a retry acknowledges each message by itself")
+        raise AssertionError("a retry acknowledges each message individually")
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
         self.stop(str(error))
@@ -118,11 +118,11 @@ class Retry(QueueRun):
     # -- the steps
 
     def is_idle(self) -> bool:
-        """Say whether nothing more will come; a window full of newer messages counts as that."""
+        """Say whether no more messages will come; a window full of newer messages counts as that."""
         return self.consumer.window.is_full or super().is_idle()
 
     def _wait(self) -> None:
-        # At less than one message a tick the ticks are further apart.
+        # Below one message per tick the ticks are further apart.
         self.call_again(TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate))
 
     def _send_back(self, delivery: Delivery) -> None:
@@ -150,7 +150,7 @@ class Retry(QueueRun):
             self.queue.list_consumer(self.consumer)
 
     def _origin(self, name: str) -> Queue | Topic | None:
-        """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""
+        """Return the first destination that a dead letter names, where it failed last; None if it keeps nothing."""
         destinations = self.retries.destinations
         target: Queue | Topic | None = None
         if is_wildcard(name):
@@ -181,7 +181,7 @@ class Retry(QueueRun):
 
 
 class Retries:
-    """Begins retries, and has what they work with."""
+    """Starts retries; it has the parts that they use."""
 
     __slots__ = ("context", "destinations", "connections", "subscribing", "redelivery")
 

@@ -1,7 +1,7 @@
-"""Consumers that are too slow, by ActiveMQ's rules and by HornetQ's, and what becomes of them.
+"""Finds slow consumers by ActiveMQ's and HornetQ's rules, and applies the policies for them.
 
 Source: ActiveMQ (slow consumers, abortSlowConsumerStrategy, abortSlowAckConsumerStrategy) and Artemis (rate
-threshold, with Artemis' condition that there is something to be had).
+threshold, with Artemis' condition that there are messages to take).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
 SECOND_MS: Final = 1_000
-NOTICES_MAX: Final = 1_000  # not yet told to the operator; beyond, the count still grows
+NOTICES_MAX: Final = 1_000  # not yet logged for the operator; beyond, only the count grows
 
 
 def is_in_topic_memory(queue: Queue) -> bool:
-    """Say whether this is a topic subscription that only memory holds; a durable one is like a queue."""
+    """Say whether this is a topic subscription in memory; a durable one is treated like a queue."""
     return isinstance(queue.feed, MemorySubscription)
 
 
 def is_slow(consumer: Consumer) -> bool:
     """Say whether a consumer is slow in ActiveMQ's sense.
 
-    Of a queue: it is full while messages wait.  Of a topic, unless its prefetch is 1: more than its prefetch waits
-    beyond what its prefetch holds.
+    Of a queue: its window is full while messages wait.  Of a topic, unless its prefetch is 1: more messages wait than
+    its prefetch, in addition to those that it holds.
     """
     queue = consumer.queue
     window = consumer.window
@@ -46,11 +46,11 @@ def is_slow(consumer: Consumer) -> bool:
 
 
 class Watch:
-    """The record of one consumer from one look to the next.
+    """The state of one consumer between two checks.
 
-    since_ms: monotonic, when it was first found slow without a break, -1 while it is not.  found_count: how often so.
-    acknowledged, enqueued: counts at the last look at its rate.
-    seen_count, seen_ms: its acknowledgements, and when they were last seen to grow.
+    since_ms: monotonic, since when it has been slow without a break, -1 if it is not.  found_count: how often found.
+    acknowledged, enqueued: counts at the last check of its rate.
+    seen_count, seen_ms: its acknowledgements, and when they last grew.
     """
 
     __slots__ = ("consumer", "since_ms", "found_count", "acknowledged", "enqueued", "seen_count", "seen_ms", "is_told")
@@ -67,11 +67,11 @@ class Watch:
 
 
 class SlowConsumers(TimerTarget):
-    """Looks at the consumers of addresses that ask for it; nothing is paid for all others.
+    """Checks the consumers of addresses that ask for it; others cost nothing.
 
     found_count, ended_count: consumers found slow, and ended for it, since the start.
-    notices: in words, what the operator has not been told yet.
-    looks: a heap of (when, number, watch, whether it is a look at the rate).
+    notices: in words, to be logged for the operator.
+    looks: a heap of (when, number, watch, whether it is a check of the rate).
     """
 
     __slots__ = ("context", "observers", "looks", "next_number", "found_count", "ended_count", "notices")
@@ -87,7 +87,7 @@ class SlowConsumers(TimerTarget):
         observers.join(_Comers(self))
 
     def added(self, consumer: Consumer) -> None:
-        """A consumer has come."""
+        """A consumer was added."""
         settings = consumer.queue.settings
         policy = settings.slow_consumers
         watch = Watch(consumer, self.context.clock.monotonic_ms())
@@ -109,10 +109,10 @@ class SlowConsumers(TimerTarget):
                 self._look_in(policy.abort_check_period_ms, watch, False)
                 self._check_time(watch, policy, key)
 
-    # -- the rules
+    # -- rules
 
     def _check_rate(self, watch: Watch, policy: SlowConsumerPolicy) -> None:
-        """HornetQ's rule, where as much comes or waits as all consumers together should take."""
+        """Apply HornetQ's rule, if enough messages arrive or wait for all consumers together."""
         consumer = watch.consumer
         queue = consumer.queue
         period_s = policy.check_period_ms / SECOND_MS
@@ -132,7 +132,7 @@ class SlowConsumers(TimerTarget):
             self._end(consumer, why, "slow-consumer-policy is KILL", True)
 
     def _check_time(self, watch: Watch, policy: SlowConsumerPolicy, now_ms: int) -> None:
-        """ActiveMQ's rules."""
+        """Apply ActiveMQ's rules."""
         consumer = watch.consumer
         if consumer.acknowledged_count != watch.seen_count or (not consumer.ledger and policy.ignore_idle_consumers):
             watch.seen_count = consumer.acknowledged_count
@@ -164,7 +164,7 @@ class SlowConsumers(TimerTarget):
         self._end(consumer, why, limit, policy.abort_connection)
 
     def _check_silence(self, watch: Watch, policy: SlowConsumerPolicy, silent_ms: int) -> None:
-        """ActiveMQ's abortSlowAckConsumerStrategy: slow is who is silent; how long or how often then ends it."""
+        """Apply ActiveMQ's abortSlowAckConsumerStrategy: a silent consumer is slow; duration or count then end it."""
         if silent_ms < policy.max_time_since_last_ack_ms:
             watch.found_count = 0
             watch.is_told = False
@@ -172,7 +172,9 @@ class SlowConsumers(TimerTarget):
         watch.found_count += 1
         why = f"it has acknowledged nothing for {silent_ms} ms"
         self._found(watch, why)
-        slow_ms = watch.found_count * policy.abort_check_period_ms  # the look that finds it counts a period, as there
+        slow_ms = (
+            watch.found_count * policy.abort_check_period_ms
+        )  # as in ActiveMQ, the check that finds it counts as a period
         limit = f"slow from {policy.max_time_since_last_ack_ms} ms on (max-time-since-last-ack-ms)"
         if 0 < policy.max_slow_duration_ms <= slow_ms:
             limit = f"{limit}, for {slow_ms} ms, the limit is {policy.max_slow_duration_ms} ms (max-slow-duration-ms)"
@@ -185,7 +187,7 @@ class SlowConsumers(TimerTarget):
     # -- the steps
 
     def _found(self, watch: Watch, why: str) -> None:
-        """Tell it, once until the consumer is well again."""
+        """Report it, once until the consumer is fast again."""
         if watch.is_told:
             return
         watch.is_told = True

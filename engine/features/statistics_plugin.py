@@ -1,6 +1,6 @@
-"""Statistics that a client asks for with a message: to ``ActiveMQ.Statistics.*``, answered to its reply-to.
+"""Statistics that a client requests by a message to ``ActiveMQ.Statistics.*``, answered to its reply-to.
 
-Source: ActiveMQ StatisticsBroker.  The answer is a map, in the JSON of its transformation ``jms-map-json``.
+Source: ActiveMQ StatisticsBroker.  The answer is a map, in the JSON of the transformation ``jms-map-json``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BROKER: Final = "ActiveMQ.Statistics.Broker"
 SUBSCRIPTION: Final = "ActiveMQ.Statistics.Subscription"
 DESTINATION: Final = "ActiveMQ.Statistics.Destination."
 
-QUESTIONS_MAX: Final = 1_000  # under way; one more is refused
-QUESTIONS_PER_CLIENT_MAX: Final = 100  # of them, of one connection
-STEPS_AT_ONCE: Final = 1_024  # destinations or consumers looked at in one turn, for all questions together
-ANSWER_STEPS: Final = 8  # what an answer costs beside the look
-LISTED_AT_ONCE: Final = 64  # so many are listed in the time of one step
+QUESTIONS_MAX: Final = 1_000  # pending; one more is refused
+QUESTIONS_PER_CLIENT_MAX: Final = 100  # pending per connection
+STEPS_AT_ONCE: Final = 1_024  # destinations or consumers examined per turn, for all questions together
+ANSWER_STEPS: Final = 8  # cost of an answer, besides the examination
+LISTED_AT_ONCE: Final = 64  # destinations or consumers listed per step
 
 TOTALS: Final = ("size", "enqueueCount", "dequeueCount", "dispatchCount", "expiredCount", "inflightCount")
 
@@ -41,13 +41,13 @@ Values = dict[str, str | int]
 
 
 class Question:
-    """One that is under way.
+    """A pending question.
 
-    asker: number of the client that asks, 0 for nobody who is there.
-    client: the same; each answer is about what it may see, None where everybody may see everything.
-    wildcard: of destinations, None for one of a name.  headers: of each answer.
-    left: what is still to be looked at, the next last; None before the first look.
-    totals: of the broker, as far as they are counted.
+    asker: number of the client that asks, 0 if it is not connected.
+    client: that client, to limit answers to what it may see; None if everybody may see everything.
+    wildcard: of destinations, None for a single name.  headers: of each answer.
+    left: what remains to be examined, the next one last; None before the first.
+    totals: of the broker, counted so far.
     """
 
     __slots__ = ("name", "asker", "client", "target", "wildcard", "headers", "left", "totals")
@@ -65,9 +65,9 @@ class Question:
 
 
 class Statistics(Answerer):
-    """Answers questions in their order, so many steps a turn: with each it looks at a destination or a consumer.
+    """Answers questions in order, a limited number of steps per turn; a step examines a destination or a consumer.
 
-    asked: questions under way; counts: how many, by who asks.
+    asked: pending questions; counts: their number by asker.
     steps_left: of this turn.  is_armed: a timer will give new ones.
     name: of the broker.
     """
@@ -109,26 +109,26 @@ class Statistics(Answerer):
         self.is_armed = False
 
     def check(self, queue: QuestionQueue, question: Message) -> None:
-        """Raises: LimitReached for one question too many; AccessDenied for one about all by who may not see all."""
+        """Raises: LimitReached for one question too many; AccessDenied for a question about more than is allowed."""
         client = self.replies.asker()
         if client is not None and queue.name == BROKER:
             self.access.require_sight_of_all(client, queue.uri())
         if len(self.asked) >= QUESTIONS_MAX:
             raise LimitReached(
                 f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
-                "one more may be asked once some are answered"
+                "ask again once some are answered"
             )
         if self.counts.get(self.context.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
             raise LimitReached(
                 f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection wait for their answers, which "
-                "is the limit; one more may be asked once some are answered"
+                "is the limit; ask again once some are answered"
             )
 
     def answer(self, queue: QuestionQueue, question: Message) -> None:
-        """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
+        """Send the answers to the question's reply-to; without one, or if it is gone, there is nothing to do."""
         properties = self.context.readers.properties(question, 1, False)
         target = self.replies.target(properties.get("JMSReplyTo"))
-        # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
+        # The rest of its transaction is accepted already, so one question too many simply gets no answer.
         asker = self.context.sender
         count = self.counts.get(asker, 0)
         if target is None or len(self.asked) >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
@@ -136,7 +136,7 @@ class Statistics(Answerer):
         is_open = self.access.is_open
         client = None if is_open else self.replies.asker()
         if client is None and not is_open:
-            return  # a schedule has delayed the question, or its sender has gone: nobody knows what that may see
+            return  # a schedule delayed the question, or its sender has gone: its permissions are unknown
         correlation_id = properties.get("JMSCorrelationID")
         headers = {"transformation": "jms-map-json", "content-type": "application/json"}
         if isinstance(correlation_id, str):
@@ -147,7 +147,7 @@ class Statistics(Answerer):
         self._go_on()
 
     def go_on(self) -> None:
-        """A turn has come, with new steps."""
+        """Continue in a turn with new steps."""
         self.is_armed = False
         self.steps_left = STEPS_AT_ONCE
         if self.asked:
@@ -167,7 +167,7 @@ class Statistics(Answerer):
             self.context.call_later(0, self._turns, 0)
 
     def _is_answered(self, question: Question) -> bool:
-        """Go on with a question as long as there are steps; say whether it is done with."""
+        """Continue with a question while steps are left; say whether it is done."""
         self.steps_left -= 1
         if question.left is None:
             question.left = self._asked_for(question.name)
@@ -183,7 +183,7 @@ class Statistics(Answerer):
         return True
 
     def _asked_for(self, name: str) -> list[Queue | Topic | Consumer]:
-        """Return what is to be looked at for an answer."""
+        """Return what must be examined for an answer."""
         destinations = self.destinations
         if name == BROKER:
             return [*destinations.all_queues()]
@@ -197,7 +197,7 @@ class Statistics(Answerer):
 
     def _look_at(self, question: Question, one: Queue | Topic | Consumer) -> None:
         if one.is_closed:
-            return  # since it was listed
+            return  # gone since it was listed
         client = question.client
         if client is not None and not self._may_see(client, one):
             return
@@ -212,7 +212,7 @@ class Statistics(Answerer):
     def _may_see(self, client: Client, one: Queue | Topic | Consumer) -> bool:
         if isinstance(one, Consumer):
             return one.client is client or self.access.may_see(client, one.queue)
-        # Of all it has been asked before, and they count together.
+        # A question about all was checked before, and their values are summed.
         return one.kind in (TEMP_QUEUE, TEMP_TOPIC) or self.access.may_see(client, one)
 
     def _send(self, question: Question, values: Values) -> None:
@@ -240,7 +240,7 @@ class Statistics(Answerer):
 
     def _of_destination(self, destination: Queue | Topic) -> Values:
         queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
-        # What a topic has is what has been published; its subscriptions count each message once each.
+        # A topic counts what was published; each of its subscriptions would count every message again.
         past = destination if isinstance(destination, Topic) else None
         return {
             "destinationName": destination.uri(),

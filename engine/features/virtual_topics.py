@@ -1,4 +1,4 @@
-"""Topics whose messages also go to queues, one for each group of consumers.  Terms: ActiveMQ virtualTopic."""
+"""Topics whose messages are copied to queues, one for each group of consumers.  Terms: ActiveMQ virtualTopic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.values.message import PLAIN, Message
 
 
 class _Rule:
-    """One entry of the configuration.  A queue is named ``prefix`` and the topic's name, element by element."""
+    """One entry of the configuration.  A queue's name is ``prefix`` followed by the topic's name, by elements."""
 
     __slots__ = ("pattern", "prefix", "is_selective")
 
@@ -38,7 +38,7 @@ class _Rule:
 
 
 class VirtualTopics(Observer):
-    """queues: topic -> its queues that are there, whether it is there or not.
+    """queues: name of a topic -> its existing queues, even if the topic does not exist.
 
     rules: in the order of the configuration; the first that matches a topic counts.
     """
@@ -117,6 +117,6 @@ class VirtualTopics(Observer):
         return ""
 
     def _is_wanted(self, queue: Queue, message: Message) -> bool:
-        """Say whether some consumer would take it; ActiveMQ's selectorAware keeps nothing for consumers to come."""
+        """Say whether some consumer would take it; ActiveMQ's selectorAware keeps nothing for future consumers."""
         properties = self.context.readers.properties(message, 1, False)
         return any(one.selector is None or one.selector.matches(properties) for one in queue.consumers.values())

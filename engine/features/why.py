@@ -1,4 +1,4 @@
-"""Answers to "why": one consumer, one producer, one message at one moment, as plain values."""
+"""Answers the question "why" about one consumer, producer or message at one moment, as plain values."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerView:
-    """own: the consumer itself; others: the rest of its queue's, those who hold most first.
+    """own: the consumer itself; others: the other consumers of its queue, those that hold most first.
 
-    resume_at: a full window opens again at so many in flight.
-    replay: how far a replay has come, "" for a consumer that is none.
-    remarks: what it asked for without effect.
+    resume_at: a full window opens again at this many in flight.
+    replay: progress of a replay, "" for any other consumer.
+    remarks: options that it asked for and that have no effect.
     groups: ids of the message groups that it owns.
     """
 
@@ -53,7 +53,7 @@ class ConsumerView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """reason: the gate that it waits at, "" for none.  held_bytes: as in Client; holding: what it is made of."""
+    """reason: the gate at which it waits, "" for none.  held_bytes: as in Client; holding: the parts of it."""
 
     connection_id: int
     who: dict[str, str]
@@ -67,10 +67,10 @@ class ProducerView:
 class Whereabouts:
     """Where a message of a queue is now.
 
-    state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it; scheduled.
-    since_ms: of a hand-over; wait_ms: of a delay, what is left of it.
-    group: who has the message group of one that waits, in words; "" for nobody.
-    held: which gate holds back one that is scheduled and due, in words; "" for none.
+    state: waiting, in-flight, delayed, in-transaction, on-disk, scheduled, or gone if the queue does not have it.
+    since_ms: of a hand-over; wait_ms: what is left of a delay.
+    group: owner of a waiting message's group, in words; "" for none.
+    held: the gate that holds back a scheduled message that is due, in words; "" for none.
     """
 
     state: str
@@ -82,7 +82,7 @@ class Whereabouts:
 
 
 class Why:
-    """Finds out where a message, a consumer or a producer stands."""
+    """Explains the state of a message, a consumer or a producer."""
 
     __slots__ = ("_context", "_clients", "_flow", "_hand_overs", "_delays", "_scheduler")
 
@@ -141,7 +141,7 @@ class Why:
         )
 
     def locate(self, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
-        """Return where an entry of the queue is now; looks through memory, so its cost grows with what is in flight."""
+        """Return where an entry of the queue is now; searches memory, so the cost grows with what is in flight."""
         for consumer in queue.consumers.values():
             for delivery in consumer.ledger.values():
                 if _is_entry(delivery, priority, queue_offset):

@@ -44,7 +44,7 @@ def test_a_queue_is_purged_and_deleted(gateway: GatewayProcess, unique: Callable
 
     refused = penstock(gateway, "delete", name)
     assert refused.returncode == 1
-    assert f"queue://{name} holds 1 messages; purging it first makes room" in refused.stderr
+    assert f"queue://{name} holds 1 messages; purge it first" in refused.stderr
     deleted = penstock(gateway, "delete", name, "--force")
     assert (deleted.returncode, deleted.stdout) == (0, f"deleted queue://{name}\n"), deleted.stderr
     assert name not in queues(gateway)

@@ -1,4 +1,4 @@
-"""Cron expressions of five fields, as ActiveMQ takes them; what they mean is the library's affair."""
+"""Cron expressions of five fields, as in ActiveMQ; a library evaluates them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPRESSION_MOST: Final = 200  # characters
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ALLOWED: Final = "minute hour day-of-month month day-of-week"
 
-# Months differ by their length and by the weekday that they begin with: one example of each of the 28 kinds.
+# Months differ in length and in the weekday of their first day: one example of each of the 28 kinds.
 MONTHS: Final = {
     monthrange(year, month)[::-1]: date(year, month, 1) for year in range(2000, 2028) for month in range(1, 13)
 }
@@ -25,7 +25,7 @@ MONTHS: Final = {
 def next_hit_ms(expression: str, after_ms: int, zone: tzinfo) -> int:
     """Return the first time after ``after_ms`` (wall clock) that ``expression`` names in that time zone.
 
-    Raises: InvalidOption for what is no such expression, or names no time at all.
+    Raises: InvalidOption for an invalid expression, or one that names no time at all.
     """
     if len(expression) > EXPRESSION_MOST:
         raise InvalidOption(f"a cron expression has {len(expression)} characters; allowed are {EXPRESSION_MOST}")
@@ -42,7 +42,7 @@ def next_hit_ms(expression: str, after_ms: int, zone: tzinfo) -> int:
 
 @lru_cache(maxsize=256)
 def _spelled(expression: str) -> str:
-    """Return it in the library's spelling: capitals, and ``*`` for the ``?`` of other brokers' documentation."""
+    """Return it in the library's spelling: capitals, and ``*`` for the ``?`` of other brokers."""
     fields = expression.upper().split()
     if len(fields) != FIELD_COUNT:
         raise InvalidOption(
@@ -52,7 +52,7 @@ def _spelled(expression: str) -> str:
 
 
 def _has_day(simulation: CronSim) -> bool:
-    """Say whether any day satisfies the expression, before the library goes through fifty years of days for it."""
+    """Say whether any day satisfies the expression; the library would search fifty years of days for it."""
     lengths = {monthrange(year, month)[1] for year in (2000, 2001) for month in simulation.months}
     return any(
         simulation.match_day(first + timedelta(days=day))

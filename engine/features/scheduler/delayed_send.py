@@ -1,4 +1,4 @@
-"""Destinations to which a message goes later."""
+"""Destinations of delayed messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from engine.values.errors import InvalidDestination
 
 
 class Delayed(Composite):
-    """``parts``, when ``plan`` says so.  To a sender it is a destination like others, so those who wait for nothing
-    pay nothing for it.
+    """Sends to ``parts`` when ``plan`` says so.  It is a destination like others, so undelayed sends pay no cost for
+    it.
 
-    lines: what the record of each part says of it.  numbers: of the parts, negative for what the store
+    lines: content of the record of each part.  numbers: of the parts; negative for those that the store
     does not know.
     """
 
@@ -22,7 +22,7 @@ class Delayed(Composite):
     def __init__(self, parts: list[Target], plan: Plan) -> None:
         super().__init__(parts)
         self.plan = plan
-        if len(parts) == 1:  # as nearly all are
+        if len(parts) == 1:  # nearly always
             part = parts[0]
             self.lines = [standing_lines(part.kind, part.name, plan)]
             self.numbers = [part.destination_id]
@@ -32,14 +32,14 @@ class Delayed(Composite):
 
 
 def is_logged_anyway(destination: Destination) -> bool:
-    """Say whether a message to ``destination`` is logged even if it is not persistent: all that is scheduled is."""
+    """Say whether a message to ``destination`` is logged even if it is not persistent: all scheduled messages are."""
     return isinstance(destination, Delayed)
 
 
 def delayed(destination: Destination, plan: Plan) -> Delayed:
-    """Return where a message goes that is for ``destination``, but later.
+    """Return the delayed form of ``destination``.
 
-    Raises: InvalidDestination for one that keeps nothing and answers at once.
+    Raises: InvalidDestination for one that answers at once and keeps nothing.
     """
     parts = destination.parts if isinstance(destination, Composite) else [destination]
     for part in parts:

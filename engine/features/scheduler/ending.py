@@ -1,4 +1,4 @@
-"""Destinations that end, and the schedules that are for them: cancelled so many a turn, for nothing lists them."""
+"""Cancels the schedules for destinations that end, some in each turn, because no index lists them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from engine.sources.topics.topic import Topic
 if TYPE_CHECKING:
     from engine.features.scheduler.schedule_book import ScheduleBook
 
-CHUNKS: Final = 32  # of pending schedules looked at in one turn
-CANCELS: Final = 1_000  # in one turn; a chunk is finished
+CHUNKS: Final = 32  # of pending schedules examined per turn
+CANCELS: Final = 1_000  # per turn; a chunk is always finished
 
 
 class Ending(TimerTarget):
-    """ended: numbers of destinations that have ended and have schedules still.  None of those fires any more.
+    """ended: numbers of destinations that have ended and still have schedules, which no longer fire.
 
-    place: up to which all that was pending has been looked at.
+    place: pending schedules up to here were examined.
     """
 
     __slots__ = ("scheduler", "ended", "place", "is_armed")
@@ -31,7 +31,7 @@ class Ending(TimerTarget):
         self.is_armed = False
 
     def end(self, target: int) -> None:
-        """Cancel all that is for a destination, in this turn or soon."""
+        """Cancel all schedules for a destination, in this turn or soon."""
         if target not in self.scheduler.counts:
             return
         self.ended.add(target)
@@ -40,7 +40,7 @@ class Ending(TimerTarget):
             self._go_on()
 
     def take_up(self) -> None:
-        """Go on with what a stop has interrupted."""
+        """Continue what a stop has interrupted."""
         known = self.scheduler.destinations.by_id
         for target in self.scheduler.counts:
             if target > 0 and target not in known:
@@ -48,7 +48,7 @@ class Ending(TimerTarget):
         self._arm()
 
     def emptied(self, target: int) -> None:
-        """Nothing is scheduled for a destination any more."""
+        """No schedule for a destination is left."""
         if target in self.ended:
             self.ended.discard(target)
         elif target > 0:
@@ -74,7 +74,7 @@ class Ending(TimerTarget):
 
 
 class EndsWithDestination(Observer):
-    """Ends what is scheduled for a temporary destination."""
+    """Ends the schedules for temporary destinations that end."""
 
     __slots__ = ("_ending",)
 

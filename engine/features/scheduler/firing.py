@@ -1,4 +1,4 @@
-"""Firing: what is due goes where it was sent to, unless a gate there is shut."""
+"""Firing: sends due messages to their destinations, unless a gate there is shut."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from engine.values.stored import DELIVERY_COUNT_MAX, Range
 if TYPE_CHECKING:
     from engine.features.scheduler.schedule_book import ScheduleBook
 
-FIRE_MESSAGES: Final = 256  # in one turn; half of them at most of what was held back
-FIRE_BYTES: Final = 4 * 1024 * 1024  # in one batch; one message always fits
-HOLD_MESSAGES: Final = 2_048  # put with others that are held back in one turn
-LOOK_TARGETS: Final = 256  # destinations whose gate is looked at in one turn
+FIRE_MESSAGES: Final = 256  # per turn; at most half of them were held back before
+FIRE_BYTES: Final = 4 * 1024 * 1024  # per batch; one message always fits
+HOLD_MESSAGES: Final = 2_048  # added to those held back, per turn
+LOOK_TARGETS: Final = 256  # destinations whose gate is checked per turn
 
 Batch = list[tuple[Schedule, Message]]
 
 
 class Due:
-    """One firing, worked out before its batch begins.
+    """One firing, computed before its batch begins.
 
-    sends: what is delivered, and where.  child: the schedule that begins at this time of a cron expression.
-    count: how often it has fired then.  next_ms: when it is due again, 0 for never.
+    sends: messages and their destinations.  child: the schedule that begins at this time of a cron expression.
+    count: how often it will have fired.  next_ms: when it is due again, 0 for never.
     """
 
     __slots__ = ("schedule", "sends", "child", "count", "next_ms")
@@ -49,13 +49,13 @@ class Due:
 
 
 class Firing(OwnSender):
-    """Part of the scheduler, whose ``keys`` it goes through in order.
+    """Part of the scheduler; it processes its ``keys`` in order.
 
-    A destination whose gate is shut holds back what is due for it and nothing else.
+    A destination whose gate is shut holds back only its own due messages.
 
-    under_way: places of what is being fired; at: of the one that is looked at or delivered, 0 between them.
-    doubtful: places of those that were under way when a defect stopped the gateway: each is fired by itself, so that
-    the next time it is clear which it was.  barred: those of which that is clear, and why: they are not fired again.
+    under_way: places being fired; at: the one being computed or delivered, 0 between them.
+    doubtful: places that were under way when a defect stopped the gateway.  Each is fired alone, so that the next stop
+    shows which it was.  barred: those found guilty, and why: they are not fired again.
     """
 
     __slots__ = ("scheduler", "ahead", "ending", "held", "fired_count", "under_way", "at", "doubtful", "barred")
@@ -72,7 +72,7 @@ class Firing(OwnSender):
         self.barred: dict[int, str] = {}
 
     def fire(self) -> None:
-        """Fire what is due, as much as one turn may hold."""
+        """Fire due messages, as many as one turn may."""
         now_ms = self.scheduler.context.wall_ms
         left = FIRE_MESSAGES
         if self.held.count:
@@ -87,18 +87,18 @@ class Firing(OwnSender):
             left -= len(batch)
 
     def gates_opened(self) -> bool:
-        """Fire what a gate has let go on, in this turn; return whether there was any."""
+        """Fire, in this turn, messages whose gate has opened; return whether there were any."""
         if not self.held.shut or not self.scheduler.context.store.is_accepting() or not self._open_gates():
             return False
         self._fire_held(self.scheduler.context.wall_ms, FIRE_MESSAGES // 2)
         return True
 
     def suspected(self) -> list[int]:
-        """Return the places of those of which one may be why a firing has raised; none: it was no firing."""
+        """Return the places of messages whose firing may have raised; empty outside of firing."""
         return [self.at] if self.at else self.under_way[:]
 
     def has_use_for(self, schedule: Schedule) -> bool:
-        """Say whether a message that was read is to stay in memory."""
+        """Say whether a message that was read must stay in memory."""
         one = self.held.shut.get(schedule.target)
         if one is None:
             return True
@@ -107,15 +107,15 @@ class Firing(OwnSender):
         )
 
     def describe(self) -> str:
-        """Return in words what holds back what is due, "" for nothing."""
+        """Return in words what holds back due messages, "" for nothing."""
         shut = self.held.shut
         if not shut:
             return ""
-        more = f", and {len(shut) - 1} destinations more" if len(shut) > 1 else ""
+        more = f", and {len(shut) - 1} more destinations" if len(shut) > 1 else ""
         return f"{self._gate_of(next(iter(shut.values())))}{more}"
 
     def reason(self, schedule: Schedule) -> str:
-        """Return in words what holds back one that is pending, "" for nothing: it waits for its time, or its turn."""
+        """Return in words what holds back a pending message, "" if it only waits for its time or its turn."""
         if schedule.place in self.scheduler.aside:
             return f"it cannot be fired: {self.scheduler.aside[schedule.place]}"
         one = self.held.shut.get(schedule.target)
@@ -131,7 +131,7 @@ class Firing(OwnSender):
     # -- the steps
 
     def _open_gates(self) -> bool:
-        """Look at some of the gates that were shut; return whether one has opened."""
+        """Check some of the shut gates; return whether one has opened."""
         flow = self.scheduler.flow
         shut = self.held.shut
         is_any = False
@@ -141,11 +141,11 @@ class Firing(OwnSender):
                 self.held.let_go_on(one)
                 is_any = True
             else:
-                shut[target] = one  # the next look begins behind it
+                shut[target] = one  # the next check begins behind it
         return is_any
 
     def _fire_held(self, now_ms: int, most: int) -> int:
-        """Fire of what goes on again; return how many."""
+        """Fire messages whose gate has opened; return how many."""
         held = self.held
         left = most
         for target in list(held.going)[:LOOK_TARGETS]:
@@ -160,7 +160,7 @@ class Firing(OwnSender):
         return most - left
 
     def _take_held(self, one: Held, most: int) -> Batch:
-        """Return what goes on of one destination, as much as one batch may hold, and have read what follows."""
+        """Return released messages of one destination, as many as one batch may hold, and read what follows."""
         scheduler = self.scheduler
         found: Batch = []
         missing: list[int] = []
@@ -187,10 +187,10 @@ class Firing(OwnSender):
         return found
 
     def _take_due(self, now_ms: int, most: int, passed: int) -> tuple[Batch, int]:
-        """Return what is due and read, in order, as much as one batch may hold.
+        """Return due messages that were read, in order, as many as one batch may hold.
 
-        What is for a destination that is held back is put behind what waits there; passed: how many were put aside so
-        in this turn, which comes back with those of this call.
+        Messages for a destination that is held back are added to those that wait there.  passed: how many were added so
+        in this turn; it is returned with those of this call.
         """
         scheduler = self.scheduler
         held = self.held
@@ -234,7 +234,7 @@ class Firing(OwnSender):
             self.ahead.forget(schedule.place)
 
     def _keep_first(self, one: Held) -> None:
-        """Keep in memory what fires first when the gate opens, and nothing else of it."""
+        """Keep in memory what fires first when the gate opens, and nothing else of the destination."""
         scheduler = self.scheduler
         missing: list[int] = []
         for key in one.keys.after(-1, FIRE_MESSAGES):
@@ -246,7 +246,7 @@ class Firing(OwnSender):
         self.ahead.want(missing)
 
     def _fire(self, batch: Batch, now_ms: int) -> None:
-        """Deliver and settle some; what meets a shut gate is held back."""
+        """Deliver and settle some messages; those that meet a shut gate are held back."""
         if not self.doubtful:
             self._fire_together(batch, now_ms)
             return
@@ -299,14 +299,14 @@ class Firing(OwnSender):
         self.under_way = []
 
     def _is_held_back(self, one: Due, refused: list[Held]) -> bool:
-        """Ask the gates of all that one firing comes to; what is to be dropped there is taken from it, and counted.
+        """Check the gates of all messages of one firing; those to be dropped are removed from it and counted.
 
-        refused: here the first one of a destination that is held back notes it.
+        refused: the first refusal of a destination is added here.
         """
         flow = self.scheduler.flow
         schedule = one.schedule
         before = self.held.shut.get(schedule.target)
-        if before is not None:  # one before it was refused, in this very batch
+        if before is not None:  # an earlier one was refused in this batch
             self._hold(before, schedule)
             return True
         discarding: list[Target] = []
@@ -328,9 +328,9 @@ class Firing(OwnSender):
         return False
 
     def _work_out(self, schedule: Schedule, record: Message, now_ms: int) -> Due | None:
-        """Return what one firing comes to, None for one that nobody can work out: it is put aside, and told of.
+        """Return the computed firing, None if it cannot be computed: it is then put aside and reported.
 
-        Nothing has changed yet, so what is wrong with one record stays its own affair.
+        Nothing has changed yet, so a defect in one record affects no other.
         """
         self.at = schedule.place
         if self.barred and schedule.place in self.barred:
@@ -343,7 +343,7 @@ class Firing(OwnSender):
             return None
         target = self._target(ticket)
         if target is None:
-            return Due(schedule)  # a temporary destination, gone with its connection
+            return Due(schedule)  # a temporary destination that is gone with its connection
         try:
             one, message = self._computed(schedule, record, ticket, own, target, now_ms)
         except DATA_FAULTS as error:
@@ -364,9 +364,9 @@ class Firing(OwnSender):
     def _computed(
         self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes, target: Target, now_ms: int
     ) -> tuple[Due, Message | None]:
-        """Return one firing, and the message that it delivers, None where it only begins others.
+        """Return one firing and the message that it delivers, None if it only begins a schedule.
 
-        Computes and changes nothing.
+        It computes and changes nothing.
         """
         scheduler = self.scheduler
         one = Due(schedule)
@@ -387,7 +387,7 @@ class Firing(OwnSender):
         return one, None
 
     def _target(self, ticket: Ticket) -> Target | None:
-        """Return where a message goes, made again if it was deleted; None for a temporary one that is gone."""
+        """Return the destination of a message, recreated if it was deleted; None for a temporary one that is gone."""
         destinations = self.scheduler.destinations
         if ticket.kind == QUEUE:
             return destinations.own_queue(ticket.name)

@@ -1,4 +1,4 @@
-"""Due messages that a gate of their destination holds back: in order for each destination, in none between them."""
+"""Due messages that a gate of their destination holds back: in order per destination."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from engine.features.scheduler.sorted_keys import SortedKeys
 from engine.sources.composite import Target
 from engine.values import gates
 
-KEPT_OF_ONE: Final = (
-    16  # messages of one destination that stay in memory: who waits with producers is ready when they are
-)
+KEPT_OF_ONE: Final = 16  # messages per destination that stay in memory, to be ready as soon as waiting producers are
 KEPT_MESSAGES: Final = 1_024  # of all destinations together
 KEPT_BYTES: Final = 4 * 1024 * 1024  # likewise; one message always fits
 
 
 class Held:
-    """Messages that wait for one destination.
+    """Messages held back for one destination.
 
-    keys: as in Scheduler.  gate, destination: where the first one was refused; gates.OPEN: they go on, oldest first.
+    keys: as in Scheduler.  gate, destination: where the first one was refused; gates.OPEN: they fire, oldest first.
     since_ms: monotonic time of that refusal.
     """
 
@@ -33,10 +31,10 @@ class Held:
 
 
 class HeldBack:
-    """shut, going: those whose gate is shut, and those that go on; by the number of their destination, in turns.
+    """shut, going: destinations whose gate is shut, and those released; by their number, in rotation.
 
     reached: each pending key up to here is in one of them; -1 while nothing is held back.
-    count: of the messages.  kept: those of them that stay in memory, by place, with their octets.
+    count: of the messages.  kept: those that stay in memory, by place, with their octets.
     """
 
     __slots__ = ("shut", "going", "reached", "count", "kept", "kept_bytes")
@@ -53,7 +51,7 @@ class HeldBack:
         return self.shut.get(target) or self.going.get(target)
 
     def refuse(self, target: int, gate: int, destination: Target, now_ms: int) -> Held:
-        """A gate refuses what is due for ``target``."""
+        """Note that a gate refuses due messages for ``target``."""
         one = self.going.pop(target, None) or self.shut.get(target) or Held(target)
         one.gate = gate
         one.destination = destination
@@ -62,13 +60,13 @@ class HeldBack:
         return one
 
     def let_go_on(self, one: Held) -> None:
-        """The gate has opened."""
+        """Release the messages of a gate that has opened."""
         self.shut.pop(one.target, None)
         one.gate = gates.OPEN
         self.going[one.target] = one
 
     def add(self, one: Held, key: int) -> None:
-        """Put in what comes behind all that waits there, or is there already."""
+        """Add a message behind all that wait there, unless it is there already."""
         if not one.keys.has(key):
             one.keys.add(key)
             self.count += 1
@@ -76,14 +74,14 @@ class HeldBack:
             self.reached = key
 
     def came_late(self, target: int, key: int) -> None:
-        """Something is due at a time that firing has passed."""
+        """Add a message that became due at a time that firing has passed."""
         one = self.find(target)
         if one is None:
             one = self.going[target] = Held(target)
         self.add(one, key)
 
     def remove(self, target: int, key: int, place: int) -> None:
-        """It fires, or is cancelled or moved."""
+        """Remove a message that fires, or is cancelled or moved."""
         self.kept_bytes -= self.kept.pop(place, 0)
         one = self.find(target)
         if one is None or not one.keys.has(key):
@@ -98,7 +96,7 @@ class HeldBack:
             self.reached = -1
 
     def keep(self, one: Held, key: int, place: int, size: int) -> bool:
-        """Say whether a message that is held back may stay in memory, and remember so."""
+        """Say whether a message that is held back may stay in memory, and record it."""
         if place in self.kept:
             return True
         if len(self.kept) >= KEPT_MESSAGES or (self.kept and self.kept_bytes + size > KEPT_BYTES):

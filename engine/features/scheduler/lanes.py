@@ -1,7 +1,7 @@
-"""Lanes of the schedule's queue: how long a message waits decides which.
+"""Lanes of the schedule's queue, chosen by how long a message waits.
 
-One-shots that wait alike long share a lane, so that they leave it nearly in the order in which they came and its cursor
-moves on; what repeats has a lane of its own.
+One-shots with similar delays share a lane, so they leave it nearly in the order of arrival and its cursor moves on.
+Repeating schedules have a lane of their own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Clients look after the schedule with messages to ``ActiveMQ.Scheduler.Management`` (ActiveMQ SchedulerBroker).
+"""Clients manage the schedule with messages to ``ActiveMQ.Scheduler.Management`` (ActiveMQ SchedulerBroker).
 
-    AMQ_SCHEDULER_ACTION: BROWSE     what is scheduled is sent to the reply-to, in the order of its times
-    AMQ_SCHEDULER_ACTION: REMOVE     the schedule whose id stands in scheduledJobId is cancelled
+    AMQ_SCHEDULER_ACTION: BROWSE     scheduled messages are sent to the reply-to, in the order of their times
+    AMQ_SCHEDULER_ACTION: REMOVE     the schedule with the id in scheduledJobId is cancelled
     AMQ_SCHEDULER_ACTION: REMOVEALL  all are cancelled
-    ACTION_START_TIME, ACTION_END_TIME   of BROWSE and REMOVEALL: only what is due from then to then, wall clock, ms
+    ACTION_START_TIME, ACTION_END_TIME   of BROWSE and REMOVEALL: only those due between these times, wall clock, ms
 
-A client reaches the schedules of destinations that it may read (BROWSE), or write to (the others); of a temporary
-destination its own schedules (of its user), and those of its own destination.
+A client reaches the schedules of destinations that it may read (BROWSE) or write to (the others).  Of a temporary
+destination it reaches the schedules of its own user, or all if the destination is its own.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ REMOVE: Final = "REMOVE"
 REMOVE_ALL: Final = "REMOVEALL"
 ALWAYS_MS: Final = 1 << 62
 
-BROWSE_READER: Final = -4  # the store's answers to requests for it come to this reader
+BROWSE_READER: Final = -4  # the reader to which the store answers
 BROWSES_MAX: Final = 16
-STEP: Final = 256  # schedules looked at in one go
+STEP: Final = 256  # schedules examined at a time
 REMOVED_AT_ONCE: Final = 1_000
 
 
@@ -59,7 +59,7 @@ class Question:
 
 
 class Management(Answerer):
-    """browses: under way; each waits for one message of the store at a time."""
+    """browses: running browses; each reads one message of the store at a time."""
 
     __slots__ = ("context", "scheduler", "destinations", "access", "replies", "browses")
 
@@ -81,17 +81,17 @@ class Management(Answerer):
         self.browses: list[Browse] = []
 
     def check(self, queue: QuestionQueue, message: Message) -> None:
-        """Raises: InvalidOption for what is no question, or one too many."""
+        """Raises: InvalidOption for an invalid question, or one too many."""
         if self._question(message).action == BROWSE and len(self.browses) >= BROWSES_MAX:
-            raise InvalidOption(f"{BROWSES_MAX} look at the schedule now, which is the limit")
+            raise InvalidOption(f"{BROWSES_MAX} browses of the schedule are running, which is the limit")
 
     def answer(self, queue: QuestionQueue, message: Message) -> None:
-        """Do what a message asks for that has been checked."""
+        """Carry out a message that was checked."""
         question = self._question(message)
         client = self.replies.asker()
         if question.action == BROWSE:
             target = self.replies.target(question.reply_to)
-            # What else came with it is accepted already: one look too many, of a transaction, goes without an answer.
+            # The rest of its transaction is accepted already, so one browse too many simply gets no answer.
             if target is not None and len(self.browses) < BROWSES_MAX:
                 self.browses.append(Browse(self, target, client, question))
                 self.browses[-1].go_on()
@@ -109,13 +109,13 @@ class Management(Answerer):
     def allows(self, client: Client | None, action: Action, schedule: Schedule) -> bool:
         """Say whether a client reaches a schedule.
 
-        To a temporary destination everybody may write, so only whose schedule or destination it is may cancel; whether
-        a client may read is seen when the message is.
+        Everybody may write to a temporary destination, so only the owner of the schedule or of the destination may
+        cancel. Permission to read is checked once the message is read.
         """
         access = self.access
         if access.is_open:
             return True
-        if client is None:  # a schedule has delayed the question, or its sender has gone
+        if client is None:  # a schedule delayed the question, or its sender has gone
             return False
         target = self.destinations.by_id.get(schedule.target)
         if target is None or target.kind not in (QUEUE, TOPIC):
@@ -135,15 +135,15 @@ class Management(Answerer):
             if not place:
                 raise InvalidOption(f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is the value of delivered messages")
         first_ms, last_ms = _time(START, properties.get(START)), _time(END, properties.get(END))
-        if first_ms < 0 or last_ms < 0:  # one alone counts for nothing in ActiveMQ either
+        if first_ms < 0 or last_ms < 0:  # as in ActiveMQ, one alone has no effect
             first_ms, last_ms = 0, ALWAYS_MS
         return Question(action, place, first_ms, last_ms, properties.get("JMSReplyTo"))
 
 
 class Walk:
-    """Goes through what is due in a time, in order, and is not disturbed by what comes and goes meanwhile.
+    """Visits the schedules due in a period, in order, unaffected by additions and removals meanwhile.
 
-    is_over: nothing is left to be looked at.
+    is_over: nothing is left to visit.
     """
 
     __slots__ = ("management", "client", "action", "after", "last", "is_over")
@@ -158,7 +158,7 @@ class Walk:
         self.is_over = False
 
     def next(self, most: int) -> list[Schedule]:
-        """Look at some more; return those of them that the client reaches, which may be none."""
+        """Visit some more; return those of them that the client reaches, which may be none."""
         scheduler = self.management.scheduler
         keys = [key for key in scheduler.keys.after(self.after, most) if key <= self.last]
         if not keys:
@@ -170,7 +170,7 @@ class Walk:
 
 
 class Removal(TimerTarget):
-    """Cancels what is due in a time, so many a turn."""
+    """Cancels the schedules due in a period, some in each turn."""
 
     __slots__ = ("management", "walk")
 
@@ -190,9 +190,9 @@ class Removal(TimerTarget):
 
 
 class Browse(TimerTarget):
-    """Sends what is scheduled to a reply-to, one after the other as the store reads them.
+    """Sends scheduled messages to a reply-to, one by one as the store reads them.
 
-    What its client does not reach it passes so many a turn.
+    Schedules that its client does not reach are skipped, some in each turn.
     """
 
     __slots__ = ("management", "target", "walk", "left")
@@ -204,7 +204,7 @@ class Browse(TimerTarget):
         self.left: list[Schedule] = []
 
     def go_on(self) -> None:
-        """Ask for the next one that is pending still, or end."""
+        """Request the next one that is still pending, or end."""
         scheduler = self.management.scheduler
         while not self.target.is_closed:
             if not self.left:
@@ -231,21 +231,22 @@ class Browse(TimerTarget):
         return bool(self.left) and (self.left[0].lane, self.left[0].queue_offset) == (lane, queue_offset)
 
     def came(self, messages: list[Message]) -> None:
-        """Take the answer of the store; what cannot be read is left out, and what only another client receives."""
+        """Accept the store's answer; leave out unreadable messages, and those that only another client may see."""
         schedule = self.left.pop(0)
         if messages:
             try:
                 ticket, own = read_ticket(messages[0].annotations)
             except (KeyError, ValueError):
-                pass  # written by nobody that we know
+                pass  # not written by this gateway
             else:
                 if self._may_see(ticket):
                     self._send(schedule, messages[0], ticket, own)
         self.go_on()
 
     def _may_see(self, ticket: Ticket) -> bool:
-        """Say whether a client may read where a message goes: the schedule itself knows of a temporary one, or of one
-        that was deleted, no number to ask for.
+        """Say whether a client may read the destination of a message.
+
+        The schedule has no number of a temporary destination, or of one that was deleted.
         """
         management = self.management
         client = self.walk.client

@@ -1,6 +1,6 @@
-"""Whose the pending schedules are, as numbers: there may be millions of schedules, and few users.
+"""The owners of pending schedules, as numbers, because there may be millions of schedules and few users.
 
-What was there before the start is nobody's, as with destinations (docs/decisions/0032).
+Schedules from before the start have no owner, like destinations (docs/decisions/0032).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NOBODY: Final = 0
 
 
 class Owners:
-    """quota: what each holder has.  _holders: by number; "" where a number is free."""
+    """quota: schedules per holder.  _holders: by number; "" for a free number."""
 
     __slots__ = ("quota", "_clients", "_numbers", "_holders", "_free")
 
@@ -26,13 +26,13 @@ class Owners:
         self._free: list[int] = []
 
     def require(self, sender: int, count: int) -> None:
-        """Raises: LimitReached if a client, by its number, is to have so many more and may not."""
+        """Raises: LimitReached if a client, given by its number, may not have ``count`` more."""
         client = self._clients.get(sender)
         if client is not None:
             self.quota.require(client.holder, count)
 
     def add(self, sender: int) -> int:
-        """Count one more that a client sends; return the number of its holder."""
+        """Count a new schedule of a client; return the number of its holder."""
         client = self._clients.get(sender)
         if client is None or not client.holder:
             return NOBODY
@@ -47,11 +47,11 @@ class Owners:
         return number
 
     def is_of(self, number: int, client: Client) -> bool:
-        """Say whether a schedule is of a client, or of another connection of its user."""
+        """Say whether a schedule belongs to a client, or to another connection of its user."""
         return number != NOBODY and self._holders[number] == client.holder
 
     def add_another(self, number: int) -> None:
-        """Count one more of a holder that has one."""
+        """Count another schedule of a holder that has one."""
         self.quota.add(self._holders[number])
 
     def give_back(self, number: int) -> None:

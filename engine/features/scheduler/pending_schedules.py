@@ -1,4 +1,4 @@
-"""Where each pending schedule stands in the log, in arrays: 36 octets a schedule, whatever its message holds."""
+"""The place of each pending schedule in the log, in arrays: 36 octets per schedule, whatever its message holds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final, NamedTuple
 from engine.values.stored import Range
 
 CHUNK_COUNT: Final = 512
-SMALL_COUNT: Final = 128  # two neighbours that have no more than this together become one
+SMALL_COUNT: Final = 128  # neighbouring chunks with no more than this together are merged
 SPOT_SHIFT: Final = 4  # of a spot: queue offset above, lane below
 
 
 class Schedule(NamedTuple):
     """One pending schedule.
 
-    place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the destination that
-    the message is for; 0 for one that was temporary before a restart.  size: octets of the message.
-    owner: whose it is, as ``Owners`` says.
+    place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the message's
+    destination; 0 for one that was temporary before a restart.  size: octets of the message.
+    owner: number of its owner in ``Owners``.
     """
 
     place: int
@@ -31,12 +31,12 @@ class Schedule(NamedTuple):
     owner: int = 0
 
     def entry(self) -> Range:
-        """Return its entry as a settlement tells of it."""
+        """Return its entry as a range for a settlement."""
         return Range(self.lane, self.queue_offset, 1, 0, self.size, (self.size,))
 
 
 class Chunk:
-    """Schedules by ascending place; one column a field."""
+    """Schedules by ascending place; one column per field."""
 
     __slots__ = ("places", "spots", "dues", "targets", "sizes", "owners")
 
@@ -49,7 +49,7 @@ class Chunk:
         self.owners = array("i")
 
     def extend(self, other: Chunk) -> None:
-        """Take in what follows."""
+        """Append the rows that follow."""
         self.places.extend(other.places)
         self.spots.extend(other.spots)
         self.dues.extend(other.dues)
@@ -94,7 +94,7 @@ def spot_of(lane: int, queue_offset: int) -> int:
 
 
 def by_place(lanes: list[Chunk]) -> Chunk:
-    """Return the rows of lanes, each ascending by place, as one that ascends."""
+    """Merge the rows of lanes, each ascending by place, into one that ascends."""
     found = Chunk()
     for lane in lanes:
         found.extend(lane)
@@ -107,12 +107,12 @@ def by_place(lanes: list[Chunk]) -> Chunk:
     merged_rows.dues.extend(map(found.dues.__getitem__, order))
     merged_rows.targets.extend(map(found.targets.__getitem__, order))
     merged_rows.sizes.extend(map(found.sizes.__getitem__, order))
-    merged_rows.owners = found.owners  # nobody's, all of them
+    merged_rows.owners = found.owners  # none of them has an owner
     return merged_rows
 
 
 class PendingSchedules:
-    """All that wait, found by their place; they come in ascending order of it."""
+    """All pending schedules by place; they are added in ascending order."""
 
     __slots__ = ("_chunks", "_firsts", "_count")
 
@@ -130,7 +130,7 @@ class PendingSchedules:
                 yield chunk.schedule(at)
 
     def add(self, schedule: Schedule) -> None:
-        """Put in one whose place is above all others."""
+        """Add one whose place is above all others."""
         chunks = self._chunks
         if not chunks or len(chunks[-1].places) >= CHUNK_COUNT:
             chunks.append(Chunk())
@@ -145,7 +145,7 @@ class PendingSchedules:
         self._count += 1
 
     def take_up(self, all_of_them: Chunk) -> None:
-        """Take what recovery has found, into a set that is empty."""
+        """Fill an empty set with what recovery has found."""
         self._count = len(all_of_them.places)
         self._chunks = [all_of_them.part(at, at + CHUNK_COUNT) for at in range(0, self._count, CHUNK_COUNT)]
         self._firsts = [chunk.places[0] for chunk in self._chunks]
@@ -156,9 +156,9 @@ class PendingSchedules:
         return None if chunk is None else chunk.schedule(at)
 
     def targeting(self, targets: set[int], after: int, chunks: int, most: int) -> tuple[list[Schedule], int]:
-        """Return some that are for one of ``targets``, and the place up to which was looked.
+        """Return some schedules for ``targets``, and the place up to which the search went.
 
-        after: look at what is behind that place, ``chunks`` at most, and no further once ``most`` are found.
+        after: search behind that place, at most ``chunks`` chunks, and no further once ``most`` are found.
         """
         found: list[Schedule] = []
         number = max(0, bisect_right(self._firsts, after) - 1)
@@ -171,13 +171,13 @@ class PendingSchedules:
         return found, after
 
     def move(self, place: int, due_ms: int) -> None:
-        """Let one that is there be due at another time."""
+        """Change the due time of a pending schedule."""
         chunk, at = self._locate(place)
         assert chunk is not None, "the schedule is there"
         chunk.dues[at] = due_ms
 
     def remove(self, place: int) -> Schedule:
-        """Take out one that is there, and return it."""
+        """Remove and return a pending schedule."""
         chunk, at = self._locate(place)
         assert chunk is not None, "the schedule is there"
         found = chunk.schedule(at)
@@ -197,7 +197,7 @@ class PendingSchedules:
         return chunk, at
 
     def _tidy(self, number: int) -> None:
-        """Let go of an empty chunk, and join small neighbours."""
+        """Remove an empty chunk, and merge small neighbours."""
         chunks = self._chunks
         count = len(chunks[number].places)
         if count > SMALL_COUNT:
@@ -217,7 +217,7 @@ class PendingSchedules:
 
 
 def merged(ranges: list[Range]) -> list[Range]:
-    """Return the same with neighbours put together."""
+    """Return the ranges with neighbours merged."""
     ranges.sort(key=_where)
     found: list[Range] = []
     for one in ranges:

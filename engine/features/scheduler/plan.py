@@ -1,4 +1,4 @@
-"""When a scheduled message is due: what its sender asks for, and the arithmetic.  Source: ActiveMQ's scheduler.
+"""When a scheduled message is due: the sender's plan, and its arithmetic.  Source: ActiveMQ's scheduler.
 
 DELAY d                     at d
 PERIOD p, REPEAT r          at p, 2p, ...: once, and r times more; with DELAY d at d, d+p, ...
@@ -28,8 +28,8 @@ FOREVER: Final = -1
 class ScheduleLimits:
     """count: schedules that may be pending.  delay_ms: how far ahead the first delivery may be.
 
-    period_ms: the least time between repeats.  repeats: the most, where they are to end; after a stop
-    the log says how many there were, and counts as far as DELIVERY_COUNT_MAX.  zone: of cron expressions.
+    period_ms: the least time between repeats.  repeats: the most, if they end; after a stop the log says how many
+    there were, and counts up to DELIVERY_COUNT_MAX.  zone: of cron expressions.
     """
 
     count: int = 10_000_000
@@ -42,8 +42,8 @@ class ScheduleLimits:
 class Plan(NamedTuple):
     """time_ms: absolute, 0 for none.  repeat: deliveries after the first, FOREVER without end.  cron: "" for none.
 
-    renews_expiry: the message lives as long from its delivery on as it was to live from when it was sent (ActiveMQ);
-    else its expiry stands (JMS).
+    renews_expiry: after delivery the message has the same time to live as after its send (ActiveMQ); otherwise its
+    expiry is absolute (JMS).
     """
 
     delay_ms: int = 0
@@ -54,9 +54,9 @@ class Plan(NamedTuple):
     renews_expiry: bool = True
 
     def checked(self, limits: ScheduleLimits, now_ms: int) -> Plan:
-        """Return the plan as it is kept: repeats without a period follow each other as closely as they may.
+        """Return the plan to keep; repeats without a period get the shortest period allowed.
 
-        Raises: InvalidOption for what cannot be, or is past a limit; the text says what is allowed.
+        Raises: InvalidOption if it is impossible or past a limit; the text says what is allowed.
         """
         ahead_ms = self.delay_ms if self.delay_ms else self.time_ms - now_ms
         if self.delay_ms < 0 or ahead_ms > limits.delay_ms:
@@ -84,7 +84,7 @@ class Plan(NamedTuple):
         return self
 
     def is_repeating(self) -> bool:
-        """Say whether it is there still after it has fired once."""
+        """Say whether it remains after it has fired once."""
         return self.repeat != 0 or bool(self.cron)
 
     def first_ms(self, now_ms: int, zone: tzinfo) -> int:
@@ -96,9 +96,9 @@ class Plan(NamedTuple):
         return later_ms(now_ms, self.delay_ms or self.period_ms)
 
     def next_ms(self, due_ms: int, now_ms: int, fired_count: int, zone: tzinfo) -> int:
-        """Return when it is due again after it was due at ``due_ms`` and has now fired for the nth time; 0 for never.
+        """Return the next due time after it was due at ``due_ms`` and has fired for the nth time; 0 for never.
 
-        What was missed while nobody was there fires once, and the rest keeps to the beat.
+        Times missed during a stop fire once, and the rest keeps to the original rhythm.
         """
         if self.cron:
             return next_hit_ms(self.cron, max(due_ms, now_ms), zone)
@@ -108,7 +108,7 @@ class Plan(NamedTuple):
         return later_ms(due_ms, beats * self.period_ms)
 
     def at_hit(self) -> Plan | None:
-        """Return what begins at each time that the cron expression names, None for the delivery itself."""
+        """Return the plan that begins at each time of the cron expression, None for the delivery itself."""
         if not self.delay_ms and not self.repeat:
             return None
         return Plan(self.delay_ms, self.period_ms, self.repeat, "", 0, self.renews_expiry)

@@ -1,6 +1,6 @@
-"""How senders ask for a later delivery: the names of headers, properties and annotations, whatever the protocol.
+"""How senders ask for a later delivery: names of headers, properties and annotations of all protocols.
 
-Source: ActiveMQ's scheduler, also as its AMQP mapping says it; Artemis' and JMS' delivery time
+Source: ActiveMQ's scheduler, and its AMQP mapping; Artemis' and JMS' delivery time
 (docs/reference/schedule.md).
 """
 
@@ -34,9 +34,9 @@ FIELDS: Final[Mapping[str, str]] = {**PROPERTIES, **ANNOTATIONS}
 
 
 def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
-    """Return when a message with such headers is to be delivered, None for at once.
+    """Return the plan of a message with such headers, None for immediate delivery.
 
-    0 and the empty text ask for nothing, nor does a number of repeats alone.  asked: names of FIELDS only.
+    0 and the empty text ask for nothing, and neither does a number of repeats alone.  asked: names of FIELDS only.
     Raises: InvalidOption.
     """
     given: dict[str, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Messages that are due soon, read from the log before they are, so that no firing waits for the disk."""
+"""Reads messages from the log shortly before they are due, so that no firing waits for the disk."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from engine.values.message import Message
 if TYPE_CHECKING:
     from engine.features.scheduler.schedule_book import ScheduleBook
 
-SCHEDULE_READER: Final = -3  # the store's answers to requests for it come to this reader
+SCHEDULE_READER: Final = -3  # the reader to which the store answers
 
 AHEAD_MS: Final = 2_000  # before they are due
-LATEST_MS: Final = 1_000  # once the next one that is not read is due within that, all within AHEAD_MS are: large pages
+LATEST_MS: Final = 1_000  # read all within AHEAD_MS once the next unread one is due within this: large pages
 AHEAD_MESSAGES: Final = 8_192
 AHEAD_BYTES: Final = 16 * 1024 * 1024
-GAP_ENTRIES: Final = 8  # others in between that are read along rather than begun anew after them
+GAP_ENTRIES: Final = 8  # others in between are read along rather than starting a new page
 REQUEST_MESSAGES: Final = 1_024
 REQUEST_BYTES: Final = 4 * 1024 * 1024
 LOOK_KEYS: Final = 512
-PAUSE_MS: Final = 200  # after a page that was empty, for the disk has not taken what should be read
+PAUSE_MS: Final = 200  # after an empty page, because the disk has not accepted the records yet
 NEVER_MS: Final = 1 << 62
 
 
 class ReadAhead:
-    """loaded: by place.  asked: what is being read, with its size.  looked_to: the last key that was looked at.
+    """loaded: by place.  asked: requests under way, with their sizes.  looked_to: the last key examined.
+    paused_to_ms: monotonic time before which nothing is requested.
 
-    paused_to_ms: monotonic time before which nothing is asked for.
-
-    A schedule that comes, or moves, below ``looked_to`` and finds no room is read when it is due.
+    A schedule that is added or moved below ``looked_to`` and finds no room is read when it is due.
     """
 
     __slots__ = (
@@ -54,12 +53,12 @@ class ReadAhead:
         self._requests: dict[tuple[int, int], list[Schedule]] = {}
 
     def came(self, due_ms: int, record: Message) -> None:
-        """A message is in memory anyway: keep it if it is due soon."""
+        """Keep a message that is in memory anyway, if it is due soon."""
         if due_ms <= self.scheduler.context.wall_ms + AHEAD_MS and self._has_room():
             self._keep(record)
 
     def moved(self, place: int, due_ms: int) -> None:
-        """It is due at another time."""
+        """Note the new due time of a schedule."""
         if due_ms > self.scheduler.context.wall_ms + AHEAD_MS:
             self.forget(place)
 
@@ -69,23 +68,23 @@ class ReadAhead:
             self.loaded_bytes -= record.size
 
     def next_ms(self) -> int:
-        """Return the wall time at which more is to be read."""
+        """Return the wall time of the next read."""
         if not self._has_room():
             return NEVER_MS
         following = self.scheduler.keys.after(self.looked_to, 1)
         return self.scheduler.due_of(following[0]) - LATEST_MS if following else NEVER_MS
 
     def pause_ms(self) -> int:
-        """Return for how long nothing is to be asked for."""
+        """Return for how long nothing may be requested."""
         return max(0, self.paused_to_ms - self.scheduler.context.clock.monotonic_ms())
 
     def read(self) -> None:
-        """Have read what is due soon, as much as there is room for."""
+        """Read messages that are due soon, as far as there is room."""
         scheduler = self.scheduler
         now_ms = scheduler.context.wall_ms
         if self.pause_ms() or self.next_ms() > now_ms:
             return
-        held = scheduler.held  # what stands there is read when its gate opens
+        held = scheduler.held  # messages in it are read when their gate opens
         latest_ms = now_ms + AHEAD_MS
         wanted: list[Schedule] = []
         while self._has_room():
@@ -103,7 +102,7 @@ class ReadAhead:
         self._request(wanted)
 
     def want(self, places: list[int]) -> None:
-        """Have some read that are due and were not read ahead: as many as there is room for, one in any case."""
+        """Read due messages that were not read ahead: as many as there is room for, and at least one."""
         if self.pause_ms():
             return
         wanted: list[Schedule] = []
@@ -150,7 +149,7 @@ class ReadAhead:
         self.scheduler.run()
 
     def record_skipped(self, lane: int, queue_offset: int) -> bool:
-        """A record is damaged, and the operator asked to go on without it; return whether it was waited for here."""
+        """A record is damaged, and the operator allows to skip it; return whether it was waited for here."""
         for request in self._requests.values():
             for schedule in request:
                 if schedule.lane == lane and schedule.queue_offset == queue_offset:
@@ -182,13 +181,13 @@ class ReadAhead:
         self.asked_bytes -= self.asked.pop(schedule.place)
 
     def _request(self, wanted: list[Schedule]) -> None:
-        """Ask the store for some, neighbours together."""
+        """Request some from the store, neighbours together."""
         if not wanted:
             return
         store = self.scheduler.context.store
         wanted.sort(key=_where)
         if max(wanted, key=_place).place >= store.written_offset():
-            store.write()  # only what has been written can be read
+            store.write()  # only written records can be read
         together: list[Schedule] = []
         size_bytes = 0
         for schedule in wanted:

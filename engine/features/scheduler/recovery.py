@@ -1,4 +1,4 @@
-"""The pending schedules at the start, taken from the store's entries: no message is read for it."""
+"""Restores the pending schedules at the start from the store's entries, without reading messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from engine.features.scheduler.schedule_book import ScheduleBook
 
 ENTRIES_AT_ONCE: Final = 65_536
-GAP_ENTRIES: Final = 1_024  # settled ones in between that are read along
+GAP_ENTRIES: Final = 1_024  # settled entries in between are read along
 
 
 def restore(scheduler: ScheduleBook, name: str) -> None:
-    """Raises: StoreError when the disk refuses to say."""
+    """Raises: StoreError if the disk cannot be read."""
     for state in scheduler.context.store.recovered():
         if state.kind != QUEUE or state.name != name:
             continue
@@ -26,7 +26,7 @@ def restore(scheduler: ScheduleBook, name: str) -> None:
 
 
 def _waiting(scheduler: ScheduleBook, lane: LaneState) -> Chunk:
-    """Return what waits in one lane; whole columns at a time, for there may be millions."""
+    """Return the pending schedules of one lane; whole columns at a time, as there may be millions."""
     found = Chunk()
     waiting = _waiting_runs(lane)
     at = 0
@@ -53,7 +53,7 @@ def _waiting(scheduler: ScheduleBook, lane: LaneState) -> Chunk:
 
 
 def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> None:
-    """Add the rows from ``at`` to ``end`` but for those whose record is gone."""
+    """Add the rows from ``at`` to ``end``, without those whose record is gone."""
     places = columns.places
     while at < end:
         try:
@@ -66,12 +66,12 @@ def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> 
         found.dues.extend(columns.expiries[at:gone])
         found.targets.frombytes(columns.tags[at:gone].tobytes())
         found.sizes.extend(columns.sizes[at:gone])
-        found.owners.frombytes(bytes(found.owners.itemsize * (gone - at)))  # nobody's
+        found.owners.frombytes(bytes(found.owners.itemsize * (gone - at)))  # no owner
         at = gone + 1
 
 
 def _waiting_runs(lane: LaneState) -> list[tuple[int, int]]:
-    """Return (first, end) of everything that is not settled, ascending."""
+    """Return (first, end) of all unsettled runs, ascending."""
     runs: list[tuple[int, int]] = []
     first = lane.cursor
     for settled, count in lane.settled:

@@ -1,4 +1,4 @@
-"""The pending schedules, for the parts that read ahead, fire them and end them."""
+"""The pending schedules, shared by the parts that read them ahead, fire them and end them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
 PLACE_BITS: Final = 52  # of a key: log offset below, due time above
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 
-LATE_MOST: Final = 10_000  # that a look at the schedule counts
-ASIDE_MS: Final = 3_600_000  # between two tries of one that cannot be fired, which is a defect
-DAMAGED_RETRY_MS: Final = 10_000  # after a record that cannot be read; the others do not wait for it
+LATE_MOST: Final = 10_000  # counted at most
+ASIDE_MS: Final = 3_600_000  # between two attempts to fire a schedule that cannot be fired (a defect)
+DAMAGED_RETRY_MS: Final = 10_000  # after an unreadable record; the others do not wait for it
 
 
 class ScheduleBook(TimerTarget):
     """number: of the schedule's queue in the store, 0 before its first message.
 
-    pending, keys: what waits, by place and by due time.  fired: how often each one that repeats has fired.
-    held: what is due and kept back by a gate.
-    counts: pending schedules by the number of where they go.
+    pending, keys: pending schedules by place and by due time.  fired: how often each repeating one has fired.
+    held: due messages held back by a gate.
+    counts: pending schedules by the number of their destination.
     unreadable: why a record could not be read the last time, by place.
-    aside: why one could not be fired, by place: it is kept, may be cancelled, and is tried again after ASIDE_MS.
+    aside: why a schedule could not be fired, by place: it is kept, may be cancelled, and is retried after ASIDE_MS.
     """
 
     __slots__ = (
@@ -89,41 +89,41 @@ class ScheduleBook(TimerTarget):
         self.unreadable: dict[int, str] = {}
         self.aside: dict[int, str] = {}
 
-    # -- what the whole of it does
+    # -- what the scheduler implements
 
     @abstractmethod
     def run(self) -> None:
-        """Fire what is due, as much as one turn may hold, and have read what is due soon."""
+        """Fire due messages, as many as one turn may, and read those that are due soon."""
 
     @abstractmethod
     def append(self, record: Message, target: int, owner: int) -> None:
-        """Add a record to the schedule, which is counted already.  target: the number of where it goes."""
+        """Add a record, which is counted already, to the schedule.  target: the number of its destination."""
 
     @abstractmethod
     def forget(self, schedule: Schedule) -> None:
-        """Know one no more."""
+        """Forget a schedule."""
 
     @abstractmethod
     def move(self, schedule: Schedule, due_ms: int) -> None:
-        """Let a schedule be due at another time."""
+        """Change the due time of a schedule."""
 
     @abstractmethod
     def has_use_for(self, schedule: Schedule) -> bool:
-        """Say whether the record of a schedule, just read, is wanted."""
+        """Say whether the record of a schedule, just read, is needed."""
 
-    # -- what waits
+    # -- pending schedules
 
     def schedule_at(self, place: int) -> Schedule:
-        """Return one that is pending."""
+        """Return a schedule that is pending."""
         schedule = self.pending.find(place)
-        assert schedule is not None, "what has a key is pending"
+        assert schedule is not None, "a schedule with a key is pending"
         return schedule
 
     def is_repeating(self, schedule: Schedule) -> bool:
         return schedule.lane == REPEATING_LANE
 
     def take_up(self, found: Chunk) -> None:
-        """Take over what recovery found, by ascending place."""
+        """Restore what recovery found, by ascending place."""
         self.pending.take_up(found)
         self.counts = dict(Counter(found.targets))
         self.keys = SortedKeys(
@@ -131,24 +131,24 @@ class ScheduleBook(TimerTarget):
         )
 
     def cancel(self, schedules: list[Schedule]) -> None:
-        """Let some that are pending never fire (again)."""
+        """Cancel pending schedules: they never fire (again)."""
         self._drop(schedules, CAUSE_CANCELLED)
         self.cancelled_count += len(schedules)
 
     def damaged(self, place: int, reason: str) -> None:
-        """The record cannot be read now: try again later, and let the others pass."""
+        """The record cannot be read now: retry it later, and continue with the others."""
         schedule = self.pending.find(place)
         if schedule is not None:
             self.unreadable[place] = reason
             self.move(schedule, self.context.wall_ms + DAMAGED_RETRY_MS)
 
     def put_aside(self, schedule: Schedule, reason: str) -> None:
-        """It cannot be fired: keep it, and let the others pass."""
+        """Put aside a schedule that cannot be fired: keep it, and continue with the others."""
         self.aside[schedule.place] = reason
         self.move(schedule, later_ms(self.context.wall_ms, ASIDE_MS))
 
     def lost(self, place: int) -> None:
-        """The record is damaged, and the operator asked to go on without it."""
+        """The record is damaged, and the operator allows to skip it."""
         schedule = self.pending.find(place)
         if schedule is not None:
             self._drop([schedule], CAUSE_DAMAGED)
@@ -162,7 +162,7 @@ class ScheduleBook(TimerTarget):
     # -- names and numbers
 
     def job_id(self, place: int) -> str:
-        """Return how a schedule is named to clients."""
+        """Return the id of a schedule for clients."""
         return f"{self.context.readers.id_prefix}{place}"
 
     def place_named(self, job_id: str) -> int:
@@ -185,23 +185,23 @@ class ScheduleBook(TimerTarget):
     def place_of(key: int) -> int:
         return key & PLACE_MASK
 
-    # -- how it is
+    # -- state
 
     def aside_reason(self) -> str:
-        """Return how many cannot be fired, and why one of them cannot, "" for none."""
+        """Return how many cannot be fired, and the reason of one of them; "" for none."""
         for place, reason in self.aside.items():
             more = f", and {len(self.aside) - 1} more" if len(self.aside) > 1 else ""
             return f"scheduled message {self.job_id(place)}: {reason}{more}"
         return ""
 
     def fault(self) -> str:
-        """Return which record cannot be read and why, "" if all can."""
+        """Return which record cannot be read and why, "" for none."""
         for place, reason in self.unreadable.items():
             return f"scheduled message {self.job_id(place)}: {reason}"
         return ""
 
     def late_count(self) -> int:
-        """Return how many are past due and have not fired, LATE_MOST for that many or more."""
+        """Return how many are past due and have not fired, at most LATE_MOST."""
         now_key = self.key_of(self.context.wall_ms, 0)
         count = 0
         after = -1
@@ -215,5 +215,5 @@ class ScheduleBook(TimerTarget):
         return min(count, LATE_MOST)
 
     def next_due_ms(self) -> int:
-        """Return when the first one is due, 0 without any."""
+        """Return when the first one is due, 0 if there is none."""
         return self.keys.first() >> PLACE_BITS if len(self.keys) else 0

@@ -1,7 +1,7 @@
-"""The schedule: messages that have been accepted and wait for their time.
+"""The schedule: accepted messages that wait for their time.
 
-Each waits as a record of its own in a queue of the store that no client knows (docs/reference/log-format.md).  Memory
-has only where it is and when it is due.  A firing is one batch: the message goes to its destination, and its record is
+Each waits as a record in a queue of the store that clients cannot access (docs/reference/log-format.md).  Memory has
+only its place and its due time.  A firing is one batch: the message is sent to its destination, and its record is
 settled or gets its next time.  Confirmations, recovery and retention are those of any queue.
 """
 
@@ -31,14 +31,14 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import LimitReached
 from engine.values.message import Message
 
-TICK_MS: Final = 5  # between two looks at what is due
-HELD_LOOK_MS: Final = 20  # between two looks at gates that are shut; most tell when they open
-CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set; nobody sleeps past that for longer
-RETRY_MS: Final = 1_000  # after a disk that takes nothing
+TICK_MS: Final = 5  # between two checks for due messages
+HELD_LOOK_MS: Final = 20  # between two checks of shut gates; most report when they open
+CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set, so timers are no longer than this
+RETRY_MS: Final = 1_000  # while the disk accepts nothing
 
 
 class Scheduler(ScheduleBook):
-    """Takes messages, and has them fired in time."""
+    """Accepts messages, and fires them in time."""
 
     __slots__ = ("ahead", "firing", "ending", "armed_ms", "scheduled_count")
 
@@ -85,7 +85,7 @@ class Scheduler(ScheduleBook):
     def require_room(self, count: int) -> None:
         """Raises: LimitReached."""
         if len(self.pending) + count > self.limits.count:
-            more = f", {count} more are to be" if count > 1 else ""
+            more = f", {count} more would be" if count > 1 else ""
             raise LimitReached(
                 f"{len(self.pending)} messages are scheduled{more}, allowed are {self.limits.count} "
                 "(schedule.max-count)"
@@ -93,12 +93,12 @@ class Scheduler(ScheduleBook):
         self.owners.require(self.context.sender, count)
 
     def open(self) -> None:
-        """Make sure of the schedule's own record in the log."""
+        """Make sure that the schedule's own record is in the log."""
         if not self.number:
             self.number = self.context.store.open_destination(QUEUE, SCHEDULE_QUEUE)
 
     def add(self, delayed: Delayed, message: Message) -> None:
-        """Schedule ``message`` for each part; it takes the place of the first one in the log."""
+        """Schedule ``message`` for each part; the message gets the log offset of the first one."""
         self.open()
         now_ms = self.context.wall_ms
         plan = delayed.plan
@@ -111,7 +111,7 @@ class Scheduler(ScheduleBook):
                 message.log_offset = record.log_offset
 
     def opened(self, delayed: Delayed) -> Delayed:
-        """Return the same with what was deleted since it was made there again.
+        """Return the same with deleted destinations recreated.
 
         Raises: InvalidDestination for a temporary destination that is gone.
         """
@@ -122,11 +122,11 @@ class Scheduler(ScheduleBook):
         return Delayed(parts, delayed.plan)
 
     def is_due(self, delayed: Delayed) -> bool:
-        """Say whether a message that is to go later may go now."""
+        """Say whether a delayed message is due already."""
         return bool(delayed.plan.time_ms) and delayed.plan.time_ms <= self.context.wall_ms
 
     def append(self, record: Message, target: int, owner: int) -> None:
-        """Add a record to the schedule, which is counted already.  target: the number of where it goes."""
+        """Add a record, which is counted already, to the schedule.  target: the number of its destination."""
         due_ms = record.expires_ms
         self.context.store.append(record)
         place = record.log_offset
@@ -149,7 +149,7 @@ class Scheduler(ScheduleBook):
             self.run()
 
     def run(self) -> None:
-        """Fire what is due, as much as one turn may hold, and have read what is due soon."""
+        """Fire due messages, as many as one turn may, and read those that are due soon."""
         if not self.context.store.is_accepting():
             self._arm(RETRY_MS)
             return
@@ -158,10 +158,10 @@ class Scheduler(ScheduleBook):
         self.ahead.read()
         self._arm(self.ahead.pause_ms())
 
-    # -- what waits
+    # -- pending schedules
 
     def forget(self, schedule: Schedule) -> None:
-        """Know one no more."""
+        """Forget a schedule."""
         place = schedule.place
         target = schedule.target
         key = schedule.due_ms << PLACE_BITS | place
@@ -181,7 +181,7 @@ class Scheduler(ScheduleBook):
             self.ending.emptied(target)
 
     def move(self, schedule: Schedule, due_ms: int) -> None:
-        """Let a schedule be due at another time."""
+        """Change the due time of a schedule."""
         place = schedule.place
         key = schedule.due_ms << PLACE_BITS | place
         self.keys.remove(key)
@@ -196,7 +196,7 @@ class Scheduler(ScheduleBook):
     # -- time
 
     def _arm(self, least_ms: int = 0) -> None:
-        """Set the timer for what is to be done next, unless it is set for then or earlier."""
+        """Set the timer for the next work, unless it is set for then or earlier."""
         if not len(self.keys):
             return
         clock = self.context.clock

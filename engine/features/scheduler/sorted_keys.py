@@ -1,4 +1,4 @@
-"""A sorted set of whole numbers in chunks: adding and removing cost the same at any size that counts."""
+"""A sorted set of whole numbers in chunks; the cost of adding and removing hardly depends on its size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CHUNK_KEYS: Final = 512  # a chunk twice as long is cut in two
 
 
 class SortedKeys:
-    """``len`` keys in ascending order, none of them twice."""
+    """``len`` keys in ascending order, without duplicates."""
 
     __slots__ = ("_chunks", "_lasts", "_count")
 
@@ -23,7 +23,7 @@ class SortedKeys:
         return self._count
 
     def add(self, key: int) -> None:
-        """Put in a key that is not there."""
+        """Add a key that is not there."""
         chunks = self._chunks
         lasts = self._lasts
         self._count += 1
@@ -45,7 +45,7 @@ class SortedKeys:
             lasts[place : place + 1] = [chunk[CHUNK_KEYS - 1], chunk[-1]]
 
     def remove(self, key: int) -> None:
-        """Take out a key that is there."""
+        """Remove a key that is there."""
         place = bisect_left(self._lasts, key)
         chunk = self._chunks[place]
         at = bisect_left(chunk, key)
@@ -70,7 +70,7 @@ class SortedKeys:
         return self._chunks[0][0]
 
     def after(self, key: int, most: int) -> list[int]:
-        """Return the least keys above ``key``, at most that many and at least one if there is one."""
+        """Return the least keys above ``key``: at most ``most``, and at least one if there is one."""
         place = bisect_right(self._lasts, key)
         if place == len(self._lasts):
             return []

@@ -1,11 +1,11 @@
-"""A schedule's own lines in its record, before the message's annotations.
+"""A schedule's own lines in its record, in front of the message's annotations.
 
-schedule-queue:NAME       where it goes; or schedule-topic, schedule-temp-queue, schedule-temp-topic
-schedule-tag:N            tag hash of the message, unless it is 0: in the record it says where the message goes
+schedule-queue:NAME       the destination; or schedule-topic, schedule-temp-queue, schedule-temp-topic
+schedule-tag:N            tag hash of the message, unless it is 0; the record's own tag hash names the destination
 schedule-expires:MS       when it expires, unless never; or
-schedule-lives:MS         how long it lives from its delivery on
+schedule-lives:MS         its time to live after its delivery
 schedule-delay:MS  schedule-period:MS  schedule-repeat:N  schedule-cron:TEXT
-                          what is left to be said of the plan of one that repeats
+                          what remains of the plan of a repeating schedule
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOW_FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 
 
 class Ticket:
-    """kind, name: where the message goes.  expires_ms: absolute; lives_ms: from the delivery on; 0 for neither."""
+    """kind, name: destination.  expires_ms: absolute; lives_ms: after the delivery; 0 for neither."""
 
     __slots__ = ("kind", "name", "tag_hash", "expires_ms", "lives_ms", "plan")
 
@@ -40,12 +40,12 @@ class Ticket:
         self.plan = plan
 
     def expiry_at(self, now_ms: int) -> int:
-        """Return JMSExpiration of what is delivered now."""
+        """Return JMSExpiration of a message delivered now."""
         return later_ms(now_ms, self.lives_ms) if self.lives_ms else self.expires_ms
 
 
 def standing_lines(kind: int, name: str, plan: Plan) -> bytes:
-    """Return the lines that are the same for all messages sent alike."""
+    """Return the lines that all messages sent in this way share."""
     if not plan.is_repeating():
         return _target_line(kind, name)
     lines = [_target_line(kind, name)]
@@ -63,7 +63,7 @@ def _target_line(kind: int, name: str) -> bytes:
 
 
 def message_lines(tag_hash: int, expires_ms: int, lives_ms: int) -> bytes:
-    """Return the lines that are of one message."""
+    """Return the lines of a single message."""
     lines = b"schedule-tag:%d\n" % tag_hash if tag_hash else b""
     if lives_ms:
         lines += b"schedule-lives:%d\n" % lives_ms
@@ -75,7 +75,7 @@ def message_lines(tag_hash: int, expires_ms: int, lives_ms: int) -> bytes:
 def to_record(
     message: Message, number: int, lane: int, due_ms: int, target: int, standing: bytes, now_ms: int, plan: Plan
 ) -> Message:
-    """Return the record that waits in the schedule.  target: the number of where it goes."""
+    """Return the record that waits in the schedule.  target: the number of its destination."""
     expires_ms = message.expires_ms
     lives_ms = expires_ms - now_ms if plan.renews_expiry and expires_ms > now_ms else 0
     lines = standing + message_lines(message.tag_hash, expires_ms, lives_ms) + message.annotations
@@ -97,9 +97,9 @@ def to_record(
 
 
 def read_ticket(annotations: bytes) -> tuple[Ticket, bytes]:
-    """Return what the lines say, and the message's own annotations behind them.
+    """Return the content of the lines, and the message's own annotations behind them.
 
-    Raises: KeyError, ValueError for lines that are not built as they should be.
+    Raises: KeyError, ValueError for malformed lines.
     """
     at = 0
     while annotations.startswith(_LINE, at):

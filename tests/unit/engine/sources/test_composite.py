@@ -215,7 +215,7 @@ def test_a_message_to_several_has_a_size() -> None:
     world = EngineWorld()
     several = Composite([world.queue(str(number)) for number in range(10)])
     body = bytes(COMPOSITE_BYTES_MAX // 10 + 1)
-    with pytest.raises(LimitReached, match="to 10 destinations comes to"):
+    with pytest.raises(LimitReached, match="to 10 destinations takes"):
         world.try_send(body, several)
     assert world.stats("0").depth == 0
     world.send(body[:-1_000], to=several)

@@ -152,7 +152,7 @@ def test_so_many_may_look_at_a_time(world: EngineWorld) -> None:
     asked = {"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": "/queue/answers"}
     for _ in range(BROWSES_MAX):
         world.broker.send(target, question(**asked))
-    with pytest.raises(InvalidOption, match=f"{BROWSES_MAX} look at the schedule now"):
+    with pytest.raises(InvalidOption, match=f"{BROWSES_MAX} browses of the schedule are running"):
         world.broker.send(target, question(**asked))
 
 
