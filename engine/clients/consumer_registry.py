@@ -177,8 +177,9 @@ class Subscribing(Observer):
             self.of_durable[key].remove(siblings)
             if not self.of_durable[key]:
                 del self.of_durable[key]
-        for one in holders:
-            self.close(one, is_lost, one is siblings.lead)
+        for one in [*holders, consumer]:  # perhaps one that holds nothing, to be closed at once
+            if not one.is_closed:
+                self.close(one, is_lost, one is siblings.lead)
         left = [one for one in siblings.members if not one.is_closed and one.departure is None]
         self.departures.part(left, is_lost)
 

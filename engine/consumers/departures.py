@@ -63,14 +63,15 @@ class Departure(DepartureBase):
                 return False
             consumer = self.consumers[0]
             if not consumer.is_closed:
-                if self._is_holding(consumer, steps.left - least):
-                    count = self._take_steps(consumer, steps, least)
-                    if count and self.departures.owner.give_back_some(consumer, count, self.is_lost):
+                is_lost = _is_lost(consumer)
+                if _is_holding(consumer, is_lost, steps.left - least):
+                    count = _take_steps(consumer, is_lost, steps, least)
+                    if count and self.departures.owner.give_back_some(consumer, count, is_lost):
                         continue
                 steps.left -= CLOSE_STEPS + GIVE_BACK_STEPS * len(consumer.ledger)
                 if consumer.seat is not None:
                     steps.left -= SEAT_STEPS
-                self.departures.owner.unsubscribe(consumer, self.is_lost)
+                self.departures.owner.unsubscribe(consumer, is_lost)
             self.consumers.popleft()
         while self.temporaries:
             if steps.left <= least:
@@ -82,29 +83,6 @@ class Departure(DepartureBase):
         if self.client is not None:
             self.departures.observers.disconnected(self.client)
         return True
-
-    def _is_holding(self, consumer: Consumer, room: int) -> bool:
-        """Say whether a consumer returns some of what it holds before it is closed."""
-        siblings = consumer.siblings
-        if self.is_lost or (siblings is not None and not siblings.is_closed):
-            return bool(consumer.ledger)
-        return len(consumer.ledger) * GIVE_BACK_STEPS > room
-
-    def _take_steps(self, consumer: Consumer, steps: Steps, least: int) -> int:
-        """Spend the steps for returning some of what a consumer holds; return how many messages that allows."""
-        of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
-        left = steps.left - (RECORD_STEPS if self.is_lost else 0)
-        count = 0
-        for delivery in consumer.ledger.values():
-            if delivery.state == IN_FLIGHT:
-                count += 1
-                left -= of_each
-                if self.is_lost and _is_last_attempt(delivery):
-                    left -= DEAD_LETTER_STEPS
-                if left <= least:
-                    break
-        steps.left = left
-        return count
 
 
 class Departures:
@@ -128,6 +106,8 @@ class Departures:
 
     def close(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer whose client stays, now or in later turns if it holds or refuses many messages."""
+        if consumer.departure is not None:
+            return
         if len(consumer.ledger) > HELD_AT_ONCE or consumer.client.is_refusing:
             self.leave([consumer], is_lost)
         else:
@@ -137,7 +117,8 @@ class Departures:
         """Close consumers whose client stays; they get nothing more from now on."""
         leaving: list[Consumer] = []
         for consumer in consumers:
-            leaving += [consumer] if consumer.siblings is None else consumer.siblings.members
+            if consumer.departure is None:
+                leaving += [consumer] if consumer.siblings is None else consumer.siblings.members
         departure = Departure(self, leaving, [], None, is_lost)
         for consumer in leaving:
             departure.take(consumer)
@@ -167,7 +148,7 @@ class Departures:
         if self.steps.chores:
             for consumer in list(queue.consumers.values()):
                 if consumer.departure is not None:
-                    self.owner.unsubscribe(consumer, consumer.departure.is_lost)
+                    self.owner.unsubscribe(consumer, _is_lost(consumer))
 
     def close_temporary(self, destination: Queue | Topic) -> None:
         """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
@@ -181,6 +162,38 @@ class Departures:
             raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
         self.observers.temporary_ending(destination)
         self.destinations.remove(destination)
+
+
+def _is_lost(consumer: Consumer) -> bool:
+    """Say whether nobody announced that it leaves; its connection may be lost later and takes no part in that."""
+    departure = consumer.departure
+    assert departure is not None, "it is leaving"
+    return departure.is_lost
+
+
+def _is_holding(consumer: Consumer, is_lost: bool, room: int) -> bool:
+    """Say whether a consumer returns some of what it holds before it is closed."""
+    siblings = consumer.siblings
+    if is_lost or (siblings is not None and not siblings.is_closed):
+        return bool(consumer.ledger)
+    return len(consumer.ledger) * GIVE_BACK_STEPS > room
+
+
+def _take_steps(consumer: Consumer, is_lost: bool, steps: Steps, least: int) -> int:
+    """Spend the steps for returning some of what a consumer holds; return how many messages that allows."""
+    of_each = GIVE_BACK_STEPS if consumer.siblings is None else QUEUE_STEPS
+    left = steps.left - (RECORD_STEPS if is_lost else 0)
+    count = 0
+    for delivery in consumer.ledger.values():
+        if delivery.state == IN_FLIGHT:
+            count += 1
+            left -= of_each
+            if is_lost and _is_last_attempt(delivery):
+                left -= DEAD_LETTER_STEPS
+            if left <= least:
+                break
+    steps.left = left
+    return count
 
 
 def _is_last_attempt(delivery: Delivery) -> bool:

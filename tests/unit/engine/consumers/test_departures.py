@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.consumers.departures import CLOSE_STEPS, GIVE_BACK_STEPS, RECORD_STEPS
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.consumers.departures import CLOSE_STEPS, GIVE_BACK_STEPS, HELD_AT_ONCE, RECORD_STEPS
 from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
@@ -282,3 +282,57 @@ def test_what_waited_in_a_queue_that_ends_leaves_the_budget_some_a_turn() -> Non
         world.broker.begin_turn()
         world.timers.fire_due()
     assert left == list(range(20_000 - CHORE_STEPS, 0, -CHORE_STEPS))
+
+
+def several(world: EngineWorld, count: int) -> tuple[FakeClient, Consumer]:
+    """Return a client that stays, and its consumer of three queues, which holds ``count`` messages of the first."""
+    for name in ("w.1", "w.2", "w.3"):
+        world.queue(name)
+    client = world.client()
+    consumer = world.consumer(client, Wildcard(QUEUE, "w.*"), INDIVIDUAL, count + 1)
+    world.send(*[b"x"] * count, to="w.1")
+    world.advance(0)
+    assert len(client.take()) == count
+    return client, consumer
+
+
+@pytest.mark.parametrize("way", ["unsubscribed", "lost"])
+def test_one_of_several_that_leave_is_in_nobodys_way(way: str) -> None:
+    world = EngineWorld()
+    client, consumer = several(world, HELD_AT_ONCE + 1)
+    world.leave_steps(0)
+    if way == "lost":
+        world.broker.disconnect(client, is_lost=True)
+    else:
+        world.broker.unsubscribe(consumer, is_lost=False)
+    assert not consumer.is_closed
+    world.delete(world.queue("w.2"))
+    world.advance(0)
+    assert not world.has_queue("w.2") and client.consumers == {}
+    assert (world.stats("w.1").depth, world.stats("w.1").in_flight) == (HELD_AT_ONCE + 1, 0)
+
+
+def test_who_leaves_slowly_leaves_once() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.broker.leave([consumer])
+    assert len(world.chores()) == 1
+    world.advance(0)
+    assert consumer.is_closed and (world.stats().consumers, world.stats().in_flight) == (0, 0)
+
+
+def test_who_has_unsubscribed_is_not_blamed_for_a_connection_that_is_lost_meanwhile() -> None:
+    world = EngineWorld(address("q", blame="all"))
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    assert not consumer.is_closed
+    world.lose(client)
+    world.advance(0)
+    assert consumer.is_closed and world.stats().in_flight == 0
+    assert world.store.failed == []
