@@ -1,1 +1,1 @@
-"""The durable memory: one commit log, and everything that is derived from it."""
+"""The durable memory: one commit log, and everything derived from it."""

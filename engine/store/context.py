@@ -1,4 +1,4 @@
-"""The context of nearly all parts of one open store."""
+"""What nearly all parts of an open store use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.store.settings import StoreSettings
 
 
 class StoreContext:
-    """directory: the store's own, which it has locked."""
+    """directory: of the store, which has locked it."""
 
     __slots__ = ("directory", "store_id", "files", "workers", "timers", "clock", "settings", "health")
 

@@ -1,4 +1,4 @@
-"""The embedded store: one commit log on disk, and what is derived from it."""
+"""The embedded store: one commit log on disk, and everything derived from it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOT_OPENED: Final = "the store cannot be opened"
 
 
 class FileStore(Store):
-    """A store in a directory.  Making one opens it: the directory is locked and recovered, ``report`` says how.
+    """A store in a directory.  Creating one opens it: it locks and recovers the directory and fills ``report``.
 
     Raises: StoreLocked, StoreCorrupt, StoreError.
     """
@@ -165,7 +165,7 @@ class FileStore(Store):
         lanes = state.destinations[topic_id].lanes
         places = [(lane.priority, lane.tail, lane.tail) for lane in lanes]
         if starts:
-            # Nobody settles what retention has dropped: a subscription that began there would hold space for ever.
+            # Entries dropped by retention are never settled: a subscription that began there would hold space for ever.
             kept = first_tails(self._context.files, self._log.files.segments)
             self._retention.start_over()
             for place, lane in enumerate(lanes):
@@ -326,13 +326,13 @@ class FileStore(Store):
             raise StoreError(describe(error, str(error.filename or self._context.directory))) from error
 
     def rebuild_derived(self) -> LiveRebuild:
-        """Begin to make consume queues and key index again; workers do it beside all else."""
+        """Start to rebuild consume queues and key index; workers do it in the background."""
         stop = self._checkpoint.consume_queue_offset
         files = self._queues.files
         return LiveRebuild(self._context, files, self._open_files, self._index, stop, self._commit.durable)
 
     def wind_down(self) -> None:
-        """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""
+        """Start no more work that can be left to the next start, so that waiting for workers is short."""
         self._retention.close()
         self._compaction.close()
         self._release.close()
@@ -346,9 +346,9 @@ class FileStore(Store):
             self._index.catch_up()
 
     def close(self) -> None:
-        """Write, sync and let go of everything; call it once the workers have nothing left to run.
+        """Write, sync and release everything; call it once the workers have nothing left to run.
 
-        Raises: StoreError when the disk refuses; what was confirmed is durable anyway.
+        Raises: StoreError if the disk refuses; what was confirmed is durable anyway.
         """
         if self._is_closed:
             return

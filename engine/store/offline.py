@@ -1,4 +1,4 @@
-"""What commands change in a stopped store: its consume queues made again, scheduled messages cancelled."""
+"""Commands that change a stopped store: rebuild its consume queues, cancel scheduled messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.values.stored import LaneState, Range
 
 
 class WorkersInTurn(Workers):
-    """Runs jobs when told so, in their order."""
+    """Runs jobs on request, in order."""
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
@@ -39,7 +39,7 @@ class WorkersInTurn(Workers):
 
 
 class NoTimers(Timers):
-    """Nothing waits for its time: the store is closed before."""
+    """Sets no timers: the store is closed before any could fire."""
 
     def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
         pass
@@ -47,14 +47,14 @@ class NoTimers(Timers):
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """records: of the log that were gone through.  end: log offset."""
+    """records: number of records read from the log.  end: log offset."""
 
     records: int
     end: int
 
 
 def rebuild(directory: str, files: Files, clock: Clock, settings: StoreSettings, keys: Keys) -> Rebuilt:
-    """Make the consume queues and the key index of a stopped store again from its log.
+    """Rebuild the consume queues and the key index of a stopped store from its log.
 
     Raises: StoreLocked while a gateway has it; StoreCorrupt, StoreError.
     """
@@ -95,7 +95,7 @@ def _remove_tree(files: Files, path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """unknown: ids of nothing that is scheduled."""
+    """unknown: ids that name no scheduled message."""
 
     count: int
     unknown: list[str]
@@ -104,7 +104,7 @@ class Cancelled:
 def cancel_scheduled(
     directory: str, ids: list[str], destination: str, files: Files, clock: Clock, settings: StoreSettings
 ) -> Cancelled:
-    """Cancel some by their ids, or all that are for ``destination``, a URI.
+    """Cancel scheduled messages by their ids, or all for ``destination``, a URI.
 
     Raises: StoreLocked while a gateway has the store; StoreCorrupt, StoreError.
     """
@@ -132,7 +132,7 @@ def _waiting(store: FileStore) -> tuple[int, dict[int, LaneState]]:
 
 
 def _waits(lanes: dict[int, LaneState], entry: Range) -> bool:
-    """Say whether it is there still, now that nobody else writes."""
+    """Say whether it is still there, now that no other process writes."""
     lane = lanes.get(entry.priority)
     if lane is None or not lane.cursor <= entry.first < lane.tail:
         return False

@@ -9,7 +9,7 @@ SYNC: Final = "sync"  # confirmed once it survives a power cut
 ASYNC: Final = "async"  # confirmed once it is written; synced at an interval
 
 SEGMENT_BYTES_MIN: Final = 4096
-SEGMENT_BYTES_MAX: Final = 1 << 30  # consume-queue entries of the last segment are kept in memory
+SEGMENT_BYTES_MAX: Final = 1 << 30  # bounded, as consume-queue entries of the last segment are in memory
 
 WHOLE_SYNC_FILES: Final = 256
 
@@ -20,7 +20,7 @@ HOUR_MS: Final = 3_600_000
 class StoreSettings:
     """Settings of one store.
 
-    retention_bytes: of the commit log; consumed segments beyond it are dropped before their time.
+    retention_bytes: of the commit log; consumed segments beyond it are dropped early.
     """
 
     segment_bytes: int = 64 << 20
@@ -30,17 +30,17 @@ class StoreSettings:
     retention_time_ms: int = 72 * HOUR_MS
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
-    lease_max_ms: int = HOUR_MS  # that a reader may keep segments from retention; 0: no reader does
-    compaction_live_percent: int = 25  # of its octets, at most, where a segment is thinned; 0: none ever is
-    compaction_min_age_ms: int = 600_000  # of what is last in it
-    compaction_bytes_per_second: int = 16 << 20  # of the log that are read for it
-    compaction_interval_ms: int = 60_000  # between looks at all segments
-    waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, behind those on their way to the disk
+    lease_max_ms: int = HOUR_MS  # for which a reader may keep segments from retention; 0: not at all
+    compaction_live_percent: int = 25  # a segment is thinned at or below this share of live octets; 0: never
+    compaction_min_age_ms: int = 600_000  # of the last record in a segment
+    compaction_bytes_per_second: int = 16 << 20  # of log read for it
+    compaction_interval_ms: int = 60_000  # between checks of all segments
+    waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, waiting for the disk
     index_slots: int = 0  # of one file of the key index; 0: no index, a query by key reads the log
-    index_entries: int = 262_144  # of one file: a key of a message each
-    index_interval_ms: int = 200  # the index follows the log that much later
+    index_entries: int = 262_144  # of one file, one per message and key
+    index_interval_ms: int = 200  # by which the index follows the log
     whole_sync_files: int = (
-        WHOLE_SYNC_FILES  # consume-queue files that are synced with their file system from so many on
+        WHOLE_SYNC_FILES  # with this many consume-queue files or more, the file system is synced as a whole
     )
     page_open_files: int = 64  # segments and consume-queue files kept open to read backlogs
 

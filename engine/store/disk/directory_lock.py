@@ -1,7 +1,7 @@
-"""The process that holds a store's directory, asked of the kernel.
+"""Finds out from the kernel whether a process holds a store's directory.
 
-A gateway holds its lock file twice: with flock, which keeps a second gateway out, and with an OFD lock of the whole
-file, which the kernel tells about to anybody who has the file open.  ``/proc/locks`` lists only what the reader's PID
+A gateway locks its lock file twice: with flock, which keeps a second gateway out, and with an OFD lock of the whole
+file, which the kernel reports to any process that has the file open.  ``/proc/locks`` lists only what the reader's PID
 namespace can see, so a reader in another container would take a running gateway for a crashed one.
 
     struct flock    i16 type, i16 whence, i64 start, i64 length (0: all of the file), i32 pid (0 for an OFD lock)
@@ -21,9 +21,9 @@ NOT_SUPPORTED: Final = (errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOS
 
 
 def take(descriptor: int) -> bool:
-    """Lock a file until its last descriptor is closed; return False if somebody else has locked it.
+    """Lock a file until its last descriptor is closed; return False if another process has locked it.
 
-    The file system may know no such locks; then readers go by the pid in the file.  Raises: OSError.
+    Some file systems do not support such locks; there, readers rely on the pid in the file.  Raises: OSError.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,9 +40,9 @@ def take(descriptor: int) -> bool:
 
 
 def is_held(lock: Path) -> bool:
-    """Return whether a gateway holds the directory, without touching the lock: trying it could keep one from starting.
+    """Return whether a gateway holds the directory.  The lock is not tried, as that could keep a gateway from starting.
 
-    Where the file system knows no OFD locks, a living process with the pid in the file counts.
+    If the file system does not support OFD locks, a living process with the pid in the file counts.
     """
     try:
         descriptor = os.open(lock, os.O_RDONLY)
@@ -62,7 +62,7 @@ def is_held(lock: Path) -> bool:
 
 
 def names_living_process(octets: bytes) -> bool:
-    """Return whether the text of a lock file is the pid of a process that lives."""
+    """Return whether the text of a lock file is the pid of a living process."""
     text = octets.decode("ascii", "replace").strip()
     if not text.isdigit() or int(text) == 0:
         return False

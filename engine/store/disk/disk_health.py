@@ -1,4 +1,4 @@
-"""Whether the disk does what it is told: the one place that says ``store_failed`` and ``store_healed``."""
+"""Whether the disk works: the one place that calls ``store_failed`` and ``store_healed``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONSUME_QUEUE: Final = 2
 
 
 class Health:
-    """The parts of the store that fail at present, each with the reason that the system gave."""
+    """The parts of the store that fail now, each with the system's reason."""
 
     __slots__ = ("_listener", "_reasons")
 
@@ -21,7 +21,7 @@ class Health:
         self._reasons: dict[int, str] = {}
 
     def attach(self, listener: StoreListener) -> None:
-        """Tell ``listener`` from now on."""
+        """Report to ``listener`` from now on."""
         self._listener = listener
 
     def is_good(self) -> bool:
@@ -33,7 +33,7 @@ class Health:
         return part in self._reasons
 
     def fail(self, part: int, reason: str) -> None:
-        """Note that ``part`` failed; told once until everything is well again."""
+        """Note that ``part`` failed; reported once until everything works again."""
         was_good = not self._reasons
         self._reasons[part] = reason
         if was_good and self._listener is not None:

@@ -1,8 +1,8 @@
-"""syncfs: one call makes everything durable that was written to a file system, octets and names.
+"""syncfs: one call makes everything durable that was written to a file system, contents and names.
 
-Ten thousand small files that are synced one by one take ten thousand journal commits; this takes one.  It is trusted
-where the system is known to tell of everything it could not write: what the kernel could not write back counts since
-Linux 5.8, what the file system itself refused since 5.17; layered and remote file systems may keep it to themselves.
+Syncing ten thousand small files one by one takes ten thousand journal commits; this takes one.  It is used only if the
+system is known to report everything that it could not write: kernel write-back errors since Linux 5.8, errors of the
+file system itself since 5.17.  Layered and remote file systems may not report them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 from engine.store.disk.files import WholeSync
 
 LINUX_SINCE: Final = (5, 17)
-# What statfs calls them: ext2 to ext4, XFS, Btrfs.
+# Type numbers in statfs: ext2 to ext4, XFS, Btrfs.
 TRUSTED: Final = frozenset((0xEF53, 0x58465342, 0x9123683E))
 STATFS_BYTES: Final = 256  # more than any system has; the type is its first long
 
 
 class RealWholeSync(WholeSync):
-    """syncfs on an open directory, whose descriptor remembers up to where errors have been told."""
+    """syncfs on an open directory, whose descriptor remembers which errors were reported."""
 
     __slots__ = ("_libc", "_descriptor")
 
@@ -42,7 +42,7 @@ class RealWholeSync(WholeSync):
 
 
 def open_real(path: str) -> WholeSync | None:
-    """Return the call for the file system of a directory, None where it is not there or not to be trusted."""
+    """Return the call for the file system of a directory, None if it is missing or not trusted."""
     if sys.platform != "linux" or not is_telling(platform.release()):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -60,6 +60,6 @@ def open_real(path: str) -> WholeSync | None:
 
 
 def is_telling(release: str) -> bool:
-    """Return whether the kernel of that release, "6.1.0-13-amd64", tells of all that it could not write."""
+    """Return whether the kernel of that release, "6.1.0-13-amd64", reports everything that it could not write."""
     numbers = release.split(".")[:2]
     return len(numbers) == 2 and all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= LINUX_SINCE

@@ -45,19 +45,19 @@ class File:
 
     @abstractmethod
     def begin_write_back(self) -> None:
-        """Have the system begin to write the octets to the disk; many files that are synced next share the work."""
+        """Have the system start writing the octets to the disk; files that are synced next share that work."""
 
     @abstractmethod
     def fdatasync(self) -> None:
-        """Return once the octets, and the length if it matters to read them, survive a power cut."""
+        """Return once the octets, and the length if reading needs it, survive a power cut."""
 
     @abstractmethod
     def fsync(self) -> None:
-        """As fdatasync, with all metadata of the file."""
+        """Do what fdatasync does, for all metadata of the file, too."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go; a second call does nothing."""
+        """Close it; a second call does nothing."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -68,12 +68,13 @@ class WholeSync:
     def sync(self) -> None:
         """Return once everything that was written before, octets and names, survives a power cut.
 
-        Raises: OSError also for what the system failed to write since the last call, or since this was opened.
+        Raises: OSError, also for anything that the system failed to write since the last call, or since this was
+        opened.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go; a second call does nothing."""
+        """Close it; a second call does nothing."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -82,21 +83,21 @@ class Files:
 
     @abstractmethod
     def create(self, path: str) -> File:
-        """Make a new, empty file, in place of what may be left of an earlier attempt; open for both ways."""
+        """Make a new, empty file for reading and writing; it replaces what is left of an earlier attempt."""
 
     @abstractmethod
     def open(self, path: str) -> File:
-        """Open an existing file for both ways."""
+        """Open an existing file for reading and writing."""
 
     @abstractmethod
     def open_to_read(self, path: str) -> File:
-        """Open an existing file."""
+        """Open an existing file for reading."""
 
     @abstractmethod
     def lock(self, path: str) -> File | None:
-        """Make or open a file and lock it for this process; None if another one holds it.
+        """Make or open a file and lock it for this process; None if another process holds it.
 
-        The lock goes with the file's closing, or with the process.
+        Closing the file, or the end of the process, releases the lock.
         """
 
     @abstractmethod
@@ -113,15 +114,15 @@ class Files:
 
     @abstractmethod
     def remove_directory(self, path: str) -> None:
-        """Remove a directory, unless it is gone or something is in it."""
+        """Remove a directory, unless it is missing or not empty."""
 
     @abstractmethod
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, in place of whatever bears it."""
+        """Give a file another name, replacing any file of that name."""
 
     @abstractmethod
     def unlink(self, path: str) -> None:
-        """Remove a file, unless it is gone."""
+        """Remove a file, unless it is missing."""
 
     @abstractmethod
     def sync_directory(self, path: str) -> None:
@@ -129,14 +130,14 @@ class Files:
 
     @abstractmethod
     def open_whole(self, path: str) -> WholeSync | None:
-        """Return how to sync everything on the file system of a directory; None where each file has to be synced.
+        """Return the call that syncs the whole file system of a directory; None if each file must be synced.
 
-        Open it before what it is to sync is written.
+        Open it before the writes that it is to sync.
         """
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:
-        """Return octets that nobody can guess."""
+        """Return octets that cannot be guessed."""
 
     @abstractmethod
     def process_id(self) -> int:
@@ -160,7 +161,7 @@ def write_fully(file: File, octets: bytes, position: int) -> None:
 
 
 def read_fully(file: File, size: int, position: int) -> bytes:
-    """Read ``size`` octets, fewer only where the file ends."""
+    """Read ``size`` octets, fewer only at the end of the file."""
     octets = file.pread(size, position)
     if len(octets) == size or not octets:
         return octets
@@ -175,7 +176,7 @@ def read_fully(file: File, size: int, position: int) -> bytes:
 
 
 def describe(error: OSError, path: str) -> str:
-    """Return one line for an error of the system: the file and what the system said of it."""
+    """Return one line for an error of the system: the file and the system's message."""
     return f"{path}: {error.strerror or error}"
 
 
@@ -203,8 +204,8 @@ class RealFile(File):
         return os.fstat(self._descriptor).st_size
 
     def begin_write_back(self) -> None:
-        # Linux starts writing all dirty pages when told that they are not needed.  So the room of many files is
-        # chosen before the first fsync, whose journal commit then serves the others too.
+        # Linux starts writing all dirty pages when told that they are not needed.  So the space of many files is
+        # allocated before the first fsync, whose journal commit then serves the others, too.
         os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def fdatasync(self) -> None:
@@ -214,7 +215,7 @@ class RealFile(File):
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        # The number may belong to another file right after: every later use of this object must fail instead.
+        # The number may soon belong to another file: every later use of this object must fail instead.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -257,7 +258,7 @@ class RealFiles(Files):
         if not os.path.isdir(path):
             parent = os.path.dirname(path.rstrip("/"))
             if parent:
-                self.make_directory(parent)  # os.makedirs would let everybody read what is between
+                self.make_directory(parent)  # os.makedirs would make those between readable for everybody
             os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
@@ -284,7 +285,7 @@ class RealFiles(Files):
             os.close(descriptor)
 
     def open_whole(self, path: str) -> WholeSync | None:
-        from engine.store.disk.file_system_sync import open_real  # only a gateway writes so much at once, readers never
+        from engine.store.disk.file_system_sync import open_real  # only a gateway writes that much at once
 
         return open_real(path)
 

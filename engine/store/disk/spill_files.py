@@ -1,7 +1,7 @@
 """Temporary files for messages that are not logged: written once, never synced, gone with the process.
 
-Blocks are appended to files of FILE_BYTES; a file goes when nothing in it is wanted any more.  What a process that was
-killed has left is removed at the next start.
+Blocks are appended to files of FILE_BYTES.  A file is removed once none of its blocks is needed.  Files left by a
+killed process are removed at the next start.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from engine.values.message import Message
 
 FOLDER: Final = "spill"
 SUFFIX: Final = ".spill"
-FILE_BYTES: Final = 16 << 20  # a file that has so much is not added to
+FILE_BYTES: Final = 16 << 20  # a file of this size gets no more blocks
 # position, destination, encoding, priority, flags, tag, group, expires, store time, serial, log offset, queue offset,
-# then the parts' lengths
+# then the lengths of the parts
 HEAD: Final = Struct("<qiBBHIIqqqqqIII")
 CRC: Final = Struct("<I")
 
 
 def pack_messages(messages: list[Message], positions: list[int]) -> bytes:
-    """Return messages one after the other with their positions, and a checksum."""
+    """Return consecutive messages with their positions, and a checksum."""
     parts: list[bytes] = []
     for position, each in zip(positions, messages, strict=True):
         parts += (
@@ -104,12 +104,12 @@ def unpack_messages(octets: bytes, count: int) -> tuple[list[Message], list[int]
 
 
 class SpillFiles(SpillSpace):
-    """In a directory of its own.  _wanted: by number of a file, its blocks that are wanted or on their way."""
+    """Temporary files in their own directory.  _wanted: by number of a file, its blocks still needed or under way."""
 
     __slots__ = ("_files", "_directory", "_workers", "_listener", "_number", "_used", "_wanted", "_is_made")
 
     def __init__(self, files: Files, directory: str, workers: Workers) -> None:
-        """Raises: OSError where what an earlier process has left cannot be removed."""
+        """Raises: OSError if files of an earlier process cannot be removed."""
         self._files = files
         self._directory = f"{directory}/{FOLDER}"
         self._workers = workers
@@ -130,7 +130,7 @@ class SpillFiles(SpillSpace):
                 self._files.unlink(f"{self._directory}/{name}")
 
     def path(self, number: int) -> str:
-        """Return where a file is."""
+        """Return the path of a file."""
         return f"{self._directory}/{number:08d}{SUFFIX}"
 
     def write(self, block: SpilledBlock) -> None:
@@ -150,7 +150,7 @@ class SpillFiles(SpillSpace):
         self._workers.submit(job, FILE_LANE)
 
     def wrote(self, block: SpilledBlock, reason: str) -> None:
-        """Take the outcome of a job."""
+        """Handle the outcome of a job."""
         if reason:
             self._is_made = False
             self._let_go(block.file_number)
@@ -175,7 +175,7 @@ class SpillFiles(SpillSpace):
 
 
 class WriteJob(Job):
-    """Writes one block, without a sync: nobody is promised anything."""
+    """Writes one block, without a sync, as nothing is promised to survive."""
 
     __slots__ = ("_space", "_files", "_path", "_directory", "_block", "_octets", "_reason")
 
@@ -209,7 +209,7 @@ class WriteJob(Job):
 
 
 class ReadJob(Job):
-    """Reads one block.  A disk that refuses may be asked again; what is not there or was changed is lost."""
+    """Reads one block.  After a refusal of the disk it may be tried again; a missing or altered block is lost."""
 
     __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_positions", "_reason", "_is_lost")
 
@@ -246,7 +246,7 @@ class ReadJob(Job):
 
 
 class RemoveJob(Job):
-    """Removes a file; one that cannot be removed now the next start removes."""
+    """Removes a file; if that fails, the next start removes it."""
 
     __slots__ = ("_files", "_path")
 

@@ -15,14 +15,14 @@ from engine.values.errors import StoreCorrupt
 
 
 class NotWhole(StoreCorrupt):
-    """Octets that are no whole header or seal: damaged, or still being written."""
+    """Octets that are not a whole header or seal: damaged, or still being written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """One slot of the checkpoint.  Consume queues hold the entries of all records below ``consume_queue_offset``.
 
-    first_offset: base of the oldest segment that is kept.  version: of the format, that the store needs.
+    first_offset: base of the oldest segment kept.  version: of the format, needed to read the store.
     """
 
     generation: int
@@ -49,7 +49,7 @@ class SegmentHeader:
 
 @dataclass(frozen=True, slots=True)
 class SparseHead:
-    """Where the table of a sparse segment is.  message_count: of those that are left."""
+    """Location of the table of a sparse segment.  message_count: messages that remain."""
 
     table_position: int
     table_bytes: int
@@ -59,13 +59,15 @@ class SparseHead:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Where the records of a segment end, and the sequence of the record that follows in the log."""
+    """End of a segment's records, and the sequence of the record that follows in the log."""
 
     end: int
     next_sequence: int
 
 
-HEADS_BYTES: Final = layout.SPARSE_HEAD_POSITION + layout.SPARSE_HEAD.size + layout.CRC.size  # all that is read here
+HEADS_BYTES: Final = (
+    layout.SPARSE_HEAD_POSITION + layout.SPARSE_HEAD.size + layout.CRC.size
+)  # octets that are read here
 
 
 def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:
@@ -96,7 +98,7 @@ def unpack_slot(octets: bytes, start: int, path: str) -> Checkpoint | None:
 
 
 def unpack_segment_header(octets: bytes, path: str) -> SegmentHeader:
-    """Return what the first octets of a segment file say.
+    """Return the header in the first octets of a segment file.
 
     Raises: NotWhole, StoreCorrupt for another version.
     """
@@ -129,9 +131,9 @@ def unpack_seal(octets: bytes, path: str) -> Seal | None:
 
 
 def unpack_sparse_head(octets: bytes, path: str) -> SparseHead | None:
-    """Return where a segment has its table; None if it is not sparse.
+    """Return the location of a segment's table, None if it is not sparse.
 
-    octets: HEADS_BYTES of the file from its beginning, its header known to be whole.
+    octets: the first HEADS_BYTES of the file, whose header was found whole.
     Raises: StoreCorrupt.
     """
     if not layout.SEGMENT_HEADER.unpack_from(octets)[2] & layout.SPARSE:
@@ -139,7 +141,7 @@ def unpack_sparse_head(octets: bytes, path: str) -> SparseHead | None:
     head = octets[layout.SPARSE_HEAD_POSITION : HEADS_BYTES]
     if len(head) < HEADS_BYTES - layout.SPARSE_HEAD_POSITION or not _is_crc_right(head, layout.SPARSE_HEAD.size):
         place = layout.SPARSE_HEAD_POSITION
-        raise StoreCorrupt(f"{path}, position {place}: the checksum of where the table is does not match")
+        raise StoreCorrupt(f"{path}, position {place}: the checksum of the table's location does not match")
     position, count, message_count, crc = layout.SPARSE_HEAD.unpack_from(head)
     return SparseHead(position, count * layout.RUN.size, crc, message_count)
 
@@ -149,7 +151,7 @@ def _is_crc_right(octets: bytes, size: int) -> bool:
 
 
 def other_version(path: str, position: int, version: object) -> StoreCorrupt:
-    """Return the error for a file of a version that is not known; position: -1 for none."""
+    """Return the error for a file of an unknown version; position: -1 for none."""
     place = f", position {position}" if position >= 0 else ""
     return StoreCorrupt(
         f"{path}{place}: version {version} of the format; "
@@ -158,7 +160,7 @@ def other_version(path: str, position: int, version: object) -> StoreCorrupt:
 
 
 def is_known_version(version: object) -> bool:
-    """Return whether what a describing file says is a version that is understood here."""
+    """Return whether a version found in a file is supported."""
     return isinstance(version, int) and layout.FORMAT_VERSION <= version <= layout.NEWEST_VERSION
 
 

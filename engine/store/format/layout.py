@@ -1,4 +1,4 @@
-"""Every on-disk layout: octets <-> values.  ``docs/reference/log-format.md`` is this page in words.
+"""Every on-disk layout: octets <-> values.  ``docs/reference/log-format.md`` describes it in words.
 
 All integers are little-endian.  Records start at multiples of 8 and follow each other without gaps other than the
 padding to the next multiple of 8.
@@ -80,7 +80,7 @@ Segment file: 4096 octets of header, then the log; log offset o is at 4096 + (o 
    528     4  crc          CRC-32C of octets 512 to 528
 
 A sparse segment holds some of the records that were in it, one after the other from 4096 on, each padded; the sorted
-table tells which log offsets are where:
+table says which log offsets are where:
 
   1024     8  position of the table
   1032     8  runs in the table
@@ -104,8 +104,8 @@ Checkpoint: two slots of 512 octets, written alternately; the valid one with the
     64     8  start count
     72     4  crc          CRC-32C of octets 0 to 72
 
-Key index file: 128 octets of header, the slots, the entries.  An index tells where messages with a key may be; it is
-made from the log and may be deleted:
+Key index file: 128 octets of header, the slots, the entries.  An index says where messages with a key may be; it is
+derived from the log and may be deleted:
 
      0     8  magic        ``PENSTKIX``
      8     4  version
@@ -133,11 +133,11 @@ from typing import Final
 
 from crc32c import crc32c
 
-# What a file says is the lowest version whose readers understand it.
+# Files carry the lowest version that a reader must support to understand them.
 FORMAT_VERSION: Final = 1
 SPARSE_VERSION: Final = 2  # of a sparse segment
 SCHEDULE_VERSION: Final = 3  # of the checkpoint of a store that has held scheduled messages
-NEWEST_VERSION: Final = 3  # up to which everything is understood here
+NEWEST_VERSION: Final = 3  # the newest supported version
 
 # Record types.
 MESSAGE: Final = 1
@@ -184,7 +184,7 @@ ENTRY_BYTES: Final = 40
 MESSAGE_ENTRY: Final = Struct("<QIBBBxIIqq")  # the same, of a message
 SETTLEMENT_ENTRY: Final = Struct("<QIBxBxI12xq")  # and of a settlement: the rest is zeros
 ENTRY_PLACE: Final = Struct("<QI28x")  # of an entry, where its record is
-ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins
+ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends before the next multiple of this
 COMMIT_FIXED: Final[Struct] = Struct("<QII")
 
 SEGMENT_MAGIC: Final = b"PENSTKLG"
@@ -205,8 +205,8 @@ CRC: Final[Struct] = Struct("<I")
 INDEX_MAGIC: Final = b"PENSTKIX"
 INDEX_HEADER: Final = Struct("<8sIIQQqqIIII16s")  # crc apart
 INDEX_HEADER_BYTES: Final = 128  # where the slots begin
-INDEX_STOPPED: Final = 1  # flag: on the disk as the header says, nobody writes to it
-INDEX_SEALED: Final = 2  # flag: the same, and nobody will again
+INDEX_STOPPED: Final = 1  # flag: whole on the disk, not being written
+INDEX_SEALED: Final = 2  # flag: the same, and never written again
 INDEX_SLOT_BYTES: Final = 4
 INDEX_ENTRY: Final = Struct("<IIQq")
 

@@ -1,4 +1,4 @@
-"""One record of the log, taken apart: the header, and what the type says of the rest.  Layout: layout.py.
+"""One parsed record of the log: the header, and the fields of its type.  Layout: layout.py.
 
 Spark workers load this module, so it imports nothing live.
 """
@@ -18,7 +18,7 @@ RANGES_AT: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 class Record:
     """One record; ``data`` is all of it, header included, without padding.
 
-    is_followed: the record after it in the log is the next one here too; not in a sparse segment.
+    is_followed: the next record of the log follows in this segment; may be False in a sparse segment.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Record:
         return self.offset + layout.padded(self.size)
 
     def payload(self) -> bytes:
-        """Return what follows the header."""
+        """Return the octets after the header."""
         return bytes(self.data[layout.RECORD_HEADER_BYTES :])
 
     def described(self) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class Record:
         return found
 
     def message(self) -> MessageParts:
-        """Return what a message's record says."""
+        """Return the fields of a message's record."""
         return MessageParts(self.data)
 
     def settlement(self) -> Settlement:
-        """Return what a record of settlements or of failed attempts says.  Raises: ValueError."""
+        """Return the fields of a record of settlements or failed attempts.  Raises: ValueError."""
         return Settlement(self.data)
 
     def commit(self) -> tuple[int, int]:

@@ -1,14 +1,14 @@
-"""One cursor over the records of a segment, for everybody who goes through the log.
+"""One cursor over the records of a segment, for all parts that traverse the log.
 
 It checks each record in one order: is there room for it, is all of it there, does its checksum match, is it
-where it says, does its sequence follow.  What is done about a flaw is the caller's affair:
+at its own log offset, does its sequence follow.  The caller decides what to do about a flaw:
 
-    strict          raises what ``flaw`` says
+    strict          raises an error with ``flaw``
     tail-tolerant   takes a flaw for the end of the records: nothing behind it was confirmed
-    lenient         goes on at the next whole record, ``find_whole``
+    lenient         continues at the next whole record, ``find_whole``
 
-Only pages of a backlog and the columns of an export take records apart by themselves, many in one call; a property
-test holds them equal to this.  Spark workers load this module, so it imports nothing live.
+Only pages of a backlog and the columns of an export parse records themselves, many in one call; a property test holds
+them equal to this.  Spark workers load this module, so it imports nothing live.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class LogOctets(ABC):
 
     @abstractmethod
     def pread(self, size: int, offset: int) -> bytes:
-        """Return ``size`` octets of the log from ``offset`` on; fewer where the file, or what is left there, ends."""
+        """Return ``size`` octets of the log from ``offset`` on; fewer at the end of the file or of a run."""
 
 
 class RecordCursor:
-    """Goes over the records that begin from ``start`` on and below ``stop``; none of them reaches past ``limit``.
+    """Traverses the records that begin at ``start`` or later and below ``stop``; none of them reaches past ``limit``.
 
-    The fields are those of the record that ``advance`` has come to; ``octets[at : at + size]`` is all of it.
-    flaw: what is wrong at ``offset``, "" while nothing is.  is_flaw_whole: its checksum matches, so no torn write
-    explains it.  expected: sequence of the next record, ANY_SEQUENCE for any; is_open: it may be higher.
+    The fields are those of the current record; ``octets[at : at + size]`` is all of it.
+    flaw: what is wrong at ``offset``, "" for nothing.  is_flaw_whole: its checksum matches, so a torn write does not
+    explain it.  expected: sequence of the next record, ANY_SEQUENCE for any; is_open: it may be higher.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class RecordCursor:
         self._run_limit = start if is_sparse else limit
 
     def advance(self) -> bool:
-        """Go on to the next record; return False at the end, or where ``flaw`` says what is there instead."""
+        """Move to the next record; return False at the end, or at a ``flaw``."""
         offset = self.end
         if offset >= self._run_stop:
             if not self._begin_run(offset):
@@ -164,12 +164,12 @@ class RecordCursor:
         return self.end >= self._run_stop
 
     def record(self) -> Record:
-        """Return the record that the cursor is at; it keeps the piece of the log that was read with it."""
+        """Return the current record; it keeps the piece of the log that was read with it in memory."""
         data = self._view[self.at : self.at + self.size]
         return self._record(data)
 
     def head(self) -> Record:
-        """Return the same without a message's parts, for who keeps many."""
+        """Return the same without a message's parts, for callers that keep many."""
         size = min(self.size, layout.MESSAGE_HEAD_BYTES) if self.type == layout.MESSAGE else self.size
         return self._record(memoryview(self.octets[self.at : self.at + size]))
 
@@ -188,7 +188,7 @@ class RecordCursor:
         )
 
     def _begin_run(self, offset: int) -> bool:
-        """Go on where the next run of a sparse segment begins."""
+        """Continue where the next run of a sparse segment begins."""
         runs = self._source.runs
         if runs is None:
             return False
@@ -209,7 +209,7 @@ class RecordCursor:
         self._length = len(self.octets)
 
     def _end_short(self) -> bool:
-        """End where fewer octets are left than a header has: they are no record, and should be zeros."""
+        """End where too few octets for a header are left: they are not a record, and should be zeros."""
         size = int.from_bytes(self.octets[:4], "little") if self._length >= layout.ALIGNMENT else 0
         if size == 0:
             return self._end_zero()
@@ -220,7 +220,7 @@ class RecordCursor:
 
     def _end_zero(self) -> bool:
         if self._source.runs is not None:
-            return self._refuse("no record, where the segment's table says that one is")
+            return self._refuse("no record at a place listed in the segment's table")
         return False
 
     def _refuse(self, flaw: str, is_whole: bool = False) -> bool:
@@ -236,7 +236,7 @@ def record_at(source: LogOctets, offset: int, limit: int) -> Record | None:
 
 
 def find_whole(source: LogOctets, start: int, stop: int, limit: int) -> int:
-    """Return where the first whole record from ``start`` on begins, ``stop`` if none does below it.
+    """Return where the first whole record at ``start`` or later begins, ``stop`` if there is none below it.
 
     Each record names its own log offset and has a checksum, so it is found behind damage.
     """

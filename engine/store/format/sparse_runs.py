@@ -1,7 +1,7 @@
 """Where the records of a sparse segment are: runs of octets of the log, each in one piece of the file.
 
-A sparse segment took the place of one that was full and had few live records left.  Records keep their log offsets, so
-ids, consume queues and ranges stay valid; a table in the file says which offsets are there and at which position.
+A sparse segment replaced a full one that had few live records left.  Records keep their log offsets, so ids, consume
+queues and ranges stay valid; a table in the file says which offsets are present and at which position.
 Layout: format/layout.py.  Spark workers load this module, so it imports nothing live.
 """
 
@@ -35,7 +35,7 @@ class Runs:
         self.message_count = 0
 
     def add(self, offset: int, position: int, size: int) -> None:
-        """Take in ``size`` octets; what continues the last run, in the log and in the file, becomes a part of it."""
+        """Add ``size`` octets; they extend the last run if they continue it in the log and in the file."""
         ends = self.ends
         if ends and ends[-1] == offset and self.positions[-1] + offset - self.offsets[-1] == position:
             ends[-1] = offset + size
@@ -59,14 +59,14 @@ class Runs:
         return self.ends[place]
 
     def next_from(self, offset: int) -> int:
-        """Return the first log offset from ``offset`` on that is there, NOT_THERE after the last one."""
+        """Return the first log offset from ``offset`` on that is present, NOT_THERE after the last one."""
         place = bisect_right(self.offsets, offset) - 1
         if place >= 0 and offset < self.ends[place]:
             return offset
         return self.offsets[place + 1] if place + 1 < len(self.offsets) else NOT_THERE
 
     def cut(self, limit: int) -> None:
-        """Forget what is from log offset ``limit`` on."""
+        """Remove everything from log offset ``limit`` on."""
         place = bisect_left(self.offsets, limit)
         for column in (self.offsets, self.positions, self.ends):
             del column[place:]
@@ -85,7 +85,7 @@ class Runs:
 
 
 def unpack_runs(octets: bytes, head: SparseHead, path: str) -> Runs:
-    """Return what the table says.
+    """Return the runs in the table.
 
     Raises: StoreCorrupt.
     """

@@ -1,7 +1,7 @@
-"""The files of a key index as they grow: each covers the messages of a piece of the log, and the next one follows it.
+"""The growing files of a key index: each covers the messages of a part of the log, and the next one continues it.
 
-A worker brings them up to a log offset.  Messages that may have keys are known by their offsets since the start; what
-is older is walked through.
+A worker extends them up to a log offset.  Offsets of messages that may have keys are recorded since the start; the
+older part of the log is scanned.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from engine.store.log.segment_octets import SegmentOctets, open_path
 from engine.values.message_keys import Keys
 
 READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
-JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn
+JOB_BYTES: Final = 16 << 20  # of the log in one job: so that other work of the worker gets its turn
 JOB_RECORDS: Final = 20_000  # messages with keys in one job: as above
-HEAD_READ_BYTES: Final = 1024  # of a message: its headers mostly end there
+HEAD_READ_BYTES: Final = 1024  # of a message: usually includes all headers
 
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 MESSAGE: Final = layout.MESSAGE
@@ -40,7 +40,7 @@ UNPACK_HEADER: Final = layout.RECORD_HEADER.unpack_from
 class IndexDirectory:
     """The files of one store's index, for one thread at a time.
 
-    end: log offset up to which messages are in them, -1 before ``open``.
+    end: log offset up to which messages are indexed, -1 before ``open``.
     """
 
     __slots__ = (
@@ -70,10 +70,10 @@ class IndexDirectory:
         self._octets: SegmentOctets | None = None  # of the segment that was read last
         self._file_path = ""
         self._file_edition = 0
-        self._noted = -1  # log offset of the last message that was added: a second attempt leaves it out
+        self._noted = -1  # log offset of the last message that was added: a second attempt skips it
 
     def open(self, first: int, durable: int) -> None:
-        """Find what is there; files that cannot be trusted, and all that follow a missing one, are removed.
+        """Find the existing files; remove those that cannot be trusted, and all that follow a missing one.
 
         first: oldest log offset that is kept.
         """
@@ -91,7 +91,7 @@ class IndexDirectory:
             if header is None or not is_next or not header.is_at_rest or header.end > durable:
                 files.unlink(path)
             elif header.end <= first:
-                files.unlink(path)  # of what retention has dropped
+                files.unlink(path)  # covers only what retention has dropped
             else:
                 end, last = header.end, (path, header)
         if last is not None and not last[1].is_sealed:
@@ -112,7 +112,7 @@ class IndexDirectory:
     def follow(self, log: LogMap, stop: int, known_from: int, noted: list[int]) -> None:
         """Add the keys of messages up to log offset ``stop``, which ends a record, or of some JOB_BYTES.
 
-        noted: every message from log offset ``known_from`` on that may have keys; what is older is walked through.
+        noted: every message from log offset ``known_from`` on that may have keys; the older part of the log is scanned.
         """
         if self._writer is None and self.end < stop:
             self._begin_file(log.bases[0])
@@ -145,11 +145,11 @@ class IndexDirectory:
             self._file_path, self._file_edition = path, edition
         if octets.position(offset) == NOT_THERE:
             return
-        # Not all of the record: its checksum is looked at by whoever asks for the key.
+        # Not all of the record: its checksum is verified by whoever looks up the key.
         head = octets.pread(HEAD_READ_BYTES, offset).ljust(MESSAGE_HEAD_BYTES, b"\0")
         _, _, _, encoding, _, _, own, _, time_ms = UNPACK_HEADER(head)
         if own != offset:
-            # It is damaged.  Who asks for a key then looks here himself, and is told.
+            # It is damaged.  A query for a key then scans this part of the log itself, and finds the damage.
             self.end = offset
             self._leave_out(offset + layout.ALIGNMENT)
             return
@@ -215,7 +215,7 @@ class IndexDirectory:
         self._noted = offset
 
     def _leave_out(self, offset: int) -> None:
-        """Go on at ``offset``; what is between is in no file."""
+        """Continue at ``offset``; what is between is in no file."""
         self._seal()
         self.end = offset
 
@@ -232,7 +232,7 @@ class IndexDirectory:
             self._writer = None
 
     def _discard(self, writer: IndexWriter) -> None:
-        """Make a file again: what a failed sync was to write may be gone although the next one succeeds."""
+        """Discard a file to make it again: data of a failed sync may be lost even if the next sync succeeds."""
         writer.close()
         self._writer = None
         self.end = writer.begin
@@ -247,14 +247,14 @@ class IndexDirectory:
         return self._writer
 
     def _drop_below(self, first: int) -> None:
-        """Remove the files of what retention has dropped."""
+        """Remove the files that cover only what retention has dropped."""
         names = [name for name in self._files.list_directory(self._directory) if file_begin(name) >= 0]
         for name, following in pairwise(names):
             if file_begin(following) <= first:
                 self._files.unlink(f"{self._directory}/{name}")
 
     def begin_anew(self) -> None:
-        """Remove every file; what comes next opens the index again, and finds nothing."""
+        """Remove every file; the index must then be opened again, and is empty."""
         self._close_file()
         if self._writer is not None:
             self._writer.close()
@@ -266,7 +266,7 @@ class IndexDirectory:
         self._noted = -1
 
     def close(self) -> None:
-        """Bring everything to the disk, so that the next start goes on from here."""
+        """Bring everything to the disk, so that the next start continues from here."""
         self._close_file()
         writer = self._writer
         if writer is not None:

@@ -1,11 +1,11 @@
 """Index files: from a key to the places in the log where messages with it may be.  Layout: format/layout.py.
 
-A file covers a range of the log, the next one begins where it ends.  Entries of one slot are a chain, newest first.  A
-hash says little and a file may name messages that are gone, so whoever looks something up reads the message and
-compares its keys.
+A file covers a range of the log; the next one begins where it ends.  Entries of one slot are a chain, newest first.
+Different keys may share a hash, and a file may name messages that are gone, so a query reads each message and compares
+its keys.
 
-Octets reach a growing file in this order: entries, slots, header.  Another process may read it meanwhile: what it
-finds beyond the header's end is whole, only not all there is.  After a crash a growing file is not to be trusted.
+Octets are written to a growing file in this order: entries, slots, header.  Another process may read it meanwhile:
+entries behind the header's end are whole, but not all there are.  After a crash a growing file is not trusted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNPACK_ENTRY: Final = layout.INDEX_ENTRY.unpack
 
 
 def hash_of(key: str) -> int:
-    """Return what an entry says of a key."""
+    """Return the hash of a key in an entry."""
     return int(crc32c(key.encode("utf-8", "replace")))
 
 
@@ -43,14 +43,14 @@ def file_name(begin: int) -> str:
 
 
 def file_begin(name: str) -> int:
-    """Return the log offset that a file's name says, -1 if it is no such file."""
+    """Return the log offset in a file's name, -1 for another file."""
     digits = name.removesuffix(SUFFIX)
     return int(digits) if digits != name and digits.isdigit() else -1
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """The head of an index file; is_at_rest: it is on the disk as a whole and nobody writes to it."""
+    """The head of an index file; is_at_rest: it is whole on the disk and not being written."""
 
     is_at_rest: bool
     is_sealed: bool
@@ -92,7 +92,7 @@ class IndexHeader:
 
 
 def unpack_header(octets: bytes) -> IndexHeader | None:
-    """Return what the first octets of a file say; None if they are no whole header of this version."""
+    """Return the header in the first octets of a file; None without a whole header of this version."""
     size = layout.INDEX_HEADER.size
     if len(octets) < size + layout.CRC.size or not octets.startswith(layout.INDEX_MAGIC):
         return None
@@ -110,9 +110,9 @@ def unpack_header(octets: bytes) -> IndexHeader | None:
 
 
 class IndexWriter:
-    """The file that grows.  ``add`` and ``end`` change memory only, ``save`` brings all of it to the file.
+    """The growing file.  ``add`` and ``end`` change memory only; ``save`` writes all of it to the file.
 
-    begin, end: log offsets; what is between is in it.
+    begin, end: log offsets; the messages between them are in it.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class IndexWriter:
 
     @classmethod
     def reopen(cls, files: Files, path: str, header: IndexHeader) -> IndexWriter:
-        """Go on with a file that is at rest."""
+        """Continue a file that is at rest."""
         file = files.open(path)
         try:
             writer = cls(path, file, header.begin, header.slots, header.room, header.store_id)
@@ -169,7 +169,7 @@ class IndexWriter:
             writer.count = writer._saved_count = header.count
             writer._first_ms = header.first_ms
             writer._last_ms = header.last_ms
-            # From now on it changes: after a power cut nobody may take it for whole.
+            # From now on it changes: after a power cut it must not be taken for whole.
             write_fully(file, writer._header(False, False), 0)
             file.fdatasync()
         except OSError:
@@ -178,7 +178,7 @@ class IndexWriter:
         return writer
 
     def add(self, key: str, offset: int, time_ms: int) -> None:
-        """Take in a message with a key; messages come in their order."""
+        """Add a message with a key; messages are added in order."""
         number = hash_of(key)
         slot = number % len(self._slots)
         self._entries += PACK_ENTRY(number, self._slots[slot], offset, time_ms)
@@ -192,11 +192,11 @@ class IndexWriter:
         return HEADER_BYTES + len(self._slots) * layout.INDEX_SLOT_BYTES
 
     def is_full(self) -> bool:
-        """Say whether the next message belongs into the next file."""
+        """Say whether the next message must be added to the next file."""
         return self.count >= self.room
 
     def save(self) -> None:
-        """Write what is new; a failed attempt is made up for by the next one."""
+        """Write what is new; if that fails, the next attempt writes it."""
         if self._entries:
             at = self._entries_at() + self._saved_count * ENTRY_BYTES
             write_fully(self._file, bytes(self._entries), at)
@@ -206,7 +206,7 @@ class IndexWriter:
         write_fully(self._file, self._header(False, False), 0)
 
     def rest(self, is_sealed: bool) -> None:
-        """Bring everything to the disk, and say so in the header."""
+        """Bring everything to the disk, and mark the header so."""
         self.save()
         self._file.fdatasync()
         write_fully(self._file, self._header(True, is_sealed), 0)
@@ -227,7 +227,7 @@ class IndexWriter:
         ).pack()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -254,7 +254,7 @@ class IndexFile:
                 if len(octets) < ENTRY_BYTES:
                     raise StoreCorrupt(f"{self.path}: entry {entry} is missing; the index may be deleted")
                 found, older, offset, time_ms = UNPACK_ENTRY(octets)
-                # Entries at or above the end came while this was read: who looks there looks into the log.
+                # Entries at or above the end were added while this was read; they are found in the log.
                 if found == number and offset < min(before, header.end):
                     yield offset, time_ms
                 if older >= entry:
@@ -265,7 +265,7 @@ class IndexFile:
 
 
 def list_index(directory: Path, store_id: str, is_held: bool, end: int) -> list[IndexFile]:
-    """Return the files that may be trusted, by the range they cover, apart from each other, below ``end``.
+    """Return the trusted files by the range they cover; ranges are disjoint and below ``end``.
 
     is_held: a gateway has the store, so that a growing file is whole.
     """
@@ -282,7 +282,7 @@ def list_index(directory: Path, store_id: str, is_held: bool, end: int) -> list[
             with open(path, "rb", buffering=0) as file:
                 header = unpack_header(file.read(HEADER_BYTES))
                 size = os.fstat(file.fileno()).st_size
-        except FileNotFoundError:  # dropped meanwhile
+        except FileNotFoundError:  # removed meanwhile
             continue
         if header is None or header.store_id != store_id or header.begin != file_begin(name):
             continue

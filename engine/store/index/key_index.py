@@ -1,7 +1,7 @@
 """The key index follows the log: a worker reads what has become durable and adds its keys to the files.
 
-On the engine's thread that is one test of a flag a message, and a comparison a sync.  Nor does anything depend on it:
-what is not in the index is found by reading the log, and an index that cannot be written only falls behind.
+On the engine's thread this costs one test of a flag per message, and one comparison per sync.  Nothing depends on the
+index: messages not in it are found by reading the log, and an index that cannot be written only falls behind.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from engine.store.log.log_map import LogMap
 from engine.values.errors import StoreError
 from engine.values.message import KEYED
 
-NOTED_MAX: Final = 500_000  # messages with keys that wait; beyond it they are looked for in the log again
+NOTED_MAX: Final = 500_000  # recorded messages with keys; beyond, the log is scanned for them
 
 
 class KeyIndex(LogFollower):
-    """Has a worker go on a while after something became durable.
+    """Starts a worker a while after something became durable.
 
     reason: why the disk refused the last attempt, "" if it did not.
     """
@@ -52,14 +52,14 @@ class KeyIndex(LogFollower):
         log.noted_flags = KEYED
         self._is_waiting = False  # for a timer or a job
         self._is_closed = False
-        # At once: as long as the directory is held, readers take a file that grows for a sound one.
+        # At once: while the directory is held, readers trust a growing file.
         try:
             index.open(log.files.segments[0].base, log.end)
         except OSError as error:
             self.reason = describe(error, INDEX_DIRECTORY)
 
     def log_durable(self, offset: int) -> None:
-        """Note how far the log is durable; a worker takes it from here."""
+        """Note how far the log is durable; a worker continues from here."""
         self._durable = offset
         if not self._is_waiting:
             self._wait()
@@ -82,53 +82,53 @@ class KeyIndex(LogFollower):
         return IndexJob(self, self._index, log.files.map(), stop, self._known_from, self._noted)
 
     def followed(self, reason: str) -> None:
-        """Take the outcome of a job."""
+        """Handle the outcome of a job."""
         self.reason = reason
         self._is_waiting = False
         del self._noted[: bisect_left(self._noted, self._index.end)]
-        # A file that has to be made again begins below: then the log is walked through up to here.
+        # A file that must be made again begins below; the log is then scanned up to here.
         self._known_from = max(self._known_from, self._index.end)
         if not self._is_closed and self._index.end < self._durable:
             self._wait()
 
     def begin_anew(self) -> None:
-        """Have all files removed and made again: all that was appended so far is walked through."""
+        """Have all files removed and made again; the log appended so far is scanned."""
         self._noted = []
         self._log.noted.clear()
         self._known_from = self._log.end
         self._context.workers.submit(AnewJob(self, self._index), FILE_LANE)
 
     def began_anew(self, reason: str) -> None:
-        """Go on from the beginning."""
+        """Continue from the beginning."""
         self.reason = reason
         self.log_durable(self._durable)
 
     def has_reached(self, offset: int) -> bool:
-        """Say whether messages up to a log offset are in the index, or the disk keeps them from it."""
+        """Say whether messages up to a log offset are in the index, or the disk refuses to store them."""
         return self._index.end >= offset or bool(self.reason)
 
     def wind_down(self) -> None:
-        """Give workers no more to do."""
+        """Start no more jobs."""
         self._is_closed = True
 
     def catch_up(self) -> None:
-        """Go on to the end of the log, or to where the disk refuses."""
+        """Index up to the end of the log, or to where the disk refuses."""
         while self._index.end < self._log.end and not self.reason:
             job = self._job(self._log.end)
             job.run()
             job.finish()
 
     def close(self) -> None:
-        """Go on to the end, or some way towards it, and bring the files to the disk."""
+        """Index up to the end, or some way towards it, and bring the files to the disk."""
         self._job(self._log.end).run()
         try:
             self._index.close()
         except OSError:
-            pass  # a file that is not at rest is removed by the next start, and made again
+            pass  # the next start removes a file that is not at rest, and makes it again
 
 
 class IndexJob(Job):
-    """Brings the index up to an offset, or some way towards it."""
+    """Extends the index up to an offset, or some way towards it."""
 
     __slots__ = ("_owner", "_index", "_log", "_stop", "_known_from", "_noted", "_reason")
 
@@ -140,7 +140,7 @@ class IndexJob(Job):
         self._log = log
         self._stop = stop
         self._known_from = known_from
-        self._noted = noted  # changed by nobody until the job is finished
+        self._noted = noted  # not changed until the job is finished
         self._reason = ""
 
     def run(self) -> None:

@@ -31,10 +31,10 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 class CheckpointFile:
-    """The open checkpoint file, and what the next slot is to say.
+    """The open checkpoint file, and the values of its next slot.
 
-    The slots are written alternately, and both are on the disk before either is written without a sync: so one is whole
-    also after a power cut that tears the other one.
+    The slots are written alternately, and both are on the disk before either is written without a sync.  So one slot is
+    whole even after a power cut that tears the other one.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class CheckpointFile:
         self._are_both_open = False
 
     def load(self) -> Checkpoint | None:
-        """Open the file, make it if it is missing; return what it says."""
+        """Open the file, or make it if it is missing; return its content."""
         if not self._files.exists(self.path):
             self._file = self._files.create(self.path)
             return None
@@ -88,7 +88,7 @@ class CheckpointFile:
     def begin(self) -> None:
         """Publish the values and make them survive a power cut; in both slots, if one is not whole or says "clean".
 
-        That one might be all that is left after a power cut, and would say that nothing was written after it.
+        After a power cut that slot might be the only one left, and would say that nothing was written after it.
         """
         self.publish()
         self.sync()
@@ -122,7 +122,7 @@ class CheckpointFile:
         self._files.sync_directory(self._directory)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,7 +1,7 @@
-"""The commit log's writing end: records are given their offsets here and collected into batches.
+"""The writing end of the commit log: assigns offsets to records and collects them into batches.
 
-Nothing here waits for the disk or reads it.  A record's offset is final the moment it is appended; that its octets
-reach the disk is the affair of group_commit.py.
+Nothing here waits for the disk or reads it.  A record's offset is final once it is appended; group_commit.py brings its
+octets to the disk.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ BATCH_PART: Final = 8  # a transaction begins a new segment for at most this par
 
 
 class CommitLog:
-    """Appended records until the medium takes them.  The last segment of ``files`` is open for it.
+    """Appended records until the medium takes them.  They belong to the last segment of ``files``.
 
-    end: offset of the next record; limit: of the end of the current segment's room.
+    end: offset of the next record; limit: end of the current segment's room.
     closings: filled by each roll, taken by the consume queues.
     noted: log offsets of messages with any of ``noted_flags``, taken by the key index.
     """
@@ -72,7 +72,7 @@ class CommitLog:
         self._draft = SnapshotDraft(state, end)
         self._draft.expect_end(current.capacity // DRAFT_PART)
         self._entries_before = sum(len(lane.entries) for lane in state.all_lanes())  # octets, of recovered records
-        self._first_sequence = sequence  # of the segment, or of what was appended to it here
+        self._first_sequence = sequence  # of the segment, or of what this process appended to it
         self.end = end
         self.limit = current.limit()
         self.sequence = sequence
@@ -83,7 +83,7 @@ class CommitLog:
         self._chunks: list[Chunk] = []
         self._transaction_flag = 0
         self._room = TransactionRoom()
-        self._snapshot_bytes = 0  # that the last roll took
+        self._snapshot_bytes = 0  # size of the last snapshot
         self.noted_flags = 0
         self.noted: list[int] = []
 
@@ -126,7 +126,7 @@ class CommitLog:
             crc = crc32c(annotations, crc)
         crc = crc32c(body, crc32c(headers, crc))
         self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
-        # What ``ConsumeQueue.add`` does: a call more for each message is more than one part of a hundred.
+        # The same as ``ConsumeQueue.add``, inlined: a call per message costs more than one percent.
         lane.entries += PACK_MESSAGE_ENTRY(
             offset,
             size,
@@ -149,7 +149,7 @@ class CommitLog:
         message.store_time_ms = time_ms
 
     def append_record(self, record_type: int, destination_id: int, payload: bytes) -> None:
-        """Add a record that is not a message; the system queue lists it."""
+        """Add a record that is not a message; it is listed in the system queue."""
         self._append_record(record_type, self._transaction_flag, destination_id, payload)
 
     def _append_record(self, record_type: int, flags: int, destination_id: int, payload: bytes) -> None:
@@ -194,7 +194,7 @@ class CommitLog:
         count: int,
         freed_bytes: int,
     ) -> None:
-        """Add a settlement of one range: what ``append_record`` does, in half the time."""
+        """Add a settlement of one range: like ``append_record``, in half the time."""
         if self.end + SETTLEMENT_BYTES > self.limit:
             self._make_room(SETTLEMENT_BYTES)
         offset = self.end
@@ -217,7 +217,7 @@ class CommitLog:
             priority,
         )
         self._parts += (PACK_SIZE_AND_CRC(SETTLEMENT_BYTES, crc32c(rest)), rest)
-        system = self.state.system  # as ``ConsumeQueue.add`` does
+        system = self.state.system  # the same as ``ConsumeQueue.add``
         system.entries += PACK_SETTLEMENT_ENTRY(
             offset, SETTLEMENT_BYTES, flags & 255, SETTLEMENT, destination_id, time_ms
         )
@@ -226,14 +226,14 @@ class CommitLog:
         self.end = offset + SETTLEMENT_BYTES
 
     def begin(self) -> None:
-        """Start a transaction: what is appended until ``commit`` stays in one segment, however much it is.
+        """Start a transaction: everything appended until ``commit`` stays in one segment, whatever its size.
 
-        Where the largest of the last transactions would not fit any more, a new segment begins: then few of them need
-        one of their own.
+        If the largest of the last transactions would no longer fit, a new segment begins, so few transactions need one
+        of their own.
         """
         assert not self._transaction_flag, "transactions do not nest"
         reserved = self._room.reserved
-        # One of its own is not followed by another one for long: only a roll brings the snapshot that starts begin at.
+        # Own segments must not follow each other for long: only a roll writes a snapshot, where starts can begin.
         if self.end + max(reserved, self._room.own_bytes) > self.limit:
             self.roll(reserved)
         self._open_transaction()
@@ -250,14 +250,14 @@ class CommitLog:
         if count:
             self._append_record(layout.COMMIT, 0, 0, layout.COMMIT_FIXED.pack(room.sequence, count, 0))
             if room.own is not None:
-                # Room behind it: the snapshot and the file of the next segment take their time.
+                # Leave room behind it, as the next segment's snapshot and file take time.
                 self._set_limit(layout.padded(self.end + self.files.segment_bytes // DRAFT_PART))
                 self._draft.expect_end(self.limit - self.end)
             room.ended(self.end - room.start, self.files.segment_bytes // BATCH_PART)
         self._transaction_flag = 0
 
     def _make_room(self, octets: int) -> None:
-        """Go on where so many octets fit: in a new segment, or in one of the transaction's own."""
+        """Make room for ``octets``: in a new segment, or in the transaction's own one."""
         if not self._transaction_flag:
             self.roll(octets)
         elif self.sequence == self._room.sequence:
@@ -268,10 +268,10 @@ class CommitLog:
             self._give_own_segment(octets)
 
     def _give_own_segment(self, octets: int) -> None:
-        """Let the open transaction have so many octets more.
+        """Give the open transaction ``octets`` more.
 
-        Nothing of it has been written, and its log offsets are given out.  So the current segment ends where the
-        transaction began, and a continuation holds the transaction: it grows with it.
+        Nothing of it has been written, but its log offsets are assigned.  So the current segment ends where the
+        transaction began, and a continuation segment holds the transaction and grows with it.
         """
         room = self._room
         if room.own is None:
@@ -284,14 +284,14 @@ class CommitLog:
         self.files.end_at(limit)
 
     def roll(self, room: int) -> None:
-        """Go on in a new segment that holds a snapshot and then at least ``room`` octets more."""
+        """Continue in a new segment, which holds a snapshot and then at least ``room`` octets more."""
         assert not self._transaction_flag, "a transaction stays in one segment"
         self._cut_chunk(len(self._parts), self.end, self.sequence)
         self._room.segment_began()
         base = self.limit
         self.closings.append(self._close_segment(base))
         snapshot = self._draft.finish(self.sequence)
-        # At least as much room for what follows as the snapshot takes: it would be most of what is written otherwise.
+        # Leave at least as much room as the snapshot takes; otherwise most of what is written would be snapshots.
         snapshot_bytes = self._snapshot_bytes = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot))
         segment = self.files.begin(base, snapshot_bytes + max(room, snapshot_bytes))
         self.end = base
@@ -301,7 +301,7 @@ class CommitLog:
         self.append_record(layout.SNAPSHOT, 0, snapshot)
 
     def _close_segment(self, base: int) -> Closing:
-        """Begin a new segment at ``base``, as far as the consume queues are concerned."""
+        """End the segment at ``base`` for the consume queues."""
         state = self.state
         generation = state.generation
         entry_bytes = self._entries_before + (self.sequence - self._first_sequence) * layout.ENTRY_BYTES
@@ -311,14 +311,14 @@ class CommitLog:
         return Closing(base, blocks, generation, state.next_generation(), entry_bytes)
 
     def begin_anew(self) -> None:
-        """Go on in a new segment after an unclean stop, so that no offset ever names two records."""
+        """Continue in a new segment after an unclean stop, so that no offset ever names two records."""
         self.roll(0)
         if self.files.segments[0].capacity == 0:
-            self.files.drop(1)  # the one of no length that stands for a store without any
+            self.files.drop(1)  # the empty placeholder of a new store
             self.closings.clear()
 
     def _cut_chunk(self, part_count: int, end: int, next_sequence: int) -> None:
-        """Make a chunk of the first parts that were collected: those below ``end``."""
+        """Make a chunk of the first parts collected: those below ``end``."""
         if part_count:
             octets = b"".join(self._parts[:part_count])
             self._chunks.append(
@@ -328,13 +328,13 @@ class CommitLog:
             self._parts_offset = end
 
     def take_closings(self) -> list[Closing]:
-        """Return what rolls have closed since the last call."""
+        """Return the segments closed by rolls since the last call."""
         closings = self.closings
         self.closings = []
         return closings
 
     def take_chunks(self) -> list[Chunk]:
-        """Return what was appended since the last call."""
+        """Return the chunks appended since the last call."""
         assert not self._transaction_flag, "a batch ends inside a transaction"
         self._cut_chunk(len(self._parts), self.end, self.sequence)
         chunks = self._chunks
@@ -343,13 +343,13 @@ class CommitLog:
         return chunks
 
     def prepare_ahead(self) -> None:
-        """Prepare what the next segment will need, as the current one fills up; call it when something was appended."""
+        """Prepare for the next segment as the current one fills up; call it after appending."""
         self._draft.log_grown(self.end, self.limit, self._room.reserved)
         if self.end > self.files.prepare_at:
             self.files.prepare_next(self._snapshot_bytes)
 
     def segment_replaced(self, old: Segment, new: Segment) -> None:
-        """Take note of a segment that was made after a failed sync; ``files`` has it already."""
+        """Note a segment that was made after a failed sync; ``files`` has it already."""
         for chunk in self._chunks:
             if chunk.segment is old:
                 chunk.segment = new

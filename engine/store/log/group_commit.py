@@ -1,8 +1,8 @@
-"""One flush for many appends: batches go to the medium here, and become durable here.  Sole caller of the log's sync.
+"""One flush for many appends: hands batches to the medium and makes them durable.  Only this file syncs the log.
 
 Octets stay in memory until a sync has covered them.  After a failed write they are written again.  After a failed
-sync the system may have forgotten what it could not write, and may report success the next time: that file is not
-trusted again, and the same octets go, at the same log offsets, into a new one.
+sync the system may have forgotten what it could not write, and may report success the next time.  So that file is no
+longer trusted, and the same octets are written, at the same log offsets, to a new one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FLUSH: Final = 1
 class GroupCommit(SyncTarget):
     """The log on one disk.
 
-    ``durable`` moves only once the checkpoint says so: before that, readers would stop short of what was confirmed, and
-    the next start would take damage in it for a torn tail.
+    ``durable`` moves only once the checkpoint records it.  Otherwise readers would stop short of what was confirmed,
+    and the next start would take damage in it for a torn tail.
     is_async: confirmed once written; the sync follows at an interval.
     """
 
@@ -72,8 +72,8 @@ class GroupCommit(SyncTarget):
         self._is_held = False  # batches wait in memory until the retry
         self._is_retry_set = False
         self._heal_offset = 0
-        self._told = log.end  # the durable offset as listeners know it
-        self._broken: Segment | None = None  # its sync failed, it is not replaced yet
+        self._told = log.end  # the durable offset as reported to listeners
+        self._broken: Segment | None = None  # its sync failed and it is not replaced yet
         self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
         if self._is_async:
@@ -157,7 +157,7 @@ class GroupCommit(SyncTarget):
             self._context.health.heal(parts.LOG)
 
     def _synced(self, target: int) -> None:
-        """Let go of what a sync has covered, and publish it."""
+        """Release what a sync has covered, and publish it."""
         unsynced = self._unsynced
         last: Chunk | None = None
         segment = self._synced_segment
@@ -165,7 +165,7 @@ class GroupCommit(SyncTarget):
             last = unsynced.popleft()
             if segment is not last.segment:
                 if segment is not None:
-                    segment.close()  # full and durable: only readers need it now, and they open their own
+                    segment.close()  # full and durable: only readers need it now, and they open the file themselves
                 segment = self._synced_segment = last.segment
         if last is not None:
             if last.segment is not self._log.files.segments[-1] and not (
@@ -189,8 +189,8 @@ class GroupCommit(SyncTarget):
         before = self._checkpoint.first_offset
         self._checkpoint.first_offset = base
         if not self._publish_and_tell():
-            # Readers and the next start would look for what is gone.  And a later checkpoint may not say it either:
-            # somebody may need the segments by then.
+            # Readers and the next start would look for the removed segments.  No later checkpoint may record this drop
+            # either, because the segments may be needed by then.
             self._checkpoint.first_offset = before
             return False
         segments = self._log.files.segments
@@ -198,7 +198,7 @@ class GroupCommit(SyncTarget):
         return True
 
     def require(self, version: int) -> None:
-        # A disk that refuses is told of, and the next checkpoint says it.
+        # If the disk refuses, that is reported, and the next checkpoint contains the version.
         self._checkpoint.version = version
         if not self._publish():
             return
@@ -209,7 +209,7 @@ class GroupCommit(SyncTarget):
             self._set_retry()
 
     def _publish(self) -> bool:
-        """Publish the checkpoint; return False after a failure, which is reported and tried again soon."""
+        """Publish the checkpoint; return False after a failure, which is reported and retried soon."""
         try:
             self._checkpoint.publish()
         except OSError as error:
@@ -221,7 +221,7 @@ class GroupCommit(SyncTarget):
         return True
 
     def _tell(self) -> None:
-        """Pass on how far the log is durable, if that is news."""
+        """Report how far the log is durable, if that has changed."""
         if self.durable > self._told:
             self._told = self.durable
             for follower in self._followers:
@@ -260,7 +260,7 @@ class GroupCommit(SyncTarget):
             self._resume()
 
     def _resume(self) -> None:
-        """Write what was held back; what follows goes to the medium at once again."""
+        """Write what was held back; later batches are written at once again."""
         self._is_held = False
         self._write_out()
         if self._is_held:

@@ -1,6 +1,6 @@
 """The end of a log after an unclean stop: made durable, sealed, and cut to what is whole.
 
-The log then goes on in a new segment: readers may have seen records past the end that is found now.
+The log then continues in a new segment, because readers may have seen records past the end that is found now.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 
 
 class LogEnd:
-    """Where the log ends: just below ``end``; ``sequence`` is of the record that follows it."""
+    """The log ends just below ``end``; ``sequence`` is that of the next record."""
 
     __slots__ = (
         "_files",
@@ -55,7 +55,7 @@ class LogEnd:
     def close(self, last: int) -> None:
         """Make the log durable and end the segment at ``last``, so that no offset ever names two records."""
         for place, segment in enumerate(self._segments[: last + 1]):
-            # Seals count as well: another start may have been stopped between writing and syncing them.
+            # Seals count as well: an earlier start may have been stopped between writing and syncing them.
             if not self._is_durable_known or segment.limit() > self._durable:
                 self._sync_tail(segment, min(records_limit(self._segments, place), self._end))
         for segment in self._segments[last + 1 :]:
@@ -66,14 +66,16 @@ class LogEnd:
         self._files.sync_directory(self._directory)
 
     def _sync_tail(self, segment: Segment, end: int) -> None:
-        """Make the records durable that the process before us may have written but not synced.
+        """Make records durable that the previous process may have written but not synced.
 
-        They are written again first: if a sync had failed, the system may believe them to be on the disk.  Without a
-        checkpoint that may be any of them, even of a store whose very first sync has failed.
+        They are first written again: if a sync had failed, the system may believe them to be on the disk.  Without a
+        checkpoint that may be any record, even in a store whose very first sync has failed.
         """
         file = self._files.open(segment.path())
         try:
-            offset = end if segment.is_sparse else max(segment.base, self._durable)  # that was synced before its name
+            offset = (
+                end if segment.is_sparse else max(segment.base, self._durable)
+            )  # it was synced before it was renamed
             while offset < end:
                 position = HEADER_BYTES + offset - segment.base
                 octets = read_fully(file, min(READ_BYTES, end - offset), position)
@@ -86,7 +88,7 @@ class LogEnd:
             file.close()
 
     def _end_segment(self, segment: Segment, end: int) -> None:
-        """Seal a segment at ``end`` and give back the room after it; a sparse one has a seal and no such room."""
+        """Seal a segment at ``end`` and free the room after it; a sparse one has a seal already and no such room."""
         if segment.is_sparse:
             return
         position = HEADER_BYTES + end - segment.base
@@ -104,9 +106,9 @@ class LogEnd:
         segment.sealed_end = end
 
     def _adopt_prepared(self) -> None:
-        """End a segment that was made ahead as if it had been used.
+        """End a segment that was prepared ahead as if it had been used.
 
-        It may have been: its last rename need not have survived, and what was written to it may have been delivered.
+        It may have been used: its last rename may have been lost, and messages written to it may have been delivered.
         """
         for name in self._files.list_directory(self._directory):
             if not name.endswith(PREPARED_SUFFIX):
@@ -115,7 +117,7 @@ class LogEnd:
             try:
                 segment, _ = load_segment(self._files, self._directory, name)
             except StoreCorrupt:
-                segment = None  # the stop came while it was being made
+                segment = None  # the process stopped while making it
             if segment is None or segment.base != self._segments[-1].limit():
                 self._files.unlink(path)
             else:

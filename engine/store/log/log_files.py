@@ -1,4 +1,4 @@
-"""The segments of the log that is written, in order, and their files: made, prepared ahead, replaced, let go of."""
+"""The log's segments in order, and their files: made, prepared ahead, replaced, closed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.store.disk.files import File, Files
 from engine.store.log.log_map import LogMap
 from engine.store.log.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
 
-GROWN_SNAPSHOTS: Final = 3  # the next segment is made for so many of the last snapshot: two, grown by half
+GROWN_SNAPSHOTS: Final = 3  # room in the next segment, in snapshots of the last size: two, grown by half
 NEVER: Final = 1 << 62
 
 
 class LogFiles:
-    """segments: the last of them is open for records.  segment_bytes: of one that nothing asks more of.
+    """segments: the last of them is open for records.  segment_bytes: usual size of a segment.
 
-    prepare_at: end of the log above which the next one is to be prepared.
+    prepare_at: end of the log from which the next one must be prepared.
     """
 
     __slots__ = (
@@ -46,13 +46,13 @@ class LogFiles:
         return self.segments[-1]
 
     def map(self) -> LogMap:
-        """Return where the log is to be read as it is now."""
+        """Return a map of the log as it is now."""
         if self._map is None:
             self._map = LogMap(self.segments)
         return self._map
 
     def begin(self, base: int, capacity: int) -> Segment:
-        """Go on in a new segment at ``base`` that has room for ``capacity`` octets or more."""
+        """Continue in a new segment at ``base`` with room for at least ``capacity`` octets."""
         segment = self._prepared
         if segment is None or segment.base != base or segment.capacity < capacity:
             self._discard_prepared()
@@ -61,9 +61,9 @@ class LogFiles:
         return self._add(segment)
 
     def begin_continuation(self, start: int) -> Segment:
-        """End the current segment at ``start``, and go on there in one that has no room yet."""
+        """End the current segment at ``start``, and continue there in one without room yet."""
         self.current().sealed_end = start
-        self._discard_prepared()  # it is for where the segment before would have ended
+        self._discard_prepared()  # it was made for the earlier end of the current segment
         return self._add(Segment(self._directory, start, 0, True))
 
     def _add(self, segment: Segment) -> Segment:
@@ -73,7 +73,7 @@ class LogFiles:
         return segment
 
     def end_at(self, limit: int) -> None:
-        """Give the current segment, which has no file yet, as much room as reaches to ``limit``."""
+        """Extend the room of the current segment, which has no file yet, to ``limit``."""
         current = self.segments[-1]
         current.capacity = limit - current.base
         self.prepare_at = _half_of(current)
@@ -89,7 +89,7 @@ class LogFiles:
             return
         path = f"{self._directory}/{segment_name(segment.base)}"
         if segment.file is not None:
-            # Not synced here, on the engine's thread: the first sync does it, and until then recovery makes sure that
+            # Not synced here, on the engine's thread: the first sync does that.  Until then recovery makes sure that
             # no offset in it is used again, whichever name survives.
             files.rename(path + PREPARED_SUFFIX, path + SUFFIX)
         else:
@@ -105,7 +105,7 @@ class LogFiles:
         segment.is_on_disk = True
 
     def prepare_next(self, snapshot_bytes: int) -> None:
-        """Have a worker make the file of the next segment; tried once.  snapshot_bytes: that the last one took."""
+        """Have a worker make the next segment's file, in one attempt.  snapshot_bytes: size of the last snapshot."""
         self.prepare_at = NEVER
         capacity = max(self.segment_bytes, GROWN_SNAPSHOTS * snapshot_bytes)
         segment = Segment(self._directory, self.current().limit(), capacity, False)
@@ -114,12 +114,12 @@ class LogFiles:
         context.workers.submit(job, FILE_LANE)
 
     def segment_prepared(self, segment: Segment, file: File | None) -> None:
-        """Take the next segment; if it was not made, the one who needs it tries again and tells of the error."""
+        """Accept the prepared segment; if it could not be made, its first use tries again and reports the error."""
         if file is None:
             return
         segment.file = file
         if self._is_closed:
-            segment.close()  # the directory may be another process's by now; the next start removes the file
+            segment.close()  # another process may own the directory by now; the next start removes the file
             return
         self._prepared = segment
         if segment.base != self.segments[-1].limit():
@@ -137,7 +137,7 @@ class LogFiles:
             pass  # the next start of the store removes it
 
     def replace(self, old: Segment, new: Segment) -> None:
-        """Put ``new``, made after a failed sync, in the place of ``old`` or of its end."""
+        """Put ``new``, made after a failed sync, in the place of ``old`` or of its last part."""
         place = self.segments.index(old)
         if new.base > old.base:
             old.sealed_end = new.base
@@ -153,9 +153,9 @@ class LogFiles:
         self._map = None
 
     def thinned(self, segment: Segment, parts: list[Segment]) -> list[str]:
-        """Take note that a segment is sparse now, and that ``parts`` are a part of it; return their paths.
+        """Note that a segment is sparse now, and that ``parts`` were merged into it; return their paths.
 
-        Retention may have been faster with ``segment``; then the others stay what they are.
+        If retention has dropped ``segment`` meanwhile, the others stay as they are.
         """
         found = [part for part in parts if part in self.segments] if segment in self.segments else []
         for part in found:
@@ -164,7 +164,7 @@ class LogFiles:
         return [part.path() for part in found]
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         self._is_closed = True
         self._discard_prepared()
         for segment in self.segments:
@@ -176,7 +176,7 @@ def _half_of(segment: Segment) -> int:
 
 
 class PrepareJob(Job):
-    """Makes the file of the next segment, whose room takes the disk a while."""
+    """Makes the file of the next segment, whose allocation takes the disk a while."""
 
     __slots__ = ("_log", "_files", "_segment", "_created_ms", "_store_id", "_file")
 
@@ -195,7 +195,7 @@ class PrepareJob(Job):
             self._file = make_segment_file(self._files, path, self._segment, self._created_ms, self._store_id)
             self._files.sync_directory(directory)
         except OSError:
-            # Not fatal: the segment is made again when it is needed, and an error then counts.
+            # Not fatal: the segment is made again when it is needed, and only then an error matters.
             if self._file is not None:
                 self._file.close()
                 self._file = None

@@ -9,12 +9,12 @@ from engine.store.state.closed_segment import Closing
 
 
 class LogFollower(TimerTarget):
-    """A part that does its work behind the log, in its own time; hence the timers."""
+    """A part that follows the log at its own pace; for that it has timers."""
 
     def segments_closed(self, closings: list[Closing]) -> None:
-        """Take what rolls of the log have closed, before any of it is durable."""
+        """Note the segments that rolls of the log have closed, before any of them is durable."""
         return None
 
     @abstractmethod
     def log_durable(self, offset: int) -> None:
-        """Take note that everything below ``offset`` survives a power cut."""
+        """Note that everything below ``offset`` survives a power cut."""

@@ -1,4 +1,4 @@
-"""Where each log offset is to be read."""
+"""Where to read each log offset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.store.log.segment import Segment, records_limit
 
 
 class LogMap:
-    """The segments as of one moment; ``limits``: where the records of each end at the latest."""
+    """The segments at one moment; ``limits``: upper bounds for the end of each one's records."""
 
     __slots__ = ("bases", "limits", "paths", "editions", "end")
 

@@ -1,4 +1,4 @@
-"""The files that a worker reads from."""
+"""The files that a worker has open for reading."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from engine.store.log.segment import read_runs
 
 
 class OpenFiles:
-    """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
+    """Recently read files by path; at most ``limit`` of them stay open.  For one thread.
 
-    dropped: paths that retention has removed, until the last reader that may still look for them has come past; any
-    thread may add to it.
+    dropped: paths removed by retention, kept until the last reader that may still use them has passed; any thread may
+    add to it.
     """
 
     __slots__ = ("dropped", "_files", "_limit", "_open", "_runs")
@@ -24,7 +24,7 @@ class OpenFiles:
         self._files = files
         self._limit = limit
         self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
-        self._runs: dict[str, Runs | None] = {}  # of segments, where they were asked for
+        self._runs: dict[str, Runs | None] = {}  # of segments, once asked for
 
     def get(self, path: str, edition: int) -> File:
         """Return the file, opened again if it is not the edition that is open."""
@@ -43,7 +43,7 @@ class OpenFiles:
         return file
 
     def runs(self, path: str, edition: int) -> Runs | None:
-        """Return where the records of a segment are, None if at their places: of the very file that ``get`` gives."""
+        """Return the runs of a segment, None if it is not sparse; they belong to the very file that ``get`` returns."""
         file = self.get(path, edition)
         try:
             return self._runs[path]
@@ -52,7 +52,7 @@ class OpenFiles:
             return runs
 
     def forget(self, path: str) -> None:
-        """Close a file, so that the room of one that was dropped is free."""
+        """Close a file, so that the space of a dropped one is freed."""
         known = self._open.pop(path, None)
         self._runs.pop(path, None)
         if known is not None:
@@ -67,7 +67,7 @@ class OpenFiles:
 
 
 class ForgetJob(Job):
-    """Lets go of files that were dropped."""
+    """Closes files that were dropped."""
 
     __slots__ = ("_open_files", "_paths")
 
@@ -78,7 +78,7 @@ class ForgetJob(Job):
     def run(self) -> None:
         for path in self._paths:
             self._open_files.forget(path)
-            # Readers that were asked before are in front of this job, and those after it know the new segments.
+            # Earlier requests come before this job, and later ones know the new segments.
             self._open_files.dropped.discard(path)
 
     def finish(self) -> None:

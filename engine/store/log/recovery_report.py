@@ -1,4 +1,4 @@
-"""Findings of opening a store, for people to read."""
+"""What opening a store has found, for people to read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class LogRange:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """Findings of opening a store.
+    """What opening a store has found.
 
     is_clean: the store was closed properly.  replayed_from, replayed_to: the tail, as log offsets.
-    rebuilt: why the consume queues were built again from the first segment, "" if they were not.
+    rebuilt: why the consume queues were rebuilt from the first segment, "" if they were not.
     cut: the torn end that was cut off, None if the log ended with a whole record.
-    skipped: ranges that were lost to corruption and left out as asked for.
+    skipped: ranges lost to corruption and skipped, as the operator has allowed.
     """
 
     is_clean: bool = False

@@ -1,7 +1,7 @@
 """One preallocated file of the commit log.  Layout: format/layout.py.
 
-A segment is made under another name and renamed into place when its header is on the disk, so that a file with the
-name of a segment always has a whole header.
+A segment is made under another name and renamed once its header is on the disk, so a file with a segment's name always
+has a whole header.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from engine.store.format.sparse_runs import Runs, unpack_runs
 from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".log"
-# Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.
+# Made in advance.  A power cut may undo its rename, so recovery treats it as a segment that was in use.
 PREPARED_SUFFIX: Final = ".log.prepared"
-# Made at the moment of need, and renamed and synced before anything is written to it.
+# Made when it is needed, and renamed and synced before anything is written to it.
 NEW_SUFFIX: Final = ".log.new"
-# The few records that are left of a segment; renamed over it once it is whole and synced.
+# The remaining records of a segment; renamed over it once it is whole and synced.
 SPARSE_SUFFIX: Final = ".log.sparse"
 
 NOT_SEALED: Final = -1
@@ -33,14 +33,14 @@ def segment_name(base: int) -> str:
 
 
 class Segment:
-    """A segment's place in the log.  ``file`` is None while nothing has to be written to it.
+    """One segment of the log.  ``file`` is None while nothing has to be written to it.
 
-    is_on_disk: the file bears its name; is_name_durable: it would also after a power cut.
-    sealed_end: its records end here; NOT_SEALED for most, which end where their room does.
-    next_sequence: where there is a seal: of the record that follows in the log.
-    is_sparse: records were taken out; the file's table says where the others are, so ``position`` does not.
-    message_count, kept_bytes: of a sparse one: messages that are left, and octets of all records.
-    edition: grows when another file takes the same name, so that a reader opens the new one.
+    is_on_disk: the file has its final name; is_name_durable: that survives a power cut.
+    sealed_end: its records end here; usually NOT_SEALED: they end with its room.
+    next_sequence: with a seal: sequence of the record that follows in the log.
+    is_sparse: records were removed; the file's table locates the others, so ``position`` does not apply.
+    message_count, kept_bytes: of a sparse one: remaining messages, and octets of all records.
+    edition: increases when another file takes the same name, so that a reader opens the new one.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Segment:
         self.edition = 0
 
     def path(self) -> str:
-        """Return where the segment's file is."""
+        """Return the path of the segment's file."""
         return f"{self.directory}/{segment_name(self.base)}{SUFFIX}"
 
     def position(self, offset: int) -> int:
@@ -83,7 +83,7 @@ class Segment:
         return layout.SEGMENT_HEADER_BYTES + offset - self.base
 
     def opens_with_snapshot(self) -> bool:
-        """Return whether the first record tells the state: not in a continuation, nor in one that was never used."""
+        """Return whether the first record is a snapshot: not in a continuation or an unused segment."""
         return not self.is_continuation and self.sealed_end != self.base
 
     def limit(self) -> int:
@@ -99,21 +99,21 @@ class Segment:
         """Return once what was written survives a power cut."""
         file = self.file
         if file is None:
-            return  # let go of meanwhile, which happens only once everything in it is durable
+            return  # closed meanwhile, as everything in it is durable
         file.fdatasync()
         if not self.is_name_durable:
             files.sync_directory(self.directory)
             self.is_name_durable = True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self.file is not None:
             self.file.close()
             self.file = None
 
 
 def records_limit(segments: list[Segment], place: int) -> int:
-    """Return the log offset at which the records of the segment at ``place`` end at the latest."""
+    """Return an upper bound for the end of the records of the segment at ``place``, as a log offset."""
     segment = segments[place]
     limit = segment.limit()
     if segment.sealed_end != NOT_SEALED:
@@ -124,12 +124,12 @@ def records_limit(segments: list[Segment], place: int) -> int:
 
 
 def is_left_over(before: Segment, segment: Segment) -> bool:
-    """Return whether all of ``segment`` is in the sparse one before it, which was made of both."""
+    """Return whether all of ``segment`` is in the sparse one before it, into which both were merged."""
     return before.is_sparse and segment.base < before.limit()
 
 
 def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int, store_id: str) -> File:
-    """Make the file of ``segment`` under ``path`` with its header and all its room; synced, its name is not.
+    """Make the file of ``segment`` under ``path`` with its header and its room; the file is synced, its name is not.
 
     On an error of the disk nothing is left behind.
     """
@@ -144,7 +144,7 @@ def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int
         try:
             files.unlink(path)
         except OSError:
-            pass  # the error that counts is the first one; the next attempt uses the same name
+            pass  # the first error counts; the next attempt uses the same name
         raise
     return file
 
@@ -159,20 +159,20 @@ def pack_header(flags: int, base: int, capacity: int, created_ms: int, store_id:
 
 
 def pack_seal(end: int, next_sequence: int) -> bytes:
-    """Return what is at SEAL_POSITION of a segment whose records end at ``end``."""
+    """Return the octets at SEAL_POSITION for a segment whose records end at ``end``."""
     octets = layout.SEAL.pack(end, next_sequence)
     return octets + layout.CRC.pack(crc32c(octets))
 
 
 def seal(file: File, end: int, next_sequence: int) -> None:
-    """Note in a segment's header that its records end at ``end``; not synced."""
+    """Write a seal into a segment's header: its records end at ``end``; not synced."""
     write_fully(file, pack_seal(end, next_sequence), layout.SEAL_POSITION)
 
 
 def read_runs(file: File, path: str) -> Runs | None:
-    """Return where the records of a segment's file are; None if all are at their places.
+    """Return the runs of a segment's file; None if it is not sparse.
 
-    What counts is the file that is open: another one may take its name at any time.
+    The open file counts: another one may take its name at any time.
     Raises: StoreCorrupt, OSError.
     """
     octets = read_fully(file, HEADS_BYTES, 0)
@@ -186,7 +186,7 @@ def read_runs(file: File, path: str) -> Runs | None:
 def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]:
     """Read the header of the segment file ``name``; return the segment, its file still closed, and the store's id.
 
-    Raises: StoreCorrupt when the file is not a segment, is damaged or of another version.
+    Raises: StoreCorrupt if the file is not a segment, or is damaged or of another version.
     """
     path = f"{directory}/{name}"
     file = files.open_to_read(path)

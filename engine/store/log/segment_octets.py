@@ -11,7 +11,7 @@ from engine.store.log.segment import Segment, read_runs
 
 
 class SegmentOctets(LogOctets):
-    """An open file, to be closed by whoever opened it.  base: of the segment."""
+    """An open file, closed by the part that opened it.  base: of the segment."""
 
     __slots__ = ("file", "base")
 
@@ -36,7 +36,7 @@ class SegmentOctets(LogOctets):
 
 
 def open_octets(files: Files, segment: Segment) -> SegmentOctets:
-    """Open a segment's file to read it; the file itself says whether records were taken out.
+    """Open a segment's file to read it; the file itself says whether it is sparse.
 
     Raises: OSError, StoreCorrupt.
     """
@@ -54,8 +54,8 @@ def open_path(files: Files, path: str, base: int) -> SegmentOctets:
 
 
 def snapshot_record(files: Files, segment: Segment) -> Record | None:
-    """Return the snapshot that a segment opens with, None if there is no whole one.  Raises: OSError."""
-    # The first record is behind the header, also where records were taken out.
+    """Return the snapshot at the beginning of a segment, None if there is no whole one.  Raises: OSError."""
+    # The first record follows the header even in a sparse segment.
     file = files.open_to_read(segment.path())
     try:
         record = record_at(SegmentOctets(file, segment.base, None), segment.base, segment.limit())

@@ -1,4 +1,4 @@
-"""The directory of a store: who holds it, and which store it is."""
+"""The directory of a store: its lock and its id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PID_DIGITS_MAX = 20
 
 
 def lock_directory(files: Files, directory: str) -> File:
-    """Make the directory if need be and hold it until the returned file is closed.
+    """Make the directory if needed and lock it until the returned file is closed.
 
     Raises: StoreLocked with the holder's pid.
     """
@@ -91,7 +91,7 @@ def read_store_id(files: Files, directory: str) -> str:
 
 
 def _id_in_segments(files: Files, directory: str) -> str:
-    """Return the id that a store whose describing file was lost has in its segments, "" if there are none."""
+    """Return the store id in the segments, for a store that has lost its describing file; "" if there are none."""
     for name in files.list_directory(directory):
         if name.endswith(SUFFIX):
             return load_segment(files, directory, name)[1]

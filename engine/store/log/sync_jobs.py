@@ -1,4 +1,4 @@
-"""Workers' jobs of a group commit: sync segments, and rewrite what a failed sync has left in doubt."""
+"""Workers' jobs of a group commit: sync segments, and rewrite data after a failed sync."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from engine.store.log.chunk import Chunk
 from engine.store.log.durable_log import DurableLog
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
 
-SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
+SMALL_SYNC_BYTES: Final = 4096  # a message or two, as from a single sender
 
 
 class SyncTarget(DurableLog):
-    """A log that has these jobs done."""
+    """A log that has these jobs run."""
 
     @abstractmethod
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
-        """Take the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
+        """Handle the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
 
     @abstractmethod
     def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
-        """Take a new file that holds everything of ``old`` that is not durable, or the reason why there is none."""
+        """Accept a new file with everything of ``old`` that is not durable, or the reason why there is none."""
 
 
 class SyncJob(Job):
@@ -58,7 +58,7 @@ class SyncJob(Job):
 
 
 class RepairJob(Job):
-    """Writes what ``old`` was to make durable into a new file of its own."""
+    """Writes the octets of ``old`` that are not durable into a new file."""
 
     __slots__ = (
         "_commit",
@@ -111,7 +111,7 @@ class RepairJob(Job):
                 seal(self._old.file, new.base, self._next_sequence)
                 self._old.file.fdatasync()
             except OSError:
-                pass  # the base of the continuation says the same, and it is on the disk
+                pass  # the base of the continuation, which is on the disk, says the same
 
     def finish(self) -> None:
         self._commit.repair_finished(self._old, self.new, self.reason)

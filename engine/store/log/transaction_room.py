@@ -1,4 +1,4 @@
-"""Room of transactions in a segment: each is written whole into one."""
+"""The room that transactions need in a segment: each is written whole into one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from engine.store.log.segment import Segment
 
 
 class TransactionRoom:
-    """The open transaction, and how large others were.
+    """The open transaction, and the sizes of earlier ones.
 
-    sequence, start, part_count: the log where the open one began.  own: the segment that it was given.
+    sequence, start, part_count: the log where the open one began.  own: the segment made for it.
     reserved: octets that a segment must have left for a transaction to begin in it.
-    own_bytes: of the largest one since the last roll that was given one.
+    own_bytes: size of the largest transaction since the last roll that got its own segment.
     """
 
     __slots__ = ("sequence", "start", "part_count", "own", "reserved", "own_bytes", "_largest", "_largest_before")
@@ -26,13 +26,13 @@ class TransactionRoom:
         self._largest_before = 0  # and in the one before
 
     def began(self, sequence: int, start: int, part_count: int) -> None:
-        """Note where the log is as a transaction begins."""
+        """Record the end of the log as a transaction begins."""
         self.sequence = sequence
         self.start = start
         self.part_count = part_count
 
     def ended(self, size_bytes: int, reserved_max: int) -> None:
-        """Note how large the open transaction was."""
+        """Record the size of the transaction that ends."""
         self._largest = max(self._largest, min(size_bytes, reserved_max))
         self.reserved = max(self._largest, self._largest_before)
         if self.own is not None:
@@ -40,6 +40,6 @@ class TransactionRoom:
             self.own = None
 
     def segment_began(self) -> None:
-        """Note that a segment with a snapshot begins."""
+        """Start a new segment with a snapshot."""
         self._largest_before = self.reserved = self._largest
         self._largest = self.own_bytes = 0

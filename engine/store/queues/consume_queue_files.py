@@ -16,9 +16,9 @@ from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".cq"
-CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
-# Blocks of entries that are written together.  Each is an open file until it is synced, if it is synced by itself, and
-# the next segment's file, which is made by the same worker, may have to wait for as many.
+CUT_SUFFIX: Final = ".cq.cut"  # of a file that will replace another
+# Blocks of entries written together.  Unless the file system is synced as a whole, each is a file that stays open until
+# its sync.  The next segment's file, made by the same worker, may have to wait for all of them.
 BLOCKS_TOGETHER: Final = 128
 
 
@@ -33,15 +33,15 @@ def file_name(first: int) -> str:
 
 
 def file_first(name: str) -> int:
-    """Return the index that a file's name says, -1 if it is no such file."""
+    """Return the index in a file's name, -1 for another file."""
     digits = name.removesuffix(SUFFIX)
     return int(digits) if digits != name and digits.isdigit() else -1
 
 
 class ConsumeQueueFiles:
-    """The files themselves; used by one thread at a time, keeps none of them open.
+    """The files; used by one thread at a time, none of them stays open.
 
-    whole_sync_files: from so many on they are not synced one by one, but with all else on the file system.
+    whole_sync_files: with this many or more, the whole file system is synced instead of each file.
     """
 
     __slots__ = ("root", "_files", "_named", "_whole", "_whole_sync_files", "_written")
@@ -51,11 +51,11 @@ class ConsumeQueueFiles:
         self.root = root
         self._whole_sync_files = whole_sync_files
         self._named: set[str] = set()  # files whose names would survive a power cut
-        self._written: set[str] = set()  # by ``write``, since the last ``sync_whole``
+        self._written: set[str] = set()  # paths written since the last ``sync_whole``
         self._whole: WholeSync | None = None
 
     def store(self, blocks: list[EntryBlock]) -> None:
-        """Write blocks of entries at their places and sync them.  Doing it twice does no harm."""
+        """Write blocks of entries at their places and sync them.  Repeating it does no harm."""
         if self.can_sync_whole(len(blocks)):
             for start in range(0, len(blocks), BLOCKS_TOGETHER):
                 self.write(blocks[start : start + BLOCKS_TOGETHER])
@@ -69,7 +69,7 @@ class ConsumeQueueFiles:
             self._store_together(blocks[start : start + BLOCKS_TOGETHER])
 
     def can_sync_whole(self, block_count: int) -> bool:
-        """Return whether so many blocks are better written and then synced by ``sync_whole``; ask before."""
+        """Return whether this many blocks are better written and synced by ``sync_whole``; call it before writing."""
         if block_count < self._whole_sync_files:
             return False
         if self._whole is None:
@@ -77,7 +77,7 @@ class ConsumeQueueFiles:
                 self._files.make_directory(self.root)
                 self._whole = self._files.open_whole(self.root)
             except OSError:
-                pass  # the writer of the file reports it
+                pass  # writing the file reports it
         return self._whole is not None
 
     def write(self, blocks: list[EntryBlock]) -> None:
@@ -93,20 +93,20 @@ class ConsumeQueueFiles:
 
     def sync_whole(self) -> None:
         """Sync everything that was written; after an error it has to be written again."""
-        assert self._whole is not None, "nothing is written to be synced whole before it is known to be possible"
+        assert self._whole is not None, "``can_sync_whole`` was asked first"
         written = self._written
         self._written = set()
         self._whole.sync()
         self._named |= written
 
     def close(self) -> None:
-        """Let go of the file system."""
+        """Close the file system."""
         if self._whole is not None:
             self._whole.close()
             self._whole = None
 
     def look_again(self) -> None:
-        """Take no file for being there: somebody else may have removed it."""
+        """Check for each file again, as another part may have removed it."""
         self._named.clear()
 
     def _store_together(self, blocks: list[EntryBlock]) -> None:
@@ -137,7 +137,7 @@ class ConsumeQueueFiles:
             file = opened.get(path)
             if file is None:
                 if path not in self._named:
-                    # Also where the file is there: who made it may have failed before the names were synced.
+                    # Even if the file exists: its maker may have failed before the names were synced.
                     self._files.make_directory(directory)
                     directories[directory] = None
                     directories[f"{self.root}/{block.destination_id}"] = None
@@ -154,7 +154,7 @@ class ConsumeQueueFiles:
         return [f"{directory}/{file_name(each)}" for each in range(first, block.end(), ENTRIES_PER_FILE)]
 
     def found(self, destination_id: int, priority: int) -> tuple[int, int]:
-        """Return (first, end): which entries the files of one queue hold, (0, 0) if there are none.
+        """Return (first, end): the entries in the files of one queue, (0, 0) if there are none.
 
         Raises: StoreCorrupt when a file is missing between two others.
         """
@@ -162,7 +162,7 @@ class ConsumeQueueFiles:
         return first, end
 
     def look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
-        """Return the same, and whether nothing is there that ``truncate`` would remove for what it is."""
+        """Return the same, and whether ``truncate`` would have nothing to remove."""
         directory = lane_directory(self.root, destination_id, priority)
         first = end = -1
         is_neat = True
@@ -214,15 +214,15 @@ class ConsumeQueueFiles:
             self._files.sync_directory(directory)
 
     def leave_out(self, lanes: list[ConsumeQueue]) -> None:
-        """Let queues without files go on at their tails: nothing is known of the entries before."""
-        # The last one will do; what lies before it in its file is a hole.
+        """Let queues without files continue at their tails, as their earlier entries are unknown."""
+        # The last entry is enough; the part of its file before it is a hole.
         self.store(
             [EntryBlock(lane.destination_id, lane.priority, lane.tail - 1, bytearray(ENTRY_BYTES)) for lane in lanes]
         )
 
     def _replace(self, path: str, size: int) -> None:
-        """Put the first ``size`` octets of a full file in its place: a backup of this store, or the one
-        whose backup this is, may share it.
+        """Replace a full file by its first ``size`` octets: a backup of this store, or the store of which this is a
+        backup, may share the old one.
         """
         new_path = path.removesuffix(SUFFIX) + CUT_SUFFIX
         with closing(self._files.open_to_read(path)) as file:
@@ -233,7 +233,7 @@ class ConsumeQueueFiles:
         self._files.rename(new_path, path)
 
     def drop_below(self, destination_id: int, priority: int, entry: int) -> int:
-        """Remove the files that hold nothing from ``entry`` on; return the first index that is left."""
+        """Remove the files with no entry at ``entry`` or above; return the first index that is left."""
         kept = entry - entry % ENTRIES_PER_FILE
         if kept:
             directory = lane_directory(self.root, destination_id, priority)

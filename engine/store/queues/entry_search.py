@@ -1,7 +1,7 @@
-"""Where a replay begins in each consume queue: a binary search by log offset or store time.
+"""Finds where a replay begins in each consume queue: a binary search by log offset or store time.
 
-The entries of the last segment are in memory and are searched at once; what lies before them is in files and is left to
-a worker.
+The entries of the last segment are in memory and are searched at once; earlier ones are in files and are left to a
+worker.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from engine.values.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 LOG_OFFSET_AT: Final = 0  # in an entry
 STORE_TIME_AT: Final = 32
-ENTRIES_AT_ONCE: Final = 256  # looked through for one that is not of a lost record
+ENTRIES_AT_ONCE: Final = 256  # examined at a time for one whose record is not lost
 
 
 class EntrySearch:
     """The first entry of ``lane`` whose field at ``at`` is not below ``wanted``; its tail if there is none.
 
-    Made on the engine's thread; ``find`` goes on, on a worker's, where that entry may be in a file.
+    The engine's thread creates it; a worker continues with ``find`` if the entry may be in a file.
     """
 
     __slots__ = ("_directory", "_at", "_wanted", "_low", "_high", "_blocks")
@@ -40,7 +40,7 @@ class EntrySearch:
         self._blocks.append((lane.entries_first, lane.entries))
         first = self._blocks[0][0]
         found = self._search(first, lane.tail, None)
-        # What is found as the first one in memory may have others before it that are not below, either.
+        # Before the first entry in memory there may be others that are not below, either.
         self._low = min(lane.kept_first, found) if found == first else found
         self._high = found
         self._blocks = []
@@ -48,7 +48,7 @@ class EntrySearch:
     def find(self, open_files: OpenFiles) -> int:
         """Raises: OSError, StoreError."""
         found = self._search(self._low, self._high, open_files)
-        return self._kept(found, self._high, open_files)[0]  # before it may be entries of lost records
+        return self._kept(found, self._high, open_files)[0]  # entries of lost records may come before it
 
     def _search(self, low: int, high: int, open_files: OpenFiles | None) -> int:
         while low < high:
@@ -61,7 +61,7 @@ class EntrySearch:
         return low
 
     def _kept(self, low: int, high: int, open_files: OpenFiles | None) -> tuple[int, bytes]:
-        """Return the first entry in [low, high) that is not zeros, as those of lost records are, else ``high``."""
+        """Return the first entry in [low, high) that is not zeros, like those of lost records, else ``high``."""
         while low < high:
             octets = self._read(low, min(high - low, ENTRIES_AT_ONCE), open_files)
             left = len(octets.lstrip(b"\0"))

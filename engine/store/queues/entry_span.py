@@ -1,4 +1,4 @@
-"""Some consecutive entries of one consume queue, on their way from memory and files to a worker."""
+"""Some consecutive entries of one consume queue, passed from memory and files to a worker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ENTRY_BYTES: Final = layout.ENTRY_BYTES
 
 
 class EntrySpan:
-    """Entries ``first`` to ``end`` (excluded) of ``lane``, as they are now.
+    """Entries ``first`` to ``end`` (excluded) of ``lane`` at the time of creation.
 
-    What is in memory is copied at once, on the engine's thread; ``read`` adds what is in files, on a worker's.
+    Entries in memory are copied at once, on the engine's thread; ``read`` adds those in files, on a worker's.
     """
 
     __slots__ = ("destination_id", "priority", "first", "end", "_root", "_memory_first", "_memory")
@@ -44,7 +44,7 @@ class EntrySpan:
         self._memory = bytes(memory)
 
     def read(self, open_files: OpenFiles) -> bytes:
-        """Return the entries one after the other.  Raises: OSError, StoreCorrupt."""
+        """Return the octets of all entries.  Raises: OSError, StoreCorrupt."""
         parts: list[bytes] = []
         entry = self.first
         file_end = min(self.end, self._memory_first)
@@ -63,7 +63,7 @@ class EntrySpan:
 
 
 def entry_columns(first: int, octets: bytes) -> EntryColumns:
-    """Return entries one after the other as columns."""
+    """Convert the octets of entries to columns."""
     words = array("Q", octets)
     halves = array("I", octets)
     if sys.byteorder == "big":
@@ -79,7 +79,7 @@ def entry_columns(first: int, octets: bytes) -> EntryColumns:
 
 
 def written_end(lane: ConsumeQueue, end: int, written: int) -> int:
-    """Return ``end``, or less where the records of the last entries before it are at or above ``written``."""
+    """Return ``end``, or less if records of the last entries are at or above ``written``."""
     for octets, first in [
         (lane.entries, lane.entries_first),
         *((block.octets, block.first) for block in reversed(lane.closing)),
@@ -94,7 +94,7 @@ def written_end(lane: ConsumeQueue, end: int, written: int) -> int:
 
 
 class _LogOffsets:
-    """Of entries, by their place."""
+    """The log offsets of entries, by their place."""
 
     __slots__ = ("_octets",)
 

@@ -1,4 +1,4 @@
-"""Which messages of a consume queue have expired: its entries say, so that no record is read."""
+"""Finds expired messages of a consume queue in its entries, without reading records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.values.stored import NEVER_MS, Entry, expired_entries
 
 
 class ExpiredJob(Job):
-    """One ``Store.look_for_expired``.  asked_first: entries from there to the span's beginning were dropped."""
+    """One ``Store.look_for_expired``.  asked_first: first entry requested; those before the span were dropped."""
 
     __slots__ = ("_listener", "_open_files", "_span", "_asked_first", "_wall_ms", "_next", "_expired", "_next_ms")
 
@@ -32,7 +32,7 @@ class ExpiredJob(Job):
         try:
             octets = span.read(self._open_files)
         except (OSError, StoreError):
-            return  # a page of these entries says what is wrong; the next sweep asks again
+            return  # a page of these entries reports the error; the next sweep tries again
         self._expired, self._next_ms = expired_entries(entry_columns(span.first, octets), self._wall_ms)
         self._next = span.end
 

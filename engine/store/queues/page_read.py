@@ -1,7 +1,6 @@
-"""Pages of a backlog: entries, then their records in large sequential reads, on a worker.
+"""Reads pages of a backlog: entries, then their records in large sequential reads, on a worker.
 
-The worker opens files of its own, so that the writer never waits for it and retention may drop a file while it is
-being read.
+The worker opens its own files, so the writer never waits for it, and retention may drop a file while it is being read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION, Message
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
-GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun again after them
+GAP_BYTES: Final = 32 << 10  # octets of other records that are read along rather than starting another read
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
@@ -42,7 +41,7 @@ class DamagedRecord(StoreCorrupt):
 
 
 class Skipping:
-    """Damaged records are left out of pages, if that ``is_wanted``; ``report`` lists them."""
+    """Whether damaged records are skipped in pages, and which were: ``report`` lists them."""
 
     __slots__ = ("is_wanted", "_report", "_told")
 
@@ -52,7 +51,7 @@ class Skipping:
         self._told: set[tuple[int, int, int]] = set()  # of reader 0: destination, priority, entry
 
     def is_news(self, damaged: DamagedRecord, entry: tuple[int, int, int], reader: int) -> bool:
-        """Note a record that a page lacks; return whether ``reader`` is to hear of it: reader 0 does once."""
+        """Record a damaged record that a page lacks; return whether to notify ``reader``: reader 0 is notified once."""
         if damaged.lost not in self._report.skipped:
             self._report.skipped.append(damaged.lost)
         if reader:
@@ -65,8 +64,8 @@ class Skipping:
 class PageJob(Job):
     """One ``Store.request``: the messages of ``span``.
 
-    What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
-    there, unless damaged records are to be skipped.
+    Sound messages before a damaged record are handed over.  The damage answers the next request, which begins at that
+    entry, unless damaged records are skipped.
     """
 
     __slots__ = (
@@ -143,11 +142,11 @@ class PageJob(Job):
         count = len(entries)
         left = self._limit_bytes
         at = 0
-        together = count  # entries that may be read in one go
+        together = count  # entries that may be read in one call
         while at < count and (left > 0 or not self._messages):
             offset, size = entries[at]
             place = bisect_right(self._map.bases, offset) - 1
-            if size == 0 or place < 0:  # dropped with its record, before or after the queue was rebuilt
+            if size == 0 or place < 0:  # dropped with its record, before or after a rebuild of the queue
                 at += 1
                 self._next = self._first + at
                 continue
@@ -173,22 +172,22 @@ class PageJob(Job):
             except OSError:
                 if until == at + 1:
                     raise
-                together = 1  # what can be read before the place that cannot is not to wait for it
+                together = 1  # so that readable records before the unreadable place are delivered
             at = self._next - self._first
 
     def _limit(self, place: int, offset: int) -> int:
-        """Return up to where records follow each other in the file from ``offset`` on; NOT_THERE if it is gone."""
+        """Return the end of the contiguous records from ``offset`` on; NOT_THERE if it is gone."""
         path = self._map.paths[place]
         try:
             runs = self._open_files.runs(path, self._map.editions[place])
         except FileNotFoundError:
             if path not in self._open_files.dropped:
                 raise
-            return NOT_THERE  # retention was faster
+            return NOT_THERE  # dropped by retention meanwhile
         return self._map.limits[place] if runs is None else runs.end_of(offset)
 
     def _position(self, place: int, offset: int) -> int:
-        """Return where in its file the record at log offset ``offset`` begins."""
+        """Return the position of the record at log offset ``offset`` in its file."""
         runs = self._open_files.runs(self._map.paths[place], self._map.editions[place])
         if runs is None:
             return layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
@@ -197,7 +196,7 @@ class PageJob(Job):
     def _read_records(
         self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
     ) -> int:
-        """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
+        """Read the records of entries ``at`` to ``until`` in one call; return the octets of their messages."""
         position = self._position(place, offset)
         path = self._map.paths[place]
         if end > self._map.limits[place]:
@@ -228,7 +227,7 @@ class PageJob(Job):
     def _message(self, octets: bytes, view: memoryview, start: int, size: int, offset: int, number: int) -> Message:
         """Return the message of entry ``number``, whose record begins at ``start``.
 
-        offset: of the record in the log.  Raises: StoreCorrupt that says what is wrong with the record.
+        offset: of the record in the log.  Raises: StoreCorrupt with the flaw of the record.
         """
         (
             record_size,
@@ -263,7 +262,7 @@ class PageJob(Job):
         message = Message(
             destination_id,
             encoding,
-            flags & ~IN_TRANSACTION,  # true of the record; a copy of the message is not in that transaction
+            flags & ~IN_TRANSACTION,  # of the record; copies of the message are not in that transaction
             priority,
             tag_hash,
             group_hash,
@@ -279,7 +278,7 @@ class PageJob(Job):
 
 
 def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
-    """Return where the run of entries ends, before ``count``, whose records are read in one go from ``at`` on."""
+    """Return the end, at most ``count``, of the run of entries from ``at`` on whose records are read in one call."""
     offset, wanted = entries[at]
     end = offset + wanted
     until = at + 1
@@ -295,16 +294,16 @@ def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, lef
 
 
 def dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -> int:
-    """Return the same without a look at each of them, 0 where that does not do.  entries: ascending.
+    """Return the same without examining each entry, or 0 if that is not possible.  entries: ascending.
 
-    It does where all gaps together are no larger than one may be, and all records together no larger than ``left``.
+    It is possible if all gaps together are no larger than one may be, and all records together fit ``left``.
     """
     offset = entries[at][0]
     most = min(offset + READ_BYTES, limit)
     if most <= offset:  # a damaged entry
         return 0
     until = bisect_right(entries, (most, 0), at)
-    if until > at and sum(entries[until - 1]) > most:  # only its beginning would be in it
+    if until > at and sum(entries[until - 1]) > most:  # only a part of it would be included
         until -= 1
     if until <= at:
         return 0

@@ -1,8 +1,8 @@
-"""How the entries of a closed segment get to the disk: in parts, and for many queues with one sync.
+"""Writes the entries of closed segments to the disk: in parts, and for many queues with one sync.
 
 The entries of the last segment's records are in memory only.  When the log rolls, workers write and sync them, and
-the checkpoint's consume-queue offset moves up to the new segment.  Readers take no entries from above it, and
-recovery rebuilds them from the log, so nothing would be won by writing them earlier, nor at a stop.
+the checkpoint's consume-queue offset moves up to the new segment.  Readers take no entries above that offset, and
+recovery rebuilds them from the log.  So writing them earlier, or at a stop, would gain nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from engine.store.state.closed_segment import Closing
 from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 from engine.store.state.log_state import StoreState
 
-TOGETHER: Final = 512  # queues whose entries are gathered, or let go, in one turn of the engine
-MERGED_MAX: Final = 512  # blocks up to which segments that were closed meanwhile go together
+TOGETHER: Final = 512  # queues whose entries are gathered, or released, per turn of the engine
+MERGED_MAX: Final = 512  # segments closed meanwhile are batched together up to this many blocks
 
 RETRY: Final = 0
 GATHER: Final = 1
@@ -31,17 +31,16 @@ LET_GO: Final = 2
 
 
 class ConsumeQueues(LogFollower):
-    """Brings the entries of closed segments to the disk, some queues at a time.
+    """Writes the entries of closed segments to the disk, some queues at a time.
 
-    Other work of the same worker, and of the engine, gets its turn between.  What is closed meanwhile waits and then
-    goes together, each queue's file being written once however many segments were closed.  When too much waits,
-    nothing more is accepted.
+    Other work of the same worker, and of the engine, gets its turn in between.  Segments closed meanwhile wait and are
+    then written together, so each queue's file is written once for all of them.  When too much waits, nothing more is
+    accepted.
 
-    ``_batch``: what is on its way: blocks by queue, those of one queue in their order; ``_batch_end`` is the
-    consume-queue offset once all are on the disk.  ``_written``: how many of them are in their files, ``_let_go``: how
-    many are also durable and out of memory.  ``_is_whole``: all of them are synced at once, when they are written.
-    ``_taken``: segments whose entries are being gathered for it.  ``_closings``: what waits, ``_waiting_bytes`` of
-    entries.
+    ``_batch``: blocks under way, by queue and in order; ``_batch_end`` is the consume-queue offset once all are on the
+    disk.  ``_written``: how many of them are in their files; ``_let_go``: how many are also durable and out of memory.
+    ``_is_whole``: all of them are synced at once after they were written.  ``_taken``: segments being gathered for the
+    batch.  ``_closings``: waiting segments, with ``_waiting_bytes`` of entries.
     """
 
     __slots__ = (
@@ -97,11 +96,11 @@ class ConsumeQueues(LogFollower):
             )
 
     def _is_overfull(self) -> bool:
-        # One segment alone may have more, and would never be accepted.
+        # A single segment may exceed the limit; otherwise it would never be accepted.
         return len(self._closings) > 1 and self._waiting_bytes > self._context.settings.waiting_entries_bytes
 
     def log_durable(self, offset: int) -> None:
-        """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
+        """Store the entries of segments that are wholly durable and have a durable successor."""
         self._durable = offset
         if not self._is_in_flight and not self._is_closed:
             self._begin_batch()
@@ -119,7 +118,7 @@ class ConsumeQueues(LogFollower):
             self._gather()
 
     def _gather(self) -> None:
-        """Gather the entries of the segments that were taken, and have them stored."""
+        """Gather the entries of the segments in ``_taken``, and have them stored."""
         left = TOGETHER
         for closing in self._taken:
             left -= closing.gather(left)
@@ -151,7 +150,7 @@ class ConsumeQueues(LogFollower):
             self._context.workers.submit(SyncEntriesJob(self), FILE_LANE)
 
     def stored(self, count: int, reason: str) -> None:
-        """Take the outcome of a job: ``count`` blocks more are written, and durable unless all are synced at once."""
+        """Handle the outcome of a job: ``count`` more blocks are written, and durable unless all are synced at once."""
         if self._is_closed:
             return
         if reason:
@@ -164,11 +163,11 @@ class ConsumeQueues(LogFollower):
             self._go_on()
 
     def synced(self, reason: str) -> None:
-        """Take the outcome of the sync of all that was written."""
+        """Handle the outcome of the sync of all that was written."""
         if self._is_closed:
             return
         if reason:
-            # The system may have forgotten what it could not write.  And what failed may be no file of ours.
+            # The system may have forgotten what it could not write, and the failure may concern other files than ours.
             self._written = 0
             self._is_whole = False
             self._fail(reason)
@@ -180,7 +179,7 @@ class ConsumeQueues(LogFollower):
         self._context.call_later(self._context.settings.retry_interval_ms, self, RETRY)
 
     def _go_on(self) -> None:
-        """Let go of blocks that are durable, and have others stored."""
+        """Release blocks that are durable, and have others stored."""
         end = min(self._written, self._let_go + TOGETHER)
         for block in self._batch[self._let_go : end]:
             lane = self._lane(block)
@@ -205,7 +204,7 @@ class ConsumeQueues(LogFollower):
         self._begin_batch()
 
     def _lane(self, block: EntryBlock) -> ConsumeQueue | None:
-        """Return the lane of a block, None where its destination was closed meanwhile."""
+        """Return the lane of a block, None if its destination was closed meanwhile."""
         if block.destination_id == 0:
             return self._state.system
         return self._state.lanes.get((block.destination_id << LANE_SHIFT) | block.priority)
@@ -221,7 +220,7 @@ class ConsumeQueues(LogFollower):
             self._go_on()
 
     def close(self) -> None:
-        """Store no more: the next start takes from the log what is not in the files."""
+        """Store no more; the next start rebuilds missing entries from the log."""
         self._is_closed = True
 
 

@@ -1,7 +1,7 @@
-"""Messages that only a closed durable subscription kept live: a worker looks up their sizes, then they are settled.
+"""Settles messages that only a closed durable subscription kept live, after a worker has looked up their sizes.
 
-The others of its topic may keep much of the same live, so nobody but the entries knows how much space has come free.
-A settlement record tells each step of it, so that a stop in between changes nothing.
+Other subscriptions of its topic may keep many of them live, so only the entries say how much space is freed.  Each step
+writes a settlement record, so a stop in between changes nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Release(TimerTarget):
                 return
 
     def looked_up(self, subscription: DurableSubscription, span: EntrySpan, sizes: list[int], reason: str) -> None:
-        """Settle entries whose sizes are known now."""
+        """Settle entries whose sizes were looked up."""
         if self._is_closed:
             return
         self.reason = reason
@@ -73,7 +73,7 @@ class Release(TimerTarget):
             self._context.call_later(self._context.settings.retry_interval_ms, self, 0)
             return
         self._is_in_flight = False
-        if subscription.number in self._state.subscriptions:  # else its topic or its last neighbour was closed
+        if subscription.number in self._state.subscriptions:  # otherwise its topic or its last sibling was closed
             ranges = [Range(span.priority, span.first, len(sizes), 0, 0, sizes)]
             self._store.settle(subscription.number, 0, DROPPED, CAUSE_ADMIN, ranges)
         self.go_on()
@@ -83,7 +83,7 @@ class Release(TimerTarget):
         self.go_on()
 
     def close(self) -> None:
-        """Look up no more: the next start goes on."""
+        """Look up no more; the next start continues."""
         self._is_closed = True
 
 
@@ -110,7 +110,7 @@ class SizesJob(Job):
         except StoreError as error:
             self._reason = str(error)
         else:
-            # An entry without a size is of a record that is lost.
+            # An entry without a size belongs to a lost record.
             self._sizes = [max(entry[1] - layout.MESSAGE_HEAD_BYTES, 0) for entry in entries]
 
     def finish(self) -> None:
