@@ -97,4 +97,6 @@ class AdvisoryTopics:
 
 def _is_waited_for(topic: Topic) -> bool:
     """Say whether messages of a topic may wait for a listener."""
-    return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())
+    return any(
+        queue.depth for taking in (topic.plain, topic.selected.queues, topic.choosy) for queue in taking.values()
+    )

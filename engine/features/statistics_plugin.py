@@ -241,7 +241,7 @@ class Statistics(Answerer):
     def _of_destination(self, destination: Queue | Topic) -> Values:
         queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
         # A topic counts what was published; each of its subscriptions would count every message again.
-        past = destination if isinstance(destination, Topic) else None
+        past = destination.fates if isinstance(destination, Topic) else None
         return {
             "destinationName": destination.uri(),
             "brokerName": self.name,
@@ -249,7 +249,7 @@ class Statistics(Answerer):
             "enqueueCount": destination.enqueued_count,
             "dequeueCount": sum(one.acknowledged_count for one in queues) + (past.acknowledged_count if past else 0),
             "dispatchCount": sum(one.delivered_count for one in queues) + (past.delivered_count if past else 0),
-            "expiredCount": sum(one.fates.expired_count for one in queues) + (past.fates.expired_count if past else 0),
+            "expiredCount": sum(one.fates.expired_count for one in queues) + (past.expired_count if past else 0),
             "inflightCount": sum(queue.in_flight_count for queue in queues),
             "consumerCount": sum(queue.consumer_count() for queue in queues),
         }

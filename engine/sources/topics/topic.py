@@ -7,12 +7,55 @@ from engine.backlog.address_account import Account, SharedAddress
 from engine.backlog.intake import intake_for
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import AUTO
+from engine.selector.evaluate import Selector
 from engine.selector.table import SelectorTable
 from engine.sources.queue import FateCounts, Queue
 from engine.sources.queue_rules import is_told, is_watched
 from engine.sources.topics.topic_offers import TopicOffers
 from engine.values.destination import uri
 from engine.values.message import Message
+
+
+class SelectedQueues:
+    """Queues in memory that take what their selector matches.
+
+    queues, selectors: by the number of their feed.  newest: the last of these numbers.
+    offers: messages that not all selectors have been asked about, None before the first of them.
+    """
+
+    __slots__ = ("queues", "selectors", "newest", "offers")
+
+    def __init__(self) -> None:
+        self.queues: dict[int, Queue] = {}
+        self.selectors = SelectorTable()
+        self.newest = 0
+        self.offers: TopicOffers | None = None
+
+    def add(self, queue: Queue, selector: Selector) -> None:
+        number = queue.feed.number
+        self.queues[number] = queue
+        self.selectors.add(number, selector)
+        self.newest = max(self.newest, number)
+
+    def remove(self, number: int) -> None:
+        if self.queues.pop(number, None) is not None:
+            self.selectors.remove(number)
+
+
+class TopicFates(FateCounts):
+    """Of messages that nobody took, and of subscriptions that have ended; live ones have counts of their own."""
+
+    __slots__ = ("delivered_count", "acknowledged_count")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delivered_count = 0
+        self.acknowledged_count = 0
+
+    def subscription_ended(self, queue: Queue) -> None:
+        self.delivered_count += queue.delivered_count
+        self.acknowledged_count += queue.acknowledged_count
+        self.add(queue.fates)
 
 
 class Topic(SharedAddress):
@@ -27,9 +70,7 @@ class Topic(SharedAddress):
     owner: number of the client whose temporary topic this is, 0 for none.
     subscriptions: of this topic alone, by the number of their feed; those of wildcards have counts of their own.
     plain: queues in memory that take every message for one consumer, also those of wildcards.
-    selected: queues in memory with a selector, which is in ``selectors``.  choosy: all others.
-    newest: number of the last subscription with a selector.
-    offers: messages that not all selectors have been asked about, None before the first of them.
+    selected: queues in memory with a selector.  choosy: all others.
     is_choosy: some subscriptions are not plain, or the topic is_sent_on: messages that nobody takes are sent to the
     dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
@@ -49,16 +90,11 @@ class Topic(SharedAddress):
         "subscriptions",
         "plain",
         "selected",
-        "selectors",
-        "newest",
-        "offers",
         "choosy",
         "is_choosy",
         "is_sent_on",
         "copies",
         "enqueued_count",
-        "delivered_count",
-        "acknowledged_count",
         "fates",
     )
 
@@ -77,17 +113,12 @@ class Topic(SharedAddress):
         self.is_advisory = False
         self.subscriptions: dict[int, Queue] = {}
         self.plain: dict[int, Queue] = {}
-        self.selected: dict[int, Queue] = {}
-        self.selectors = SelectorTable()
-        self.newest = 0
-        self.offers: TopicOffers | None = None
+        self.selected = SelectedQueues()
         self.choosy: dict[int, Queue] = {}
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
         self.enqueued_count = 0
-        self.delivered_count = 0  # of subscriptions that have ended; live ones have counts of their own
-        self.acknowledged_count = 0
-        self.fates = FateCounts()
+        self.fates = TopicFates()
 
     def uri(self) -> str:
         return uri(self.kind, self.name)
@@ -132,28 +163,23 @@ class Topic(SharedAddress):
         elif feed.selector is None:
             self.plain[number] = queue
         else:
-            self.selected[number] = queue
-            self.selectors.add(number, feed.selector)
-            self.newest = max(self.newest, number)
-        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
+            self.selected.add(queue, feed.selector)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues)
 
     def longest_durable(self) -> int:
         return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)
 
     def feeds(self, number: int) -> bool:
         """Say whether the subscription with this number gets what is published."""
-        return number in self.plain or number in self.selected or number in self.choosy
+        return number in self.plain or number in self.selected.queues or number in self.choosy
 
     def remove(self, number: int) -> None:
         """End a subscription; its counts stay with the topic."""
         self.plain.pop(number, None)
         self.choosy.pop(number, None)
-        if self.selected.pop(number, None) is not None:
-            self.selectors.remove(number)
-        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
+        self.selected.remove(number)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues)
         queue = self.subscriptions.pop(number, None)
         if queue is None:
             return
-        self.delivered_count += queue.delivered_count
-        self.acknowledged_count += queue.acknowledged_count
-        self.fates.add(queue.fates)
+        self.fates.subscription_ended(queue)

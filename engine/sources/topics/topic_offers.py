@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.backlog.memory import MemoryBudget
     from engine.selector.properties import Properties
     from engine.sources.queue import Queue
-    from engine.sources.topics.topic import Topic
+    from engine.sources.topics.topic import SelectedQueues
 
 FEW_CONDITIONS: Final = 50  # selectors of a topic evaluated at once, whatever is left of the turn; without XPath
 
@@ -38,10 +38,12 @@ class TopicOffers(Chore):
     unasked: numbers of subscriptions that were not asked about the first message yet, None for all.
     """
 
-    __slots__ = ("topic", "taker", "readers", "memory", "waiting", "unasked", "properties")
+    __slots__ = ("selected", "taker", "readers", "memory", "waiting", "unasked", "properties")
 
-    def __init__(self, topic: Topic, taker: OfferTaker, readers: PropertyReaders, memory: MemoryBudget) -> None:
-        self.topic = topic
+    def __init__(
+        self, selected: SelectedQueues, taker: OfferTaker, readers: PropertyReaders, memory: MemoryBudget
+    ) -> None:
+        self.selected = selected
         self.taker = taker
         self.readers = readers
         self.memory = memory
@@ -55,8 +57,8 @@ class TopicOffers(Chore):
             self._keep(message)
             return
         few = FEW_CONDITIONS
-        if (steps.left <= 0 and self.topic.selectors.cost() > few) or not self._ask(
-            message, self.topic.newest, max(few, min(steps.left, ASKED_AT_ONCE)), steps
+        if (steps.left <= 0 and self.selected.selectors.cost() > few) or not self._ask(
+            message, self.selected.newest, max(few, min(steps.left, ASKED_AT_ONCE)), steps
         ):
             self._keep(message)
         if self.waiting:
@@ -77,12 +79,12 @@ class TopicOffers(Chore):
 
     def _keep(self, message: Message) -> None:
         self.memory.hold(message)
-        self.waiting.append((message, self.topic.newest))
+        self.waiting.append((message, self.selected.newest))
 
     def _ask(self, message: Message, newest: int, most: int, steps: Steps) -> bool:
         """Evaluate up to ``most`` conditions, or go on with them; say whether all were evaluated."""
-        topic = self.topic
-        selectors = topic.selectors
+        selected = self.selected
+        selectors = selected.selectors
         properties = self.properties
         if properties is None:
             properties = self.readers.properties(message, 1, False)
@@ -92,7 +94,7 @@ class TopicOffers(Chore):
             found = selectors.ask(self.unasked, properties, most)
         steps.left -= selectors.take_asked()
         for number in found:
-            queue = topic.selected.get(number)
+            queue = selected.queues.get(number)
             # The queue of a wildcard that has ended leaves its topics over several turns.
             if queue is not None and not queue.is_closed and number <= newest:
                 self.taker.give(queue, message)

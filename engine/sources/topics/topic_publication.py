@@ -56,19 +56,17 @@ class TopicPublication:
         """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
         if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
             self.unrouted.append((topic, message))
-        if not topic.choosy and not topic.selected:
+        selected = topic.selected
+        if not topic.choosy and not selected.queues:
             return
-        if topic.selected:
-            self._offers_of(topic).offer(message, self.steps)
+        if selected.queues:
+            if selected.offers is None:
+                selected.offers = TopicOffers(selected, self._taker, self.readers, self.memory)
+            selected.offers.offer(message, self.steps)
         if topic.choosy:
             self._offer_to_choosy(topic, message, sender)
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.store)
-
-    def _offers_of(self, topic: Topic) -> TopicOffers:
-        if topic.offers is None:
-            topic.offers = TopicOffers(topic, self._taker, self.readers, self.memory)
-        return topic.offers
 
     def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
         properties = self.readers.properties(message, 1, False)
@@ -108,7 +106,7 @@ class TopicPublication:
         if topic.plain or topic.copies:
             return True
         properties = self.readers.properties(message, 1, False)
-        selectors = topic.selectors
+        selectors = topic.selected.selectors
         found = selectors.matching(properties)
         while selectors.unasked and not found:
             found = selectors.ask(selectors.unasked, properties, ASKED_AT_ONCE)

@@ -113,7 +113,7 @@ def test_selectors_of_a_topic_and_no_local() -> None:
     world.leave(me)
     world.leave(you)
     world.send(b"late", to=topic)
-    assert len(topic.selectors) == 0 and not topic.is_choosy and world.memory_used() == 0
+    assert len(topic.selected.selectors) == 0 and not topic.is_choosy and world.memory_used() == 0
 
 
 @pytest.mark.parametrize("group", ["", "g"])
