@@ -36,6 +36,8 @@ from engine.values.message import Message
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
 LOW_BYTES: Final = 256 * 1024  # a lane with less than this ready asks for the next block
 SMALL_BLOCK_BYTES: Final = 2 * 1024  # of one block while too much is gathered: thousands of queues may gather
+BLOCK_MESSAGES: Final = 512  # in one block, however few octets they have
+SMALL_BLOCK_MESSAGES: Final = 32  # the same while too much is gathered
 LITTLE_BYTES: Final = 4 * 1024  # a lane with less than this ready spills only in crowded memory
 LOOK_PERCENT: Final = 90  # of the room; from here on only messages that leave at once are brought in ahead
 GATHERED_PART: Final = 16  # gathered in all lanes: above the memory limit / 16 blocks are small
@@ -138,7 +140,9 @@ class Spiller(SpillRoom):
         block.memory_bytes += _memory_of(message)
         self.gathered_bytes += _memory_of(message)
         is_much = self.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
-        if block.size_bytes >= (self.small_block_bytes if is_much else self.block_bytes):
+        most_bytes = self.small_block_bytes if is_much else self.block_bytes
+        most_count = SMALL_BLOCK_MESSAGES if is_much else BLOCK_MESSAGES  # a tiny message takes more than its octets
+        if block.size_bytes >= most_bytes or block.count >= most_count:
             self.gathered_bytes -= block.memory_bytes
             spill.blocks.append(block)
             spill.gathered = self._block(lane)
@@ -381,7 +385,7 @@ class ReadRetry(TimerTarget):
 
 def _memory_of(message: Message) -> int:
     """Return roughly how much memory one holder of a message takes."""
-    return message.size if message.holders <= 1 else HOLDER_BYTES
+    return max(message.size, HOLDER_BYTES) if message.holders <= 1 else HOLDER_BYTES
 
 
 def may_spill(queue: LaneOwner) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from typing import Any, Final, assert_never
+from weakref import WeakValueDictionary
 
 from engine.selector.arithmetic import compute, negated, number_of
 from engine.selector.like import LikePattern
@@ -57,7 +58,7 @@ class Selector:
     cost: about how many comparisons of a property it takes, without what its XPaths walk over.
     """
 
-    __slots__ = ("text", "expression", "cost", "_condition", "_budget")
+    __slots__ = ("text", "expression", "cost", "_condition", "_budget", "__weakref__")
 
     def __init__(self, text: str, expression: Node) -> None:
         self.text = text
@@ -80,8 +81,18 @@ class Selector:
 
 
 def compile_selector(text: str) -> Selector:
-    """Return the selector; an empty one matches everything.  Raises: InvalidSelector."""
-    return Selector(text, parse(text))
+    """Return the selector, the same one for the same text; an empty one matches everything.
+
+    A subscription to many queues has a consumer at each, and a long selector takes milliseconds to read.
+    Raises: InvalidSelector.
+    """
+    selector = _IN_USE.get(text)
+    if selector is None:
+        selector = _IN_USE[text] = Selector(text, parse(text))
+    return selector
+
+
+_IN_USE: Final[WeakValueDictionary[str, Selector]] = WeakValueDictionary()
 
 
 def _condition(node: Node, budget: Budget) -> _Condition:

@@ -132,7 +132,7 @@ class Acceptor:
             is_started = True
         except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
             if context is not None:
-                log.warning("%s: no TLS handshake: %s", place.address, error or type(error).__name__)
+                self._admission.lines.warn(log, place.address, f"no TLS handshake: {error or type(error).__name__}")
         finally:
             if not is_started:
                 endpoint.close()

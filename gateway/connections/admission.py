@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.limits.user_quota import network_of
 from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import PeerLines
 
 # One address or one user cannot take the last place.
 SHARE_PERCENT: Final = 90
@@ -42,6 +43,7 @@ class Admission:
         self._most = most
         self._address_most = address_most
         self._counters = counters
+        self.lines = PeerLines(counters)
         self._open_count = 0
         self._refused_count = 0
         self._by_address: dict[str, int] = {}
@@ -79,7 +81,7 @@ class Admission:
             return None
         self._refused_count += 1
         if self._refused_count == 1:  # a storm of refusals is one line; the metric counts them
-            log.warning("%s: refused, %s", address, refusal)
+            self.lines.warn(log, address, f"refused, {refusal}")
         return Place(self, address, refusal)
 
 

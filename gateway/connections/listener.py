@@ -19,7 +19,6 @@ from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.counters import GatewayCounters
 from gateway.process.garbage_collection import EndedConnections
-from gateway.process.log_lines import PERIOD_MS, LineLimit
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
@@ -62,7 +61,6 @@ class Listener(ConnectionHost):
         self._refused: dict[SessionSocket, None] = {}
         self.garbage = EndedConnections()
         self._admission = admission
-        self._lines = LineLimit()
         self._counters = counters
         self._connect_time_s = (
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
@@ -150,12 +148,7 @@ class Listener(ConnectionHost):
         return encode(ERROR, [("message", "too many connections")], text, VERSION_1_2)
 
     def warn(self, connection: SessionSocket, text: str) -> None:
-        left = self._lines.left(connection.place.address, self._engine_loop.now_ms)
-        if left >= 0:
-            more = "" if left else f"; more of {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
-            log.warning("%s: %s%s", connection.peer(), text, more)
-        else:
-            self._counters.left_out_lines += 1
+        self._admission.lines.warn(log, connection.place.address, text, connection.peer())
 
     def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
         if self._security.remembers(login, passcode):

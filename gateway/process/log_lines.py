@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, TypeAlias
+
+from gateway.process.counters import GatewayCounters
 
 LINES_MAX: Final = 60  # lines of one address in one period, about all its connections
 PERIOD_MS: Final = 60_000
@@ -52,3 +56,21 @@ class LineLimit:
         if count >= LINES_MAX:
             return -1
         return LINES_MAX - count - 1
+
+
+class PeerLines:
+    """Warnings about peers, as many as ``LineLimit`` allows for each address.  clock: monotonic, in seconds."""
+
+    def __init__(self, counters: GatewayCounters, clock: Callable[[], float] = time.monotonic) -> None:
+        self._counters = counters
+        self._clock = clock
+        self._limit = LineLimit()
+
+    def warn(self, logger: logging.Logger, address: str, text: str, peer: str = "") -> None:
+        """Write a line that begins with ``peer``, which is the address where nothing else is given."""
+        left = self._limit.left(address, round(self._clock() * 1_000))
+        if left < 0:
+            self._counters.left_out_lines += 1
+            return
+        more = "" if left else f"; more of {address} is left out for {PERIOD_MS // 1_000} s"
+        logger.warning("%s: %s%s", peer or address, text, more)

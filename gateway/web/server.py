@@ -59,7 +59,7 @@ class HttpServer:
         counters = counters or GatewayCounters()
         admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
         application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule, upkeep)
-        logger = RequestLog(counters)
+        logger = RequestLog(admission.lines)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S, logger=logger)
         await runner.setup()
         try:

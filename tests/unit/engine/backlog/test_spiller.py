@@ -248,3 +248,27 @@ def test_files_are_removed_as_their_blocks_come_back() -> None:
     while len(got) < 17_000:
         got += drained(world, client, 1)
     assert len(world.paths()) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_messages_of_next_to_no_octets_go_too(size: int) -> None:
+    world = SpillWorld(memory_limit_bytes=4 << 20)
+    for _ in range(400):
+        world.send(*[b"x" * size] * 50, persistent=False)
+    assert not world.is_memory_shut()
+    assert world.memory_used() < 4 << 20
+    client = world.client()
+    consumer(world, client)
+    assert len(drained(world, client, 20_000)) == 20_000
+    assert_nothing_is_left(world)
+
+
+def test_what_subscriptions_that_take_nothing_share_goes_too() -> None:
+    world = SpillWorld(memory_limit_bytes=4 << 20)
+    client = world.client()
+    for _ in range(20):
+        world.consumer(client, world.topic(), INDIVIDUAL, 1)
+    for _ in range(100):
+        world.send(*[b""] * 20, to=world.topic(), persistent=False)
+    assert not world.is_memory_shut()
+    assert world.memory_used() < 4 << 20

@@ -17,6 +17,12 @@ def test_a_selector_keeps_its_text_and_its_canonical_form() -> None:
     assert write(selector.expression) == "a = 1 AND b"
 
 
+def test_a_text_is_compiled_once_as_long_as_somebody_has_it() -> None:
+    first = compile_selector("a = 1 OR b = 2")
+    assert compile_selector("a = 1 OR b = 2") is first
+    assert compile_selector("a = 1 or b = 2") is not first
+
+
 @pytest.mark.parametrize(
     ("text", "asked_count"), [("a = 1 AND b = 2", 1), ("a = 0 OR b = 2", 1), ("a = 0 AND b = 2", 2)]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumers.consumer import AUTO, CLIENT
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.features.message_copies import COMPOSITE_BYTES_MAX
 from engine.sources.composite import Composite, CompositeSource
 from engine.transaction import Transaction, TransactionLimits
@@ -290,3 +290,13 @@ def test_what_is_told_of_them_is_one_consumer() -> None:
     client.is_output_full = True
     world.acknowledge(*client.take())
     assert wild.gate() == gates.SOCKET_PAUSED
+
+
+def test_a_subscription_to_many_queues_reads_its_selector_once() -> None:
+    world = EngineWorld()
+    client = world.client()
+    queues = CompositeSource([world.queue(f"q.{number}") for number in range(5)])
+    world.broker.subscribe(client, queues, SubscribeOptions(INDIVIDUAL, 1, selector="a = 1"))
+    world.turn()
+    found = {id(consumer.selector) for consumer in client.consumers.values() if consumer.selector is not None}
+    assert len(found) == 1

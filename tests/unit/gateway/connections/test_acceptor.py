@@ -14,6 +14,7 @@ import pytest
 from gateway.connections.acceptor import Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
 from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import LINES_MAX
 from tests.support.process.certificates import Certificates
 
 LIMIT_S = 10.0
@@ -202,3 +203,20 @@ async def test_what_only_begins_like_a_handshake_ends(
     writer.close()
     served.server.close()
     assert any("no TLS handshake" in record.getMessage() for record in caplog.records)
+
+
+async def test_handshakes_that_fail_are_not_more_lines_than_an_address_may_cause(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(certificates.gateway)
+    served.server.start()
+    for _ in range(LINES_MAX + 5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"\x16garbage garbage garbage")
+        async with asyncio.timeout(LIMIT_S):
+            await reader.read()
+        writer.close()
+    await emptied(served)
+    assert sum("no TLS handshake" in record.getMessage() for record in caplog.records) == LINES_MAX
+    assert served.counters.left_out_lines == 5
+    served.server.close()

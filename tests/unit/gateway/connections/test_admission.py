@@ -6,6 +6,7 @@ import pytest
 
 from gateway.connections.admission import Admission, share
 from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import LINES_MAX
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (3, 3), (9, 9), (10, 9), (100, 90), (10_000, 9_000)])
@@ -52,3 +53,17 @@ def test_a_host_of_ipv6_has_one_share_whatever_address_it_picks() -> None:
     ]
     other = admission.admit("2001:db8:0:1::1")
     assert other is not None and other.refusal == ""
+
+
+def test_refusals_one_after_the_other_are_not_more_lines_than_an_address_may_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counters = GatewayCounters()
+    admission = Admission(1, 1, counters)
+    admission.admit("10.0.0.1")
+    for _ in range(LINES_MAX + 5):
+        refused = admission.admit("10.0.0.1")
+        assert refused is not None and refused.refusal
+        refused.leave()
+    assert len(caplog.records) == LINES_MAX
+    assert (counters.refused, counters.left_out_lines) == (LINES_MAX + 5, 5)

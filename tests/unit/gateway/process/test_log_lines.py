@@ -6,7 +6,16 @@ import logging
 
 import pytest
 
-from gateway.process.log_lines import ADDRESSES_KEPT, LINES_MAX, PERIOD_MS, LineFormatter, LineLimit, one_line
+from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import (
+    ADDRESSES_KEPT,
+    LINES_MAX,
+    PERIOD_MS,
+    LineFormatter,
+    LineLimit,
+    PeerLines,
+    one_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +63,23 @@ def test_not_every_address_is_remembered_for_ever() -> None:
         limit.left(str(number), 0)
     assert limit.left("0", 1) == LINES_MAX - 1
     assert limit.left(str(ADDRESSES_KEPT), 1) == LINES_MAX - 2
+
+
+def test_the_last_line_of_an_address_says_that_more_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    counters = GatewayCounters()
+    now_s = [0.0]
+    lines = PeerLines(counters, lambda: now_s[0])
+    log = logging.getLogger("penstock.listener")
+    for _ in range(LINES_MAX + 2):
+        lines.warn(log, "10.0.0.1", "refused")
+    lines.warn(log, "10.0.0.2", "said a thing", "10.0.0.2:99")
+    now_s[0] = PERIOD_MS / 1_000
+    lines.warn(log, "10.0.0.1", "again")
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "10.0.0.1: refused"
+    assert said[LINES_MAX - 1 :] == [
+        "10.0.0.1: refused; more of 10.0.0.1 is left out for 60 s",
+        "10.0.0.2:99: said a thing",
+        "10.0.0.1: again",
+    ]
+    assert counters.left_out_lines == 2

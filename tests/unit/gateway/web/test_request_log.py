@@ -8,7 +8,7 @@ import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
 from gateway.process.counters import GatewayCounters
-from gateway.process.log_lines import LINES_MAX
+from gateway.process.log_lines import LINES_MAX, PeerLines
 from gateway.web.request_log import RequestLog
 
 
@@ -16,7 +16,7 @@ async def test_a_request_that_is_none_is_one_line_and_not_many_from_one_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     counters = GatewayCounters()
-    request_log = RequestLog(counters)
+    request_log = RequestLog(PeerLines(counters))
     for _ in range(LINES_MAX + 5):
         error = BadHttpMessage("Invalid header token:\n\n  b'x\\r'\n    ^")
         request_log.exception("Error handling request from %s", "192.0.2.1", exc_info=error)
@@ -27,7 +27,7 @@ async def test_a_request_that_is_none_is_one_line_and_not_many_from_one_address(
 
 
 async def test_a_defect_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    request_log = RequestLog(GatewayCounters())
+    request_log = RequestLog(PeerLines(GatewayCounters()))
     request_log.exception("Error handling request from %s", "192.0.2.1", exc_info=ValueError("ours"))
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
