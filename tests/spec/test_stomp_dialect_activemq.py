@@ -204,7 +204,25 @@ def test_a_backslash_that_begins_no_escape_stands_for_itself(version: str, writt
         assert frame is not None
         assert frame.head.headers["field"] == read
         assert dict(read_block(frame.head.block)) == {"field": read}, "others read it by the rules of 1.2"
-        assert frame.receipt == written.encode(), "echoed as it stood"
+
+
+@pytest.mark.parametrize(
+    ("version", "written", "echoed"),
+    [
+        ("1.0", r"a\cb\t", r"a\cb\t"),
+        ("1.1", r"a\cb\t", r"a\cb\\t"),
+        ("1.1", r"a\r", r"a\\r"),
+        ("1.2", r"a\r\t", r"a\r\\t"),
+        ("1.2", "\\", r"\\"),
+    ],
+)
+def test_a_receipt_is_echoed_with_escapes_that_every_reader_knows(version: str, written: str, echoed: str) -> None:
+    """As ActiveMQ answers; under 1.0, where nothing has escapes, as it stood."""
+    peer = StompGateway(settings=SETTINGS).connect(version)
+    for _ in range(2):
+        peer.send_octets(f"SEND\ndestination:/queue/q\nreceipt:{written}\n\n\0".encode())
+        peer.send_octets(f"ABORT\ntransaction:unknown\nreceipt:{written}\n\n\0".encode())
+    assert peer.octets.count(f"\nreceipt-id:{echoed}\n".encode()) == 4
 
 
 def test_a_session_of_the_dialect_reads_so() -> None:

@@ -89,7 +89,8 @@ class Frame:
     """One frame.
 
     receipt: octets of the receipt header as they were on the wire, so that they can be echoed unchanged (the escapes
-    of one connection are the same both ways); without the blanks around them in 1.0.  None: no receipt wanted.
+    of one connection are the same both ways); without the blanks around them in 1.0, and without undefined escapes in
+    dialect activemq.  None: no receipt wanted.
     id: the ``id`` header of an ACK or NACK, unescaped, if it has no other header but receipt and content-length;
     ``head.headers`` is then empty.  None: look into ``head.headers``.
     body: empty for the commands that cannot have one, even if octets came.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from protocols.stomp.codec.escapes import escape_1_2, unescape, unescape_known
+from protocols.stomp.codec.escapes import escape, escape_1_2, unescape, unescape_known
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ACK, COMMANDS, CONNECTED, CONTROL_HEADERS, NACK, NAMES, SEND, VERSIONLESS, Head
 from protocols.stomp.codec.versions import VERSION_1_0
@@ -101,6 +101,8 @@ class HeadParser:
                     elif command not in VERSIONLESS:
                         name = unescape_known(name, version)
                         value = unescape_known(value, version)
+                        if version > VERSION_1_0:  # what is echoed must be sound for readers that know no other escapes
+                            raw = escape(value, version).decode()
                 if name == "receipt":
                     receipt = raw if receipt is None else receipt
                 elif name not in headers:
