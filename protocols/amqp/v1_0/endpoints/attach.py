@@ -108,7 +108,13 @@ class LinkFactory:
         target = frame.target
         if isinstance(target, Coordinator):
             coordinator = CoordinatorLink(
-                self.session, frame.name, handle, frame.handle, frame.source, self.producers.transactions
+                self.session,
+                frame.name,
+                handle,
+                frame.handle,
+                frame.source,
+                self.producers.multi_transfers,
+                self.producers.transactions,
             )
             self.session.add_link(coordinator)
             connection.confirmations.hold(coordinator)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from protocols.amqp.v1_0.wire.composite_codec import is_delivery_state
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released
-from protocols.amqp.v1_0.wire.errors import InvalidField
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Modified, Rejected, Released
+from protocols.amqp.v1_0.wire.errors import InvalidField, NotImplementedHere
 from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST, SND_SETTLE_MODE_MOST, Attach
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, Value
 
+# What a source may name as outcomes (messaging 3.4, transactions 4.5.5).
+OUTCOMES: Final = frozenset(one.NAME for one in (Accepted, Rejected, Released, Modified, Declared))
 DURABILITY_MOST: Final = 2  # none, configuration, unsettled-state
 EXPIRY_POLICIES: Final = ("link-detach", "session-end", "connection-close", "never")
 LIFETIME_POLICY: Final = Symbol("lifetime-policy")
@@ -28,7 +30,7 @@ SUPPORTED_DIST_MODES: Final = Symbol("supported-dist-modes")
 
 
 def check_attach(frame: Attach) -> None:
-    """Raises: InvalidField, which refuses the link."""
+    """Raises: InvalidField, NotImplementedHere, which refuse the link."""
     if (frame.snd_settle_mode or 0) > SND_SETTLE_MODE_MOST:
         raise InvalidField(f"snd-settle-mode is {frame.snd_settle_mode}; allowed is 0 to {SND_SETTLE_MODE_MOST}")
     if (frame.rcv_settle_mode or 0) > RCV_SETTLE_MODE_MOST:
@@ -41,12 +43,17 @@ def check_attach(frame: Attach) -> None:
                 f"unsettled maps {str(tag)[:80]!r} to a {type(state).__name__}; allowed are delivery-tags of up to "
                 f"{DELIVERY_TAG_MOST} octets and delivery states"
             )
+    if frame.role and frame.incomplete_unsettled:  # nothing new may be sent on it, and nothing is resumed here
+        raise NotImplementedHere("the unsettled map of a receiver is incomplete; deliveries cannot be resumed")
     source = frame.source
     if source is not None:
         _check_terminus("source", source, is_asked_for=frame.role)
         default = source.default_outcome
         if default is not None and not isinstance(default, Accepted | Rejected | Released | Modified):
             raise InvalidField(f"default-outcome is {default.NAME}; allowed are the four outcomes")
+        for outcome in source.outcomes or ():
+            if outcome not in OUTCOMES:
+                raise InvalidField(f"outcomes has {outcome[:80]!r}; allowed are {', '.join(sorted(OUTCOMES))}")
     if frame.target is not None and not isinstance(frame.target, Coordinator):
         _check_terminus("target", frame.target, is_asked_for=not frame.role)
 

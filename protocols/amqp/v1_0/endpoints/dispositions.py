@@ -5,6 +5,8 @@ Sources: AMQP 1.0 part 2, 2.7.6; part 3, 3.4.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
@@ -13,6 +15,8 @@ from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Modified, Released, TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Disposition
+
+HALF: Final = 1 << 31  # of the delivery-ids
 
 
 class Dispositions:
@@ -33,8 +37,10 @@ class Dispositions:
         is_settled = bool(disposition.settled)
         door = self.door
         if delivery.state != IN_FLIGHT:  # part of a transaction: its outcome is known already
+            if isinstance(state, TransactionalState):
+                self.transactions.check_same(self.session, number, state.txn_id)
             if is_settled:
-                del self.unsettled[number]
+                self.unsettled.pop(number, None)
             return
         if isinstance(state, Accepted):
             del self.unsettled[number]
@@ -45,16 +51,17 @@ class Dispositions:
                 self.session.settle_logged([number], ACCEPTED)
             return
         if isinstance(state, TransactionalState):
-            self.transactions.dispose(self.session, number, delivery, state, is_settled)
+            outcome = state.outcome
+            if not is_terminal(outcome):
+                if not is_settled:
+                    return
+                outcome = _link_of(delivery).default_outcome
+            self.transactions.dispose(self.session, number, delivery, state.txn_id, outcome, is_settled)
             return
         if not is_settled and not is_terminal(state):
             return
-        consumer = delivery.consumer
-        assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
-        link = consumer.adapter
-        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
         del self.unsettled[number]
-        outcome = state if is_terminal(state) else link.default_outcome
+        outcome = state if is_terminal(state) else _link_of(delivery).default_outcome
         refusal = refusal_of(outcome, delivery)
         if refusal is None:
             door.acknowledge(delivery)
@@ -69,6 +76,8 @@ class Dispositions:
         if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
             return  # the state "received" reports progress, and changes nothing
         count = ((last - first) & MASK) + 1
+        if count > HALF:  # numbers wrap (2.8.10): the range ends before it begins
+            return
         if count <= 2 * len(self.unsettled):
             numbers = [(first + step) & MASK for step in range(count)]
         else:  # a range may be hostile: walk only numbers that exist
@@ -105,6 +114,14 @@ class Dispositions:
             self.door.acknowledge_all(deliveries)
         if not is_settled and state is not None:
             self.session.settle_logged(known, state)
+
+
+def _link_of(delivery: Delivery) -> OutgoingLink:
+    consumer = delivery.consumer
+    assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
+    link = consumer.adapter
+    assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+    return link
 
 
 def _consumer_of(delivery: Delivery) -> int:

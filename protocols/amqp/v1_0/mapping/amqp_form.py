@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from engine.values.destination import is_topic
 from engine.values.message import TEXT, Message
@@ -52,6 +53,10 @@ from protocols.broker_headers import (
 )
 from protocols.map_message import FORMS, MapError, read_map
 
+CONTENT_ENCODING: Final = "content-encoding"
+IDENTITY: Final = "identity"  # no content-encoding may be that (messaging 3.2.4)
+DATA_SECTION: Final = bytes((0, 0x53, at.DATA))
+
 
 def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tuple[bytes, bytes]:
     """Return headers and body of a STOMP message as AMQP's, without a header section.
@@ -83,14 +88,17 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     properties[at.CREATION_TIME] = Timestamp(message.store_time_ms if timestamp is None else timestamp)
     if message.expires_ms:
         properties[at.ABSOLUTE_EXPIRY_TIME] = Timestamp(message.expires_ms)
-    encoding = headers.get("content-encoding")
-    if encoding is not None and encoding.isascii():
-        properties[at.CONTENT_ENCODING] = Symbol(encoding)
     body, jms_type, content_type = _amqp_body(message, headers, is_text)
+    encoding = headers.get(CONTENT_ENCODING)
+    is_data = body.startswith(DATA_SECTION)
+    if encoding is not None and encoding.isascii() and is_data and encoding != IDENTITY:
+        properties[at.CONTENT_ENCODING] = Symbol(encoding)
     annotations[Symbol(JMS_TYPE)] = Byte(jms_type)
     if content_type is not None and content_type.isascii():
         properties[at.CONTENT_TYPE] = Symbol(content_type)
     application: dict[Value, Value] = {}
+    if encoding is not None and not is_data:  # of no other section may the property say it (messaging 3.2.4)
+        application[CONTENT_ENCODING] = encoding
     types = dict(pair.rpartition("=")[::2] for pair in headers.get(TYPES_HEADER, "").split(",") if "=" in pair)
     for header, text in headers.items():
         if header in MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own headers are for AMQP clients, too

@@ -23,7 +23,7 @@ from engine.consumers.consumer import INDIVIDUAL
 from engine.values.options import ReplayStart, SubscribeOptions
 from protocols.amqp.v1_0.wire.errors import InvalidField
 from protocols.amqp.v1_0.wire.termini import Source
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, Value
+from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UInt, Value
 from protocols.consumer_defaults import with_defaults
 from protocols.replay_start import FROM_ID, FROM_TIME, NAMES, PLACES, replay_start
 
@@ -31,6 +31,10 @@ SELECTOR: Final[frozenset[Value]] = frozenset((0x0000468C00000004, "apache.org:s
 NO_LOCAL: Final[frozenset[Value]] = frozenset((0x0000468C00000003, "apache.org:no-local-filter:list"))
 STARTS: Final = {f"penstock:{name}": name for name in NAMES}
 STREAM_OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
+MOVE: Final = Symbol("move")
+COPY: Final = Symbol("copy")
+NEVER: Final = Symbol("never")
+LINK_DETACH: Final = Symbol("link-detach")
 NUMBER_SEPARATOR: Final = "|"  # Qpid JMS writes ``name|2`` for the second consumer of a shared subscription
 
 
@@ -70,7 +74,7 @@ def subscription(
     if replay is None:
         replay = replay_start(uri.replay_names())
     capabilities = source.capabilities or []
-    is_durable = is_topic and (bool(source.durable) or source.expiry_policy == "never")
+    is_durable = is_topic and (bool(source.durable) or source.expiry_policy == NEVER)
     is_shared = is_topic and "shared" in capabilities
     options = SubscribeOptions(
         INDIVIDUAL,
@@ -82,9 +86,7 @@ def subscription(
         is_global=is_shared and "global" in capabilities,
         is_no_local=is_no_local,
         is_exclusive=defaults.is_exclusive if uri.is_exclusive is None else uri.is_exclusive,
-        # Of a topic everything is a copy (Qpid JMS says so): that asks for no end.
-        is_browser=(uri.is_browser and (not is_topic or replay is not None))
-        or (source.distribution_mode == "copy" and not is_topic),
+        is_browser=_is_browser(source, uri, is_topic, replay is not None),
         replay=replay,
         is_retroactive=(is_topic and defaults.is_retroactive) if uri.is_retroactive is None else uri.is_retroactive,
         priority=uri.priority or 0,
@@ -93,7 +95,23 @@ def subscription(
     )
     # What is behind the ``?`` is above what the connection says, and both are read alike.
     own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
-    return with_defaults(own, defaults, is_topic), replace(source, filter=applied or None)
+    actual = _actual(source, applied, is_topic or options.is_browser, is_durable)
+    return with_defaults(own, defaults, is_topic), actual
+
+
+def _is_browser(source: Source, uri: ConsumerOptions, is_topic: bool, is_replay: bool) -> bool:
+    """Of a topic everything is a copy (Qpid JMS says so): that asks for no end."""
+    return (uri.is_browser and (not is_topic or is_replay)) or (source.distribution_mode == COPY and not is_topic)
+
+
+def _actual(source: Source, applied: dict[Value, Value], is_copying: bool, is_durable: bool) -> Source:
+    """Return a source that says what is really done (transport 2.6.3), and how long it lives (messaging 3.5.6)."""
+    source = replace(source, filter=applied or None, distribution_mode=COPY if is_copying else MOVE)
+    if is_durable:
+        return replace(source, durable=source.durable or UInt(1), expiry_policy=NEVER)
+    if source.durable or source.expiry_policy == NEVER:
+        return replace(source, durable=None, expiry_policy=LINK_DETACH)
+    return source
 
 
 def _replay_start(given: Described) -> ReplayStart | None:

@@ -139,6 +139,12 @@ class SentSettled(LinkError):
     condition: ClassVar[str] = "illegal-state"
 
 
+class RolledBack(LinkError):
+    """The work of a transaction is not what can be discharged; its control link ends."""
+
+    condition: ClassVar[str] = "transaction-rollback"
+
+
 class NotAllowed(LinkError):
     condition: ClassVar[str] = "not-allowed"
 
@@ -171,6 +177,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "invalid-option": "amqp:invalid-field",
     "invalid-selector": "amqp:invalid-field",
     "limit-reached": "amqp:resource-limit-exceeded",
+    "transaction-rollback": "amqp:transaction:rollback",
     "transaction-error": "amqp:precondition-failed",
     "connection-memory": "amqp:resource-limit-exceeded",
     "store-error": "amqp:internal-error",

@@ -6,11 +6,12 @@ from typing import Final
 
 from engine.values.errors import EngineError, TransactionError
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
+from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfers
+from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink, check_first, check_supported
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
 from protocols.amqp.v1_0.wire.composite_codec import read_composite
 from protocols.amqp.v1_0.wire.delivery_states import Declared
-from protocols.amqp.v1_0.wire.errors import DecodeError, LinkError, SentSettled, TransferLimitExceeded
+from protocols.amqp.v1_0.wire.errors import DecodeError, LinkError, RolledBack, SentSettled, TransferLimitExceeded
 from protocols.amqp.v1_0.wire.performatives import Transfer
 from protocols.amqp.v1_0.wire.scanner import Scanner
 from protocols.amqp.v1_0.wire.sections import VALUE
@@ -24,7 +25,7 @@ COORDINATOR_CREDIT: Final = 100
 class CoordinatorLink(TargetLink):
     """The peer declares and discharges on it; a failure ends a link without the outcome rejected (4.2, 4.3)."""
 
-    __slots__ = ("transactions",)
+    __slots__ = ("transactions",)  # those of the connection
 
     def __init__(
         self,
@@ -33,9 +34,10 @@ class CoordinatorLink(TargetLink):
         handle: int,
         peer_handle: int,
         source: Source | None,
+        multi_transfers: MultiTransfers,
         transactions: Transactions,
     ) -> None:
-        super().__init__(session, name, handle, peer_handle, source)
+        super().__init__(session, name, handle, peer_handle, source, multi_transfers)
         self.transactions = transactions
 
     def grant(self) -> None:
@@ -47,30 +49,43 @@ class CoordinatorLink(TargetLink):
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Raises: LinkError, UnknownTransaction."""
-        if self.credit <= 0:
-            raise TransferLimitExceeded(f"the coordinator's link {self.name[:200]!r} has no credit left")
-        self.delivery_count = (self.delivery_count + 1) & MASK
-        self.credit -= 1
-        if self.credit <= COORDINATOR_CREDIT // 2:
-            self.grant()
-        delivery_id = transfer.delivery_id
-        if delivery_id is None or transfer.more:
-            raise LinkError("a message to the coordinator lacks its delivery-id, or comes in several frames")
+        if self.partial is None:
+            if self.credit <= 0:
+                raise TransferLimitExceeded(f"the coordinator's link {self.name[:200]!r} has no credit left")
+            self.delivery_count = (self.delivery_count + 1) & MASK
+            self.credit -= 1
+            if self.credit <= COORDINATOR_CREDIT // 2:
+                self.grant()
+        whole = self.gather(transfer, payload)
+        if whole is None:
+            return
+        transfer, payload = whole
+        delivery_id = check_first(transfer)
         if transfer.settled:
             raise SentSettled("a message to the coordinator is settled; its outcome must be taken (4.2, 4.3)")
         try:
+            check_supported(transfer)
             request = _request(payload)
             if isinstance(request, Declare):
                 if request.global_id is not None:
                     raise TransactionError("declare has a global-id; only local transactions are supported")
                 self.answer(delivery_id, False, Declared(self.transactions.declare(self)))
             else:
+                self._require_whole(request.txn_id)
                 self.transactions.discharge(self, delivery_id, request)
-        except (DecodeError, EngineError) as error:
+        except RolledBack:
+            raise
+        except (DecodeError, EngineError, LinkError) as error:
             self.reject(delivery_id, False, error)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
+        self.take_partial()
         self.transactions.close_all(self)
+
+    def _require_whole(self, txn_id: bytes) -> None:
+        """Raises: RolledBack where a delivery of the transaction is under way still (4.4.1)."""
+        if self.multi_transfers.has_part_of(txn_id):
+            raise RolledBack(f"transaction {txn_id.hex()[:64]} has a delivery that is not whole")
 
 
 def _request(payload: bytes) -> Declare | Discharge:

@@ -21,9 +21,8 @@ from engine.values.errors import AddressFull, EngineError, PenstockError
 from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message, later_ms
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfer
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfer
 from protocols.amqp.v1_0.endpoints.links.producers import Producers
-from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
+from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink, check_first, check_supported
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
 from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
@@ -32,10 +31,9 @@ from protocols.amqp.v1_0.wire.errors import (
     InvalidField,
     LinkError,
     MessageSizeExceeded,
-    NotImplementedHere,
     TransferLimitExceeded,
 )
-from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST, Attach, Transfer
+from protocols.amqp.v1_0.wire.performatives import RCV_SETTLE_MODE_MOST, Attach, Transfer
 from protocols.amqp.v1_0.wire.scanner import Scanned
 from protocols.amqp.v1_0.wire.sections import split_annotations, split_header
 from protocols.broker_headers import JMS_DESTINATION
@@ -58,7 +56,6 @@ class IncomingLink(TargetLink):
     credit_low: at this credit more is granted.  is_listed: it gets more at the end of the turn.
     limited: the destination, if its address has a limit and the policy BLOCK; None for any other.
     message_bytes: of the last message, 0 before the first.  is_short: it gets more credit once the address has room.
-    partial: the delivery that has not had its last transfer.
     plain: a transfer that was examined; of the next one like it only the delivery-id needs a look.  The decoder returns
     the same object for that one (``plain_frames``), and its tag is within the limit, too.
     is_presettled, is_unsettled: all deliveries are settled when sent, or none.  is_checked: its login was checked.
@@ -76,7 +73,6 @@ class IncomingLink(TargetLink):
         "node",
         "producer",
         "is_listed",
-        "partial",
         "plain",
         "is_presettled",
         "is_unsettled",
@@ -94,7 +90,8 @@ class IncomingLink(TargetLink):
         node: Queue | Topic | None,
     ) -> None:
         is_second = frame.rcv_settle_mode == SECOND
-        super().__init__(session, frame.name, handle, frame.handle, frame.source, is_second)
+        multi_transfers = producers.multi_transfers
+        super().__init__(session, frame.name, handle, frame.handle, frame.source, multi_transfers, is_second)
         connection = session.connection
         self.producers = producers
         self.door = connection.door
@@ -107,7 +104,6 @@ class IncomingLink(TargetLink):
         self.message_bytes = 0
         self.is_short = False
         self.is_listed = False
-        self.partial: MultiTransfer | None = None
         self.plain = NO_TRANSFER
         self.is_presettled = frame.snd_settle_mode == SETTLED
         self.is_unsettled = frame.snd_settle_mode == UNSETTLED
@@ -137,7 +133,7 @@ class IncomingLink(TargetLink):
         producers = self.producers
         try:
             if not is_plain:
-                _check_supported(transfer)
+                check_supported(transfer)
             scanned = producers.scanner.scan(payload)
             if self.is_checked:
                 producers.check_sender(session.connection, scanned)
@@ -171,7 +167,7 @@ class IncomingLink(TargetLink):
             self.confirm(delivery_id, message)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
-        self._take_partial()
+        self.take_partial()
         self.credit = 0
         self.producers.blocked.forget(self)
         connection = self.session.connection
@@ -227,19 +223,16 @@ class IncomingLink(TargetLink):
         """
         is_alone = self.partial is None and not transfer.more and not transfer.aborted
         if not is_alone:
-            whole = self._gather(transfer, payload)
+            self.plain = NO_TRANSFER
+            whole = self.gather(transfer, payload)
             if whole is None:
                 return None
             transfer, payload = whole
-        delivery_tag = transfer.delivery_tag
-        if transfer.delivery_id is None or delivery_tag is None:
-            raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
-        if len(delivery_tag) > DELIVERY_TAG_MOST:
-            raise InvalidField(f"a delivery-tag of {len(delivery_tag)} octets; allowed is up to {DELIVERY_TAG_MOST}")
+        delivery_id = check_first(transfer)
         if transfer.settled and self.is_unsettled:
             raise InvalidField("a transfer is settled on a link whose snd-settle-mode is unsettled")
         if transfer.rcv_settle_mode is not None and not transfer.settled:
-            self._take_mode(transfer.delivery_id, transfer.rcv_settle_mode)
+            self._take_mode(delivery_id, transfer.rcv_settle_mode)
         if len(payload) > self.size_most:
             raise MessageSizeExceeded(f"a message of {len(payload)} octets; max-message-size is {self.size_most}")
         is_odd = transfer.rcv_settle_mode is not None or transfer.state is not None
@@ -273,26 +266,6 @@ class IncomingLink(TargetLink):
             raise InvalidField("a transfer has rcv-settle-mode second on a link whose mode is first")
         if not mode and self.is_second:
             self.firsts.add(delivery_id)
-
-    def _gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
-        """Collect the frames of one delivery; return its first frame and all octets once it is whole."""
-        multi_transfers = self.producers.multi_transfers
-        partial = self.partial
-        if partial is None:
-            self.plain = NO_TRANSFER
-            partial = self.partial = multi_transfers.begin(self, transfer)
-        else:
-            partial.check(transfer)
-        if transfer.aborted:
-            self._take_partial()
-            return None
-        multi_transfers.add(partial, transfer, payload)
-        return None if transfer.more else (partial.first, self._take_partial())
-
-    def _take_partial(self) -> bytes:
-        """Return the octets of a delivery that was coming in frames, and forget it."""
-        self.partial = None
-        return self.producers.multi_transfers.end(self)
 
     def _relay_destination(self, scanned: Scanned) -> Destination:
         """Return the destination of a message on an anonymous relay: its ``to``, of the kind that JMS annotates."""
@@ -342,14 +315,6 @@ class IncomingLink(TargetLink):
             txn_id = state.txn_id
             self.producers.transactions.spoil(txn_id, str(error))
         self.reject(delivery_id, self.is_presettled or bool(transfer.settled), error, txn_id)
-
-
-def _check_supported(transfer: Transfer) -> None:
-    """Raises: NotImplementedHere."""
-    if transfer.resume:
-        raise NotImplementedHere("a delivery cannot be resumed: its state was not kept; send it again")
-    if transfer.message_format:
-        raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
 
 
 def _limited(destination: Destination | None) -> Queue | Topic | None:

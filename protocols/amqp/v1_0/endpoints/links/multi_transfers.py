@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.link import Link
+from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
 from protocols.amqp.v1_0.wire.errors import DeliveryTooSlow, InvalidField, MessageSizeExceeded, PartialTooMuch
 from protocols.amqp.v1_0.wire.performatives import Transfer
 
@@ -30,6 +31,8 @@ class MultiTransfer:
                 f"message-format changes from {first.message_format or 0} to {transfer.message_format} inside delivery "
                 f"{first.delivery_id}"
             )
+        if isinstance(transfer.state, TransactionalState) and _txn_id(transfer) != _txn_id(first):
+            raise InvalidField(f"the txn-id changes inside delivery {first.delivery_id}")
 
 
 class MultiTransfers:
@@ -68,6 +71,10 @@ class MultiTransfers:
                 f"the limit of a connection is {settings.partial_bytes}"
             )
 
+    def has_part_of(self, txn_id: bytes) -> bool:
+        """Say whether a delivery in a transaction has begun and is not whole."""
+        return any(_txn_id(one.first) == txn_id for one in self.by_link.values())
+
     def end(self, link: Link) -> bytes:
         """Forget the delivery of a link that has one; return its octets."""
         one = self.by_link.pop(link, None)
@@ -84,3 +91,8 @@ class MultiTransfers:
             if now_ms - max(one.since_ms, resumed_ms) < limit_ms:
                 return
             link.detach(DeliveryTooSlow(f"the transfers of a delivery took longer than {limit_ms} ms"))
+
+
+def _txn_id(transfer: Transfer) -> bytes | None:
+    state = transfer.state
+    return state.txn_id if isinstance(state, TransactionalState) else None

@@ -7,9 +7,10 @@ from abc import abstractmethod
 from engine.values.errors import PenstockError
 from engine.values.message import PERSISTENT, Message
 from protocols.amqp.v1_0.endpoints.links.link import Link, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfer, MultiTransfers
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Rejected, State, TransactionalState
-from protocols.amqp.v1_0.wire.errors import error_of
-from protocols.amqp.v1_0.wire.performatives import Flow
+from protocols.amqp.v1_0.wire.errors import InvalidField, NotImplementedHere, error_of
+from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source
 
 
@@ -19,9 +20,10 @@ class TargetLink(Link):
     is_held: one of its messages waits at a gate, so it gets no more credit.
     is_second: the peer settles deliveries first, except those in ``firsts``, whose transfer asked for the other mode.
     can_reject: the source allows the outcome rejected; otherwise a failure ends the link.
+    partial: the delivery that has not had its last transfer.  multi_transfers: those of the connection.
     """
 
-    __slots__ = ("credit", "is_held", "is_second", "firsts", "can_reject")
+    __slots__ = ("credit", "is_held", "is_second", "firsts", "can_reject", "partial", "multi_transfers")
 
     def __init__(
         self,
@@ -30,9 +32,12 @@ class TargetLink(Link):
         handle: int,
         peer_handle: int,
         source: Source | None,
+        multi_transfers: MultiTransfers,
         is_second: bool = False,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
+        self.multi_transfers = multi_transfers
+        self.partial: MultiTransfer | None = None
         self.credit = 0
         self.is_held = False
         self.is_second = is_second
@@ -48,6 +53,28 @@ class TargetLink(Link):
     @abstractmethod
     def tell_credit(self) -> None:
         """Send the peer its credit."""
+
+    def gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
+        """Collect the transfers of one delivery; return its first one and all octets once it is whole.
+
+        Raises: InvalidField, MessageSizeExceeded, PartialTooMuch.
+        """
+        multi_transfers = self.multi_transfers
+        partial = self.partial
+        if partial is None:
+            partial = self.partial = multi_transfers.begin(self, transfer)
+        else:
+            partial.check(transfer)
+        if transfer.aborted:
+            self.take_partial()
+            return None
+        multi_transfers.add(partial, transfer, payload)
+        return None if transfer.more else (partial.first, self.take_partial())
+
+    def take_partial(self) -> bytes:
+        """Return the octets of a delivery that was coming in several transfers, and forget it."""
+        self.partial = None
+        return self.multi_transfers.end(self)
 
     def end(self) -> None:
         self.close(False, False)
@@ -98,3 +125,21 @@ class TargetLink(Link):
             self.firsts.discard(delivery_id)
             return False
         return True
+
+
+def check_first(transfer: Transfer) -> int:
+    """Return the delivery-id of a delivery's first transfer.  Raises: InvalidField."""
+    delivery_tag = transfer.delivery_tag
+    if transfer.delivery_id is None or delivery_tag is None:
+        raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
+    if len(delivery_tag) > DELIVERY_TAG_MOST:
+        raise InvalidField(f"a delivery-tag of {len(delivery_tag)} octets; allowed is up to {DELIVERY_TAG_MOST}")
+    return transfer.delivery_id
+
+
+def check_supported(transfer: Transfer) -> None:
+    """Raises: NotImplementedHere."""
+    if transfer.resume:
+        raise NotImplementedHere("a delivery cannot be resumed: its state was not kept; send it again")
+    if transfer.message_format:
+        raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")

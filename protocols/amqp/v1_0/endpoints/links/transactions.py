@@ -4,9 +4,9 @@
     transfer, disposition   transactional-state(txn-id, ...): held back until discharge
     discharge               accepted once the commit is durable, or rejected; with fail: rolled back
 
-Deliveries that a rolled-back transaction had acknowledged return to their places, each counted as an attempt, and are
-delivered again, because the client has settled and forgotten them.  Where the address or the URI sets a delay, they
-wait as failed deliveries do.
+Deliveries that a rolled-back transaction had settled return to their places, each counted as an attempt, and are
+delivered again, because the client has forgotten them.  Where the address or the URI sets a delay, they wait as failed
+deliveries do.  Deliveries that the client has not settled stay with it (4.4.2).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.link import SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
 from protocols.amqp.v1_0.mapping.outcomes import refusal_of
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, TransactionalState
-from protocols.amqp.v1_0.wire.errors import UnknownTransaction
+from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, State, TransactionalState
+from protocols.amqp.v1_0.wire.errors import RolledBack, UnknownTransaction
 from protocols.amqp.v1_0.wire.transaction_types import Discharge
 
 
 class OpenTransaction:
     """spoiled: why it can only be rolled back, "" if it can be committed.
 
-    unsettled: deliveries acknowledged in it that we must settle after the discharge.
+    unsettled: outcomes in it, by session and delivery-id, that we must settle after the discharge.
     """
 
     __slots__ = ("transaction", "spoiled", "unsettled", "owner")
@@ -37,7 +37,7 @@ class OpenTransaction:
     def __init__(self, transaction: Transaction, owner: TargetLink) -> None:
         self.transaction = transaction
         self.spoiled = ""
-        self.unsettled: list[tuple[SessionEndpoint, int]] = []
+        self.unsettled: dict[tuple[SessionEndpoint, int], State] = {}
         self.owner = owner
 
 
@@ -113,11 +113,17 @@ class Transactions:
         link.answer(delivery_id, is_settled, TransactionalState(state.txn_id, ACCEPTED))
 
     def dispose(
-        self, session: SessionEndpoint, number: int, delivery: Delivery, state: TransactionalState, is_settled: bool
+        self,
+        session: SessionEndpoint,
+        number: int,
+        delivery: Delivery,
+        name: bytes,
+        outcome: State | None,
+        is_settled: bool,
     ) -> None:
         """Hold back the outcome of one delivery.  Raises: UnknownTransaction, TransactionError."""
-        one = self.find(state.txn_id)
-        refusal = None if state.outcome is None else refusal_of(state.outcome, delivery)
+        one = self.find(name)
+        refusal = refusal_of(outcome, delivery)
         if refusal is None:
             one.transaction.add_accepted([delivery])
         else:
@@ -125,7 +131,17 @@ class Transactions:
         if is_settled:
             del session.unsettled[number]
         else:
-            one.unsettled.append((session, number))
+            assert outcome is not None, "what is not settled has an outcome"
+            one.unsettled[session, number] = outcome
+
+    def check_same(self, session: SessionEndpoint, number: int, name: bytes) -> None:
+        """End the control link of a transaction that is given a delivery which another one has (4.4.2).
+
+        Raises: UnknownTransaction.
+        """
+        one = self.find(name)
+        if (session, number) not in one.unsettled:
+            one.owner.detach(RolledBack(f"the outcome of delivery {number} is in another transaction"))
 
     def discharge(self, link: TargetLink, delivery_id: int, discharge: Discharge) -> None:
         name = discharge.txn_id
@@ -185,9 +201,9 @@ class Transactions:
             self.flow.waits.park(self.connection, gate, destination)
             return
         door.commit(transaction)
-        for session, number in waiting.one.unsettled:
+        for (session, number), outcome in waiting.one.unsettled.items():
             session.unsettled.pop(number, None)
-            session.settle_logged([number], ACCEPTED)
+            session.settle_logged([number], outcome)
         waiting.link.answer(waiting.delivery_id, False, ACCEPTED, is_logged=True)
 
     def _refuse(self, waiting: WaitingCommit, error: EngineError) -> None:
@@ -198,9 +214,8 @@ class Transactions:
         door = self.connection.door
         held = one.transaction.held()
         door.abort(one.transaction)
-        for session, number in one.unsettled:
-            session.unsettled.pop(number, None)
-        door.roll_back([delivery for delivery in held if _is_with_a_link(delivery)])
+        kept = {session.unsettled.get(number) for session, number in one.unsettled}
+        door.roll_back([delivery for delivery in held if _is_with_a_link(delivery) and delivery not in kept])
 
 
 def _is_with_a_link(delivery: Delivery) -> bool:

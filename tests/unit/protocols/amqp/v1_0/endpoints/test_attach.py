@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -16,7 +18,7 @@ def test_a_link_is_answered_as_it_was_asked_for() -> None:
     source = Source("queue://q", UInt(0), Symbol("link-detach"), capabilities=capabilities("queue"))
     attach = peer.attach_receiver(None, handle=7, name="mine", source=source, snd_settle_mode=0, rcv_settle_mode=0)
     assert (attach.name, attach.role, attach.snd_settle_mode, attach.rcv_settle_mode) == ("mine", False, 0, 0)
-    assert attach.source == source
+    assert attach.source == replace(source, distribution_mode="move")
     peer.send(Detach(7, True))
     assert peer.one(Detach) == Detach(attach.handle, True)
 
