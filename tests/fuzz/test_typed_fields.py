@@ -38,6 +38,33 @@ class RefusesFloats(StompForm):
         return super().stomp_form(message)
 
 
+class RefusesStoredFloats(RefusesFloats):
+    """is_on: it is asked for what was stored before a restart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_on = False
+
+    def stomp_form(self, message: Message) -> Message:
+        return super().stomp_form(message) if self.is_on else StompForm().stomp_form(message)
+
+
+class LateWorld(TypedWorld):
+    """Its converter fails with what was stored before the restart, and with nothing else."""
+
+    def __init__(self, seed: int) -> None:
+        self.converter = RefusesStoredFloats()
+        super().__init__(seed, settings=SessionSettings(converter=self.converter))
+
+    def _restart(self) -> None:
+        super()._restart()
+        self.converter.is_on = True
+
+    def _fuzz(self, steps: int) -> None:
+        self.converter.is_on = False
+        super()._fuzz(steps)
+
+
 class ReadsTexts(AmqpPropertyReader):
     """A selector's reader that trusts what a message says of itself."""
 
@@ -64,6 +91,10 @@ def _found(world: TypedWorld) -> str:
 def test_a_planted_bug_is_found() -> None:
     settings = SessionSettings(converter=RefusesFloats())
     assert any("last resort" in _found(TypedWorld(seed, settings=settings)) for seed in range(1, SEEDS_OF_A_BUG))
+
+
+def test_a_bug_that_only_stored_messages_show_is_found() -> None:
+    assert any("last resort" in _found(LateWorld(seed)) for seed in range(1, SEEDS_OF_A_BUG))
 
 
 def test_a_reader_that_fails_ends_nothing() -> None:

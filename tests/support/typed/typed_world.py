@@ -98,6 +98,8 @@ class TypedWorld:
         """Subscribe the receivers: one of every version and protocol, with selectors, durable ones, to a queue too."""
         gateway = self.gateway
         self.stomp: list[Peer] = []
+        self.amqp: list[AmqpPeer] = []
+        self._keep(is_first=is_first)
         for version in VERSIONS:
             for selector in ("", SELECTORS[0]):
                 peer = gateway.connect(version, client_id=f"w{version}{bool(selector)}")
@@ -116,13 +118,34 @@ class TypedWorld:
                     FrameLimits(header_line_bytes=1 << 30)
                 )  # what one protocol may say in one value is a long line here
                 self.stomp.append(peer)
-        self.amqp: list[AmqpPeer] = []
         for number, selector in enumerate(("", SELECTORS[1])):
             receiver = gateway.amqp_session(container=f"w{number}")
             sources = [self._durable("topic://t", selector), Source("queue://q"), Source("topic://VirtualTopic.v")]
             for handle, source in enumerate([*sources, Source("queue://kept")] if not is_first else sources):
                 receiver.send(Attach(f"r{handle}", handle, True, source=source, target=Target()))
                 receiver.credit(handle, 5_000)
+            self.amqp.append(receiver)
+
+    def _keep(self, *, is_first: bool) -> None:
+        """Have all that is stored before the restart come to a subscriber of each version and protocol behind it.
+
+        First each subscribes and leaves again; behind the restart it comes for what was kept for it.
+        """
+        gateway = self.gateway
+        for version in VERSIONS:
+            peer = gateway.connect(version, client_id=f"k{version}")
+            peer.takes(FrameLimits(header_line_bytes=1 << 30))
+            peer.subscribe("/topic/t", "client-individual", "5", **{"activemq.subscriptionName": "kept"})
+            if is_first:
+                peer.vanish()
+            else:
+                self.stomp.append(peer)
+        receiver = gateway.amqp_session(container="k")
+        receiver.send(Attach("kept", 5, True, source=self._durable("topic://t", ""), target=Target()))
+        if is_first:
+            receiver.vanish()
+        else:
+            receiver.credit(5, 5_000)
             self.amqp.append(receiver)
 
     @staticmethod
