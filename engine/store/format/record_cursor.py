@@ -45,10 +45,32 @@ class LogOctets(ABC):
         """Return ``size`` octets of the log from ``offset`` on; fewer at the end of the file or of a run."""
 
 
+class Piece:
+    """Octets of the log that were read together.  base: log offset of the first."""
+
+    __slots__ = ("octets", "view", "base", "length")
+
+    def __init__(self, octets: bytes, base: int) -> None:
+        self.octets = octets
+        self.view = memoryview(octets)
+        self.base = base
+        self.length = len(octets)
+
+
+class Bounds:
+    """Records begin below ``stop``, and none reaches past ``limit``."""
+
+    __slots__ = ("stop", "limit")
+
+    def __init__(self, stop: int, limit: int) -> None:
+        self.stop = stop
+        self.limit = limit
+
+
 class RecordCursor:
     """Traverses the records that begin at ``start`` or later and below ``stop``; none of them reaches past ``limit``.
 
-    The fields are those of the current record; ``octets[at : at + size]`` is all of it.
+    The fields are those of the current record; ``piece.octets[at : at + size]`` is all of it.
     flaw: what is wrong at ``offset``, "" for nothing.  is_flaw_whole: its checksum matches, so a torn write does not
     explain it.  expected: sequence of the next record, ANY_SEQUENCE for any; is_open: it may be higher.
     """
@@ -62,7 +84,7 @@ class RecordCursor:
         "destination_id",
         "sequence",
         "time_ms",
-        "octets",
+        "piece",
         "at",
         "end",
         "flaw",
@@ -70,15 +92,10 @@ class RecordCursor:
         "expected",
         "is_open",
         "_source",
-        "_stop",
-        "_limit",
+        "_bounds",
+        "_run",
         "_piece_bytes",
         "_verify_from",
-        "_view",
-        "_base",
-        "_length",
-        "_run_stop",
-        "_run_limit",
     )
 
     def __init__(
@@ -98,7 +115,7 @@ class RecordCursor:
         self.destination_id = 0
         self.sequence = 0
         self.time_ms = 0
-        self.octets = b""
+        self.piece = Piece(b"", start)
         self.at = 0
         self.end = start  # of the record, with its padding
         self.flaw = ""
@@ -106,44 +123,41 @@ class RecordCursor:
         self.expected = ANY_SEQUENCE
         self.is_open = False
         self._source = source
-        self._stop = stop
-        self._limit = limit
+        self._bounds = Bounds(stop, limit)
+        self._run = self._bounds if source.runs is None else Bounds(start, start)  # records that follow each other
         self._piece_bytes = piece_bytes
         self._verify_from = verify_from
-        self._view = memoryview(b"")
-        self._base = start  # log offset of the first of ``octets``
-        self._length = 0
-        is_sparse = source.runs is not None
-        self._run_stop = start if is_sparse else stop
-        self._run_limit = start if is_sparse else limit
 
     def advance(self) -> bool:
         """Move to the next record; return False at the end, or at a ``flaw``."""
         offset = self.end
-        if offset >= self._run_stop:
+        run = self._run
+        if offset >= run.stop:
             if not self._begin_run(offset):
                 return False
             offset = self.end
+            run = self._run
         self.offset = offset
-        at = offset - self._base
-        if at + RECORD_HEADER_BYTES > self._length:
+        piece = self.piece
+        at = offset - piece.base
+        if at + RECORD_HEADER_BYTES > piece.length:
             at = 0
-            self._read(offset, self._piece_bytes)
-            if self._length < RECORD_HEADER_BYTES:
+            piece = self._read(offset, self._piece_bytes)
+            if piece.length < RECORD_HEADER_BYTES:
                 return self._end_short()
         size, crc, self.type, self.encoding, self.flags, self.destination_id, own, sequence, self.time_ms = (
-            UNPACK_HEADER(self.octets, at)
+            UNPACK_HEADER(piece.octets, at)
         )
-        if size == 0:
-            return self._end_zero()
-        if size < RECORD_HEADER_BYTES or offset + size > self._run_limit:
-            return self._refuse(f"a record of {size} octets, there is room for {self._run_limit - offset}")
-        if at + size > self._length:
+        if size < RECORD_HEADER_BYTES or offset + size > run.limit:
+            if size == 0:
+                return self._end_zero()
+            return self._refuse(f"a record of {size} octets, there is room for {run.limit - offset}")
+        if at + size > piece.length:
             at = 0
-            self._read(offset, max(self._piece_bytes, size))
-            if size > self._length:
-                return self._refuse(f"a record of {size} octets, the file ends after {self._length}")
-        if offset >= self._verify_from and crc32c(self._view[at + 8 : at + size]) != crc:
+            piece = self._read(offset, max(self._piece_bytes, size))
+            if size > piece.length:
+                return self._refuse(f"a record of {size} octets, the file ends after {piece.length}")
+        if offset >= self._verify_from and crc32c(piece.view[at + 8 : at + size]) != crc:
             return self._refuse("the checksum of a record does not match")
         if own != offset:
             return self._refuse(f"a record whose header says log offset {own}", True)
@@ -161,17 +175,17 @@ class RecordCursor:
 
     def is_run_over(self) -> bool:
         """Return whether records were taken out behind this one, or it is the last one up to ``stop``."""
-        return self.end >= self._run_stop
+        return self.end >= self._run.stop
 
     def record(self) -> Record:
         """Return the current record; it keeps the piece of the log that was read with it in memory."""
-        data = self._view[self.at : self.at + self.size]
+        data = self.piece.view[self.at : self.at + self.size]
         return self._record(data)
 
     def head(self) -> Record:
         """Return the same without a message's parts, for callers that keep many."""
         size = min(self.size, layout.MESSAGE_HEAD_BYTES) if self.type == layout.MESSAGE else self.size
-        return self._record(memoryview(self.octets[self.at : self.at + size]))
+        return self._record(memoryview(self.piece.octets[self.at : self.at + size]))
 
     def _record(self, data: memoryview) -> Record:
         return Record(
@@ -193,30 +207,28 @@ class RecordCursor:
         if runs is None:
             return False
         start = runs.next_from(offset)
-        if start == NOT_THERE or start >= self._stop:
+        if start == NOT_THERE or start >= self._bounds.stop:
             return False
         end = runs.end_of(start)
-        self._run_stop = min(end, self._stop)
-        self._run_limit = min(end, self._limit)
+        self._run = Bounds(min(end, self._bounds.stop), min(end, self._bounds.limit))
         self.is_open = True
         self.end = start
         return True
 
-    def _read(self, offset: int, size: int) -> None:
-        self.octets = self._source.pread(min(size, self._run_limit - offset), offset)
-        self._view = memoryview(self.octets)
-        self._base = offset
-        self._length = len(self.octets)
+    def _read(self, offset: int, size: int) -> Piece:
+        self.piece = Piece(self._source.pread(min(size, self._run.limit - offset), offset), offset)
+        return self.piece
 
     def _end_short(self) -> bool:
         """End where too few octets for a header are left: they are not a record, and should be zeros."""
-        size = int.from_bytes(self.octets[:4], "little") if self._length >= layout.ALIGNMENT else 0
+        piece = self.piece
+        size = int.from_bytes(piece.octets[:4], "little") if piece.length >= layout.ALIGNMENT else 0
         if size == 0:
             return self._end_zero()
-        room = self._run_limit - self.offset
+        room = self._run.limit - self.offset
         if size < RECORD_HEADER_BYTES or size > room:
             return self._refuse(f"a record of {size} octets, there is room for {room}")
-        return self._refuse(f"a record of {size} octets, the file ends after {self._length}")
+        return self._refuse(f"a record of {size} octets, the file ends after {piece.length}")
 
     def _end_zero(self) -> bool:
         if self._source.runs is not None:

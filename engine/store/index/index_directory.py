@@ -189,8 +189,8 @@ class IndexDirectory:
                     message = cursor.record().message()
                     start = cursor.at + MESSAGE_HEAD_BYTES + message.annotation_bytes
                     end = start + message.header_bytes
-                    if self._keys.may_be_in(cursor.encoding, cursor.octets, start, end):
-                        keys = self._keys.of(cursor.encoding, cursor.octets[start:end])
+                    if self._keys.may_be_in(cursor.encoding, cursor.piece.octets, start, end):
+                        keys = self._keys.of(cursor.encoding, cursor.piece.octets[start:end])
                         if keys:
                             self._add(cursor.offset, cursor.time_ms, keys, log.bases[0])
                 self.end = cursor.end

@@ -217,7 +217,7 @@ class RollForward:
                 self._pending.append(cursor.head())
             elif record_type == MESSAGE and not self._pending:
                 _, _, _, priority, _, _, tag_hash, group_hash, expires_ms, queue_offset = UNPACK_FIXED(
-                    cursor.octets, cursor.at + layout.RECORD_HEADER_BYTES
+                    cursor.piece.octets, cursor.at + layout.RECORD_HEADER_BYTES
                 )
                 lane = lanes.get((cursor.destination_id << LANE_SHIFT) | priority)
                 if lane is None or lane.tail != queue_offset:

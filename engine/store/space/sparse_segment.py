@@ -223,7 +223,7 @@ class Thinning:
             if cursor.flags & IN_TRANSACTION:
                 self._keeps_commit = True
             room = cursor.end - cursor.offset
-            kept.append(cursor.octets[cursor.at : cursor.at + cursor.size].ljust(room, b"\0"))
+            kept.append(cursor.piece.octets[cursor.at : cursor.at + cursor.size].ljust(room, b"\0"))
             self._runs.add(cursor.offset, HEADER_BYTES + self.kept_bytes, room)
             self.kept_bytes += room
         self._sequence = cursor.sequence + 1
