@@ -116,6 +116,8 @@ class Spiller(SpillRoom):
             return True
         if self.is_short():
             return lane.queue.has_selection() and not lane.queue.has_groups_known()
+        if lane.ready_bytes <= AHEAD_BYTES:  # what has come back is part of it
+            return True
         return sum([delivery.message.size for delivery in lane.returned]) <= AHEAD_BYTES
 
     def is_short(self) -> bool:

@@ -20,7 +20,7 @@ from engine.dispatch.selection_reasons import SelectionReasons
 from engine.dispatch.selector_cursor import SPILLED
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import View
-from engine.dispatch.spilled_scan import SpilledScan
+from engine.dispatch.spilled_scan import BlockAtHand, SpilledScan
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
@@ -32,7 +32,7 @@ from engine.values.message import PLAIN, Message
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.backlog.spilled_blocks import LaneBlock
+    from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
@@ -304,14 +304,20 @@ class Selection(SelectionBase):
         self.index.arrived(lane, message)
 
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Take messages that consumers want from a block of temporary files."""
-        spiller = self.queue.spiller
-        assert spiller is not None, "a lane that has spilled has a spiller"
-        for delivery, views in self.spilled.read(lane, block, positions, messages, spiller.is_short()):
+        self.spilled.at_hand[lane.priority] = BlockAtHand(block, positions, messages)
+        self.queue.mark_dirty()
+
+    def look_at_spilled(self, lane: Lane, block: LaneBlock, spiller: SpillRoom) -> bool:
+        """Take messages that consumers want from a block that is at hand; return False if it must be read first."""
+        at_hand = self.spilled.at_hand.get(lane.priority)
+        if at_hand is None or at_hand.block is not block:
+            return False
+        for delivery, views in self.spilled.read(lane, at_hand, spiller.is_short()):
             spiller.bring_in(lane, block, delivery)
             for view in views:
                 self.index.put(view, delivery)
         self.queue.mark_dirty()
+        return True
 
     def offer(self, deliveries: list[Delivery]) -> None:
         """Offer deliveries that are READY again to all consumers, once all of them have been examined."""

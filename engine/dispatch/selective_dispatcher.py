@@ -212,8 +212,10 @@ class SelectiveDispatcher(TimerTarget):
                 return
             block = selection.spilled.next_block(lane)
             if block is None or block.is_writing:
+                selection.spilled.at_hand.pop(lane.priority, None)
                 return  # it is called again once the block is written
-            spiller.look(lane, block)
+            if not selection.look_at_spilled(lane, block, spiller):
+                spiller.look(lane, block)
 
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
         """Accept a page that was read ahead."""

@@ -6,6 +6,7 @@ import pytest
 
 import tests.support.turns.dispatch_turns
 import tests.support.turns.fate_turns
+import tests.support.turns.spill_turns
 import tests.support.turns.store_turns  # noqa: F401
 from tests.support.turns.turn_lines import IS_COUNTING, TurnLines
 from tests.support.turns.turn_scenarios import SCENARIOS

@@ -70,8 +70,15 @@ def _check_rotation(queue: Queue) -> None:
 
 
 def _check_places(queue: Queue) -> None:
-    """Raises: Violation for what is among that which has come back, and does not wait, or is not in its order."""
+    """Raises: Violation for what is among that which has come back, and does not wait, is not in its order, or not
+    counted.
+    """
     for lane in queue.used_lanes:
+        returned_bytes = sum([delivery.message.size for delivery in lane.returned])
+        if returned_bytes > lane.ready_bytes:
+            raise Violation(
+                f"{queue.uri()}: {returned_bytes} octets have returned, more than the {lane.ready_bytes} that are ready"
+            )
         last = -1 << 62
         for delivery in lane.returned:
             if delivery.state != READY:
