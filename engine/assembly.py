@@ -221,7 +221,7 @@ class FeatureParts:
             self.scheduler,
         )
         observers.join(self.upkeep)
-        self.slow_consumers = SlowConsumers(context, observers)
+        self.slow_consumers = SlowConsumers(context, observers, ground.steps)
         self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
 
 

@@ -45,6 +45,8 @@ class Transaction:
         "scheduled_count",
         "accepted",
         "refused",
+        "_covered",
+        "_covered_count",
         "action_count",
         "size_bytes",
     )
@@ -58,6 +60,8 @@ class Transaction:
         self.scheduled_count = 0
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
+        self._covered: set[Delivery] = set()  # the first ``_covered_count`` of ``accepted``, once somebody has asked
+        self._covered_count = 0
         self.action_count = 0
         self.size_bytes = 0
 
@@ -86,7 +90,9 @@ class Transaction:
 
     def has_accepted(self, delivery: Delivery) -> bool:
         """Say whether an acknowledgement in this transaction covers ``delivery``."""
-        return delivery in self.accepted
+        self._covered.update(self.accepted[self._covered_count :])
+        self._covered_count = len(self.accepted)
+        return delivery in self._covered
 
     def add_refused(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Raises: TransactionError past the limits."""
@@ -126,6 +132,8 @@ class Transaction:
         self.scheduled_count = 0
         self.accepted = []
         self.refused = []
+        self._covered.clear()
+        self._covered_count = 0
         return held
 
     def _hold(self, delivery: Delivery) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import AUTO, Consumer
+from engine.consumers.departures import CLOSE_STEPS
 from engine.consumers.settlement_log import SettlementLog
+from engine.consumers.turn_steps import Chore, Steps
 from engine.features.queue_run import QueueRun
 from engine.features.scheduler.scheduler import Scheduler
 from engine.ports.timers import TimerTarget
@@ -30,13 +33,36 @@ TICK_MS: Final = 20
 class _Looks(TimerTarget):
     """A timer's key is the number of a queue that may be deleted."""
 
-    __slots__ = ("_upkeep",)
+    __slots__ = ("_due", "_steps")
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, upkeep: Upkeep, steps: Steps) -> None:
+        self._due = _Due(upkeep)
+        self._steps = steps
 
     def timer_fired(self, key: int) -> None:
-        self._upkeep.look(key)
+        self._due.numbers.append(key)
+        if len(self._due.numbers) == 1:
+            self._steps.take_up(self._due)
+
+
+class _Due(Chore):
+    """Checks the queues with these numbers, some per turn: thousands may have lost their consumers at once."""
+
+    __slots__ = ("numbers", "_upkeep")
+
+    def __init__(self, upkeep: Upkeep) -> None:
+        self.numbers: deque[int] = deque()
+        self._upkeep = upkeep
+
+    def go_on(self, steps: Steps) -> bool:
+        least = steps.left_to_others()
+        while self.numbers:
+            if steps.left <= least:
+                return False
+            steps.left -= CLOSE_STEPS
+            self._upkeep.look(self.numbers[0])
+            self.numbers.popleft()
+        return True
 
 
 class Purge(QueueRun):
@@ -109,7 +135,7 @@ class Upkeep(Observer):
         self.ends = ends
         self.scheduler = scheduler
         self.read: set[int] = set()
-        self._looks = _Looks(self)
+        self._looks = _Looks(self, subscribing.steps)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         """Start a purge of ``queue``.  Raises: InvalidSelector, LimitReached."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import SlowConsumerPolicy
 from engine.backlog.context import Context
+from engine.consumers.turn_steps import Chore, Steps
 from engine.ports.timers import TimerTarget
 from engine.sources.feed import MemorySubscription
 from engine.sources.observer import Observer, Observers
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
 SECOND_MS: Final = 1_000
+LOOK_STEPS: Final = 5  # of a consumer that is checked
 NOTICES_MAX: Final = 1_000  # not yet logged for the operator; beyond, only the count grows
 
 
@@ -72,12 +74,27 @@ class SlowConsumers(TimerTarget):
     found_count, ended_count: consumers found slow, and ended for it, since the start.
     notices: in words, to be logged for the operator.
     looks: a heap of (when, number, watch, whether it is a check of the rate).
+    looking: the part that makes those due, up to ``due_ms``.
     """
 
-    __slots__ = ("context", "observers", "looks", "next_number", "found_count", "ended_count", "notices")
+    __slots__ = (
+        "context",
+        "observers",
+        "steps",
+        "looks",
+        "looking",
+        "due_ms",
+        "next_number",
+        "found_count",
+        "ended_count",
+        "notices",
+    )
 
-    def __init__(self, context: Context, observers: Observers) -> None:
+    def __init__(self, context: Context, observers: Observers, steps: Steps) -> None:
         self.context = context
+        self.steps = steps
+        self.looking = _Looking(self)
+        self.due_ms = 0
         self.observers = observers
         self.looks: list[tuple[int, int, Watch, bool]] = []
         self.next_number = 1
@@ -97,17 +114,27 @@ class SlowConsumers(TimerTarget):
             self._look_in(policy.abort_check_period_ms, watch, False)
 
     def timer_fired(self, key: int) -> None:
-        while self.looks and self.looks[0][0] <= key:
-            _, _, watch, is_rate = heappop(self.looks)
-            if watch.consumer.is_closed:
-                continue
-            policy = watch.consumer.queue.settings.slow_consumers
-            if is_rate:
-                self._look_in(policy.check_period_ms, watch, True)
-                self._check_rate(watch, policy)
-            else:
-                self._look_in(policy.abort_check_period_ms, watch, False)
-                self._check_time(watch, policy, key)
+        self.due_ms = key
+        if not self.looking.is_under_way:
+            self.looking.is_under_way = True
+            self.steps.take_up(self.looking)
+
+    def has_due(self) -> bool:
+        """Say whether a check is due."""
+        return bool(self.looks) and self.looks[0][0] <= self.due_ms
+
+    def look_at_next(self) -> None:
+        """Make the check that is due first."""
+        _, _, watch, is_rate = heappop(self.looks)
+        if watch.consumer.is_closed:
+            return
+        policy = watch.consumer.queue.settings.slow_consumers
+        if is_rate:
+            self._look_in(policy.check_period_ms, watch, True)
+            self._check_rate(watch, policy)
+        else:
+            self._look_in(policy.abort_check_period_ms, watch, False)
+            self._check_time(watch, policy, self.due_ms)
 
     # -- rules
 
@@ -212,6 +239,26 @@ class SlowConsumers(TimerTarget):
         heappush(self.looks, (due_ms, self.next_number, watch, is_rate))
         self.next_number += 1
         self.context.timers.call_at(due_ms, self, due_ms)
+
+
+class _Looking(Chore):
+    """Makes the checks that are due, some per turn."""
+
+    __slots__ = ("is_under_way", "_slow_consumers")
+
+    def __init__(self, slow_consumers: SlowConsumers) -> None:
+        self.is_under_way = False
+        self._slow_consumers = slow_consumers
+
+    def go_on(self, steps: Steps) -> bool:
+        least = steps.left_to_others()
+        while self._slow_consumers.has_due():
+            if steps.left <= least:
+                return False
+            steps.left -= LOOK_STEPS
+            self._slow_consumers.look_at_next()
+        self.is_under_way = False
+        return True
 
 
 class _Comers(Observer):

@@ -14,15 +14,19 @@ from engine.values.errors import AddressFull
 
 
 class Wait:
-    """One client at one gate, for one destination, since ``since_ms`` (monotonic)."""
+    """One client at one gate, for one destination, since ``since_ms`` (monotonic).
 
-    __slots__ = ("client", "gate", "destination", "since_ms")
+    deadline: its key in ``ProducerWaits.deadlines``, 0 for none.
+    """
+
+    __slots__ = ("client", "gate", "destination", "since_ms", "deadline")
 
     def __init__(self, client: Client, gate: int, destination: Queue | Topic, since_ms: int) -> None:
         self.client = client
         self.gate = gate
         self.destination = destination
         self.since_ms = since_ms
+        self.deadline = 0
 
 
 class ProducerWaits(TimerTarget):
@@ -83,9 +87,8 @@ class ProducerWaits(TimerTarget):
     def forget(self, client: Client) -> None:
         """Forget a connection that is gone, and its waits."""
         self.buckets.pop(client.client_number, None)
-        waits = self.parked.pop(client.client_number, None)
-        if waits and self.deadlines:
-            self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
+        for wait in self.parked.pop(client.client_number, {}).values():
+            self.deadlines.pop(wait.deadline, None)
 
     def admit(self, client_number: int) -> None:
         """Let a client send again what it has parked; messages whose gate is still shut are parked again at once."""
@@ -129,5 +132,6 @@ class ProducerWaits(TimerTarget):
 
     def _call_at(self, when_ms: int, wait: Wait) -> None:
         self.deadlines[self.next_deadline] = wait
+        wait.deadline = self.next_deadline
         self.timers.call_at(when_ms, self, self.next_deadline)
         self.next_deadline += 1

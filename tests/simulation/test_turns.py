@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tests.support.turns.crowd_turns
 import tests.support.turns.dispatch_turns
 import tests.support.turns.fate_turns
 import tests.support.turns.spill_turns

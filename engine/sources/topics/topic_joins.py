@@ -16,7 +16,7 @@ from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:
     from engine.consumers.client import Client
-    from engine.sources.queue import Queue
+    from engine.sources.topics.attached_wildcards import Attached
     from engine.sources.topics.named_subscription import NamedSubscription
     from engine.sources.topics.topic import Topic
     from engine.sources.topics.topic_subscriptions import Subscriptions
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 OPEN_STEPS: Final = 15  # for a cursor in the log
 ATTACH_STEPS: Final = 2  # to connect a topic to a subscription in memory, or to disconnect it
 NAMES_A_STEP: Final = 2  # names per step that are only compared with the wildcard
-
-
-class Attached:
-    """A queue that many topics feed: all that each of its consumers may read."""
-
-    __slots__ = ("wildcard", "queue", "is_plain")
-
-    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool) -> None:
-        self.wildcard = wildcard
-        self.queue = queue
-        self.is_plain = is_plain
 
 
 class TopicJoins(Chore):

@@ -21,10 +21,11 @@ from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.topics.attached_wildcards import Attached, AttachedWildcards
 from engine.sources.topics.durable_cursors import DurableCursors
 from engine.sources.topics.named_subscription import NamedSubscription, asked_for, from_description
 from engine.sources.topics.topic import Topic
-from engine.sources.topics.topic_joins import Attached, CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
+from engine.sources.topics.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.options import SubscribeOptions
@@ -34,7 +35,7 @@ OWN_PREFIX: Final = "ActiveMQ."  # of names and wildcards that may be advisories
 
 
 class Subscriptions(Observer):
-    """named: by client id, name and whether it is durable.  wildcards: those in memory, by feed.
+    """named: by client id, name and whether it is durable.  wildcards: those in memory.
 
     joins: of wildcards that have not joined all topics yet.  cursors: the queues of durable subscriptions.
     """
@@ -77,7 +78,7 @@ class Subscriptions(Observer):
         self.settlements = settlements
         self.observers = observers
         self.named: dict[tuple[str, str, bool], NamedSubscription] = {}
-        self.wildcards: dict[int, Attached] = {}
+        self.wildcards = AttachedWildcards()
         self.joins = joins
         self.cursors = DurableCursors(context, destinations, feeds)
         observers.join(self)
@@ -152,17 +153,13 @@ class Subscriptions(Observer):
             )
         self._drop(subscription)
 
-    def has_wildcard_for(self, name: str) -> bool:
-        """Say whether a topic of this name would have subscriptions from wildcards."""
-        return any(one.wildcard.matches(name) for one in self.wildcards.values())
-
     # -- destinations are added and removed
 
     def destination_added(self, destination: Queue | Topic) -> None:
         if not isinstance(destination, Topic) or destination.kind != TOPIC:
             return
-        for one in self.wildcards.values():
-            if one.wildcard.matches(destination.name) and self._may_all_read(one.queue, destination.name):
+        for one in self.wildcards.matching(destination.name):
+            if self._may_all_read(one.queue, destination.name):
                 destination.add(one.queue, False, one.is_plain)
         for subscription in self.named.values():
             wildcard = subscription.wildcard
@@ -171,8 +168,9 @@ class Subscriptions(Observer):
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         if isinstance(destination, Topic):
-            for subscription in self.named.values():
-                subscription.queues.pop(destination.destination_id, None)
+            for queue in destination.subscriptions.values():
+                if isinstance(queue.feed.subscription, NamedSubscription):
+                    queue.feed.subscription.queues.pop(destination.destination_id, None)
 
     # -- the steps
 
@@ -229,7 +227,7 @@ class Subscriptions(Observer):
         """
         access = self.access
         queue = subscription.queues[0]
-        wildcard = self.wildcards[queue.feed.number].wildcard
+        wildcard = self.wildcards.by_feed[queue.feed.number].wildcard
         for topic in self.destinations.matching(wildcard):
             if not access.is_open and self._may_all_read(queue, topic.name):
                 access.require(client, "read", TOPIC, topic.name)
@@ -285,7 +283,7 @@ class Subscriptions(Observer):
             source.add(queue, True, is_plain)
             return
         attached = Attached(source, queue, is_plain)
-        self.wildcards[queue.feed.number] = attached
+        self.wildcards.add(attached)
         self._begin(TopicAttachment(self, attached, list(self.destinations.topics.values()), client))
 
     def _begin(self, joins: TopicJoins) -> None:
@@ -325,7 +323,7 @@ class Subscriptions(Observer):
         queue.is_closed = True
         destinations = self.destinations
         destinations.readers.remove(queue)
-        attached = self.wildcards.pop(feed.number, None)
+        attached = self.wildcards.pop(feed.number)
         topic = destinations.by_id.get(feed.source_id)
         if attached is not None:
             self._begin(TopicDetachment(self, attached, list(destinations.topics.values()), feed.number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.consumers.consumer import Consumer
 from engine.selector.readers import PropertyReaders
 from engine.values.delivery import ConsumerBase, Delivery
@@ -13,6 +15,8 @@ from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.session.subscription import Subscription
 
+NOTED_LEAST: Final = 1_000  # entries of settled messages that may stay
+
 
 class Unsettled:
     """subscriptions: of the connection, by their id, in 1.0 also by their destination.
@@ -21,9 +25,11 @@ class Unsettled:
     by_ack: unsettled deliveries by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions name
     a message-id, which is unique only in a subscription: ``Subscription.unsettled``.
     id_prefix, serial_prefix: of the message ids of this store.
+    by_message: (log offset, serial) -> ``ack`` headers, once 1.2 has named a message-id; see ``_note_new``.
+    noted_ack: the last of these headers that it contains.
     """
 
-    __slots__ = ("subscriptions", "consumers", "by_ack", "id_prefix", "serial_prefix")
+    __slots__ = ("subscriptions", "consumers", "by_ack", "id_prefix", "serial_prefix", "by_message", "noted_ack")
 
     def __init__(self, by_ack: dict[bytes, Delivery], readers: PropertyReaders) -> None:
         self.subscriptions: dict[str, Subscription] = {}
@@ -31,6 +37,8 @@ class Unsettled:
         self.by_ack = by_ack
         self.id_prefix = readers.id_prefix
         self.serial_prefix = readers.serial_prefix
+        self.by_message: dict[tuple[int, int], list[bytes]] = {}
+        self.noted_ack = -1
 
     def look_at_each_message(self) -> None:
         """Note that messages may now need rewriting for this connection."""
@@ -108,19 +116,42 @@ class Unsettled:
         self.subscriptions.clear()
         self.consumers.clear()
         self.by_ack.clear()
+        self.by_message.clear()
 
     def _find_by_message_id(self, wanted: str, named: str | None) -> list[Delivery]:
         """Search by message-id, which stomp-php's generic dialect sends in 1.2."""
         offset, serial = self._parse_message_id(wanted)
         if offset < 0 and serial < 0:
             return []
-        return [
-            delivery
-            for delivery in self.by_ack.values()
-            if delivery.message.log_offset == offset
-            and (offset >= 0 or delivery.message.serial == serial)
-            and (named is None or _is_of(delivery, named))
-        ]
+        self._note_new()
+        found: list[Delivery] = []
+        for key in self.by_message.pop((offset, serial), ()):
+            delivery = self.by_ack.get(key)
+            if delivery is not None:
+                self.by_message.setdefault((offset, serial), []).append(key)
+                if named is None or _is_of(delivery, named):
+                    found.append(delivery)
+        return found
+
+    def _note_new(self) -> None:
+        """Add what was delivered since the last call.  Searching everything for each ACK would visit thousands.
+
+        Once most entries are settled otherwise, all are dropped and found anew.
+        """
+        if len(self.by_message) > 2 * len(self.by_ack) + NOTED_LEAST:
+            self.by_message.clear()
+            self.noted_ack = -1
+        new: list[bytes] = []
+        for key in reversed(self.by_ack):
+            if int(key) <= self.noted_ack:
+                break
+            new.append(key)
+        for key in reversed(new):
+            message = self.by_ack[key].message
+            name = (NOT_LOGGED, message.serial) if message.log_offset < 0 else (message.log_offset, -1)
+            self.by_message.setdefault(name, []).append(key)
+        if new:
+            self.noted_ack = int(new[0])
 
     def _parse_message_id(self, text: str) -> tuple[int, int]:
         """Return log offset and serial of a message-id of this store, -1 for the absent one."""

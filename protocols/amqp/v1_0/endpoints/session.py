@@ -89,7 +89,7 @@ class AmqpSession(SessionEndpoint):
         self.incoming_window = self.window_size
         self.states_now: list[bytes] = []
         self.states_logged: list[bytes] = []
-        self.draining: list[Link] = []
+        self.draining: dict[Link, None] = {}
 
     def sent(self) -> None:
         self.state = advance(SESSION, self.state, LEFT)
@@ -252,7 +252,7 @@ class AmqpSession(SessionEndpoint):
         for link in links:
             link.grant()
         if self.draining:
-            self.draining = [link for link in self.draining if not link.finish_drain()]
+            self.draining = {link: None for link in self.draining if not link.finish_drain()}
             if self.draining:
                 self.is_due = self.connection.is_due = True
 
@@ -269,8 +269,7 @@ class AmqpSession(SessionEndpoint):
         self._say_at_end()
 
     def list_draining(self, link: Link) -> None:
-        if link not in self.draining:
-            self.draining.append(link)
+        self.draining[link] = None
         self._say_at_end()
 
     def send_link_flow(self, link: Link, credit: int, available: int, is_drained: bool) -> None:

@@ -20,6 +20,7 @@ from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 
 TRANSFER_OVERHEAD_BYTES: Final = 512  # memory of a message's objects, rounded up
+GONE_PART: Final = 4  # once one in so many waiting messages is of a link that has gone, these are dropped
 
 
 class BlockedTransfer(BlockedSend):
@@ -44,23 +45,49 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
     """is_reading_paused: the connection is not read, because too much waits.
 
     short_links: links that get credit once their full address has room.
+    held: link -> what waits of it.  What waits of links that have gone is dropped later, as thousands of them may end
+    one by one; gone_count: how many messages that are.
+    counts: how many messages wait for each address.
     """
 
-    __slots__ = ("is_reading_paused", "short_links")
+    __slots__ = ("is_reading_paused", "short_links", "held", "gone_count", "counts")
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         settings = connection.settings
         super().__init__(connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes))
         self.is_reading_paused = False
         self.short_links: dict[TargetLink, None] = {}
+        self.held: dict[TargetLink, list[BlockedTransfer]] = {}
+        self.gone_count = 0
+        self.counts: dict[str, int] = {}
+
+    def add(self, one: BlockedTransfer) -> None:
+        super().add(one)
+        self.held.setdefault(one.link, []).append(one)
+        for address in one.addresses:
+            self.counts[address] = self.counts.get(address, 0) + 1
+
+    def take_all(self) -> list[BlockedTransfer]:
+        held = self.held
+        waiting = [one for one in super().take_all() if one.link in held]
+        self.held = {}
+        self.gone_count = 0
+        self.counts = {}
+        return waiting
 
     def forget(self, link: TargetLink) -> None:
         """Drop the waiting messages of a link that has gone."""
         self.short_links.pop(link, None)
-        if self.waiting:
+        for one in self.held.pop(link, ()):
+            self.gone_count += 1
+            self.size_bytes -= one.size_bytes
+            for address in one.addresses:
+                self.counts[address] -= 1
+                if not self.counts[address]:
+                    self.addresses.discard(address)
+        if self.gone_count and GONE_PART * self.gone_count >= len(self.waiting):
             for one in self.take_all():
-                if one.link is not link:
-                    self.add(one)
+                self.add(one)
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
         """Keep a message until its gate opens; its link gets no more credit.  Raises: ParkedTooMuch."""
@@ -109,7 +136,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             released[one.link] = None
             one.refuse(error)
         for link in released:
-            if not any(one.link is link for one in self.waiting):
+            if link not in self.held:
                 link.waited()
 
     # -- the steps

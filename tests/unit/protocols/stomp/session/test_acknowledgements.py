@@ -77,6 +77,21 @@ def test_1_2_takes_the_message_id_as_id_like_stomp_php() -> None:
     assert left(peer) == []
 
 
+def test_1_2_finds_a_message_by_its_id_that_came_again() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect("1.2")
+    peer.subscribe("/queue/q")
+    for _ in range(3):
+        peer.publish("/queue/q", b"x")
+        name = peer.messages()[0]["message-id"]
+        peer.send("NACK", id=name, requeue="true")
+        assert peer.messages()[0]["message-id"] == name
+        peer.send("ACK", id=name, receipt="r")
+        assert peer.receipts() == ["r"]
+    peer.send("ACK", id=name)
+    assert peer.error()["condition"] == "invalid-header"
+
+
 def test_1_2_with_message_id_and_subscription_finds_the_right_one() -> None:
     peer = StompGateway().connect()
     for id in ("a", "b"):
