@@ -1,10 +1,10 @@
-"""A copy of a store as it is at one durable offset, made while a gateway writes to it, and without asking that gateway.
+"""Copies a store at one durable offset, while a gateway may write to it, and without asking that gateway.
 
-Segments that are full and durable never change again: they are linked where the file system can, so that they cost no
-space until retention drops them here; one that becomes sparse meanwhile may lack what was pending at the backup's
-offset, and then it begins again.  The one in use is copied up to the durable offset.  Consume-queue files that
-are full are linked, others copied: what they hold too much is cut when the copy is opened.  The key index is left out;
-the gateway makes it again.  Files and directories of the copy have the permissions of those in the store.
+Segments that are full and durable never change again.  They are linked if the file system can, so they cost no space
+until retention drops them here.  A segment that becomes sparse meanwhile may lack messages that were pending at the
+backup's offset; the backup then begins again.  The segment in use is copied up to the durable offset.  Full
+consume-queue files are linked, others copied; opening the copy cuts entries past its end.  The key index is left out,
+as the gateway makes it again.  Files and directories of the copy have the permissions of those in the store.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from engine.values.errors import StoreError
 
 COPY_BYTES: Final = 4 << 20
 NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
-TRIES: Final = 3  # retention may drop a file between looking and linking, or thin it
+TRIES: Final = 3  # retention may drop or thin a file between the listing and the link
 FULL_QUEUE_BYTES: Final = layout.ENTRIES_PER_FILE * layout.ENTRY_BYTES
 
 
 class BackupRefused(StoreError):
-    """The target is not to be written to."""
+    """The target must not be written to."""
 
 
 class _Dropped(Exception):
-    """Internal: retention was faster."""
+    """Internal: retention has dropped a file meanwhile."""
 
 
 Identity = tuple[int, int]  # of a file: inode and length
@@ -44,7 +44,7 @@ Identity = tuple[int, int]  # of a file: inode and length
 
 @dataclass(slots=True)
 class Backup:
-    """A finished backup.  until_offset, until_ms: everything durable up to there is in it."""
+    """A finished backup.  until_offset, until_ms: it contains everything durable up to there."""
 
     directory: str
     until_offset: int = 0
@@ -55,27 +55,29 @@ class Backup:
 
 
 def back_up(source: Path, target: Path) -> Backup:
-    """Copy the store in ``source`` to ``target``, which is made and must be empty; it is on the disk afterwards.
+    """Copy the store in ``source`` to ``target``, which must be empty or missing; the copy is durable afterwards.
 
-    Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left; ValueError for what is no path.
+    Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left; ValueError if a path is invalid.
     """
-    # There a start would take it for files of the store, or remove it.
+    # In the store's own directory a start would take the copy for files of the store, or remove it.
     if target.resolve().is_relative_to(source.resolve()):
         raise BackupRefused(f"{target} is inside of the store {source}; allowed is any other directory")
     return copy_store(source, target)
 
 
 def copy_store(source: Path, target: Path) -> Backup:
-    """Do the same, also for a copy beside the store's own files.
+    """Do the same, also for a copy inside the store's directory.
 
     Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupRefused(f"{target} exists and is not empty; allowed is a directory that is empty or missing")
-    # Under another name until it is whole, so that nobody takes a part of a backup for one.
+    # Under another name until it is whole, so that a partial backup is never taken for a whole one.
     making = target.with_name(target.name + ".making")
     if making.exists():
-        raise BackupRefused(f"{making} exists: a backup is running, or an interrupted one left it; then remove it")
+        raise BackupRefused(
+            f"{making} exists: a backup is running, or an interrupted backup left it and it can be removed"
+        )
     for _ in range(TRIES):
         try:
             identities = _identities(source / "commitlog")
@@ -92,11 +94,11 @@ def copy_store(source: Path, target: Path) -> Backup:
         _sync_directory(target.absolute().parent)
         found.directory = str(target)
         return found
-    raise StoreError(f"retention has dropped files of {source} {TRIES} times while they were to be linked; try again")
+    raise StoreError(f"retention has dropped files of {source} {TRIES} times before they could be linked; try again")
 
 
 class _Copy:
-    """identities: of the segments that were there before the offset of the backup was looked up."""
+    """identities: of the segments that existed before the offset of the backup was chosen."""
 
     def __init__(self, reader: StoreReader, target: Path, identities: dict[str, Identity]) -> None:
         self._reader = reader
@@ -118,7 +120,7 @@ class _Copy:
         for segment in used[:-1]:
             self._link(segment.path, f"commitlog/{segment.path.name}")
         self._check_identities([segment.path for segment in used[:-1]])
-        # What a crash has left above the published offset is the next start's to judge.
+        # What a crash has left above the published offset is for the next start to judge.
         self._copy_segment(used[-1], end.offset if end.is_published else used[-1].limit)
         self._sync("commitlog")
         self._copy_queues()
@@ -138,7 +140,7 @@ class _Copy:
                 pass  # dropped since it was linked
 
     def _make_directory(self, name: str) -> None:
-        """Make a directory of the copy, and those above it, readable for those who may read the one of the store."""
+        """Make a directory of the copy, and those above it, readable for those who may read the store's."""
         if (self._target / name).is_dir():
             return
         if name:
@@ -166,12 +168,12 @@ class _Copy:
                     else:
                         self._copy(path, f"{place}/{name}", None)
                 except (FileNotFoundError, _Dropped):
-                    continue  # of what was dropped with its records
+                    continue  # the entries of dropped records
             self._sync(place)
         self._make_directory("consumequeue")
 
     def _write_checkpoint(self, known: Checkpoint, is_published: bool) -> None:
-        """Write the published offset as that of a clean stop; a crashed store's checkpoint stays what it was."""
+        """Write the published offset as that of a clean stop; the checkpoint of a crashed store is copied unchanged."""
         body = layout.CHECKPOINT.pack(
             layout.CHECKPOINT_MAGIC,
             known.version,
@@ -248,7 +250,7 @@ def _identities(folder: Path) -> dict[str, Identity]:
     for path in folder.glob("*.log"):
         try:
             found[path.name] = _identity(os.stat(path))
-        except FileNotFoundError:  # retention was faster
+        except FileNotFoundError:  # dropped by retention meanwhile
             continue
     return found
 

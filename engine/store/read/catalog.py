@@ -1,7 +1,7 @@
-"""The catalog of a log's reader: destinations, also those that were closed since, and durable subscriptions.
+"""The catalog of a log's reader: destinations, including closed ones, and durable subscriptions.
 
-The snapshot of the oldest segment that is kept tells of everything before it; records of metadata tell of the rest.
-The system queue lists those below the checkpoint's consume-queue offset, the log itself is scanned for the others.
+The snapshot of the oldest kept segment covers everything before it; metadata records cover the rest.  Below the
+checkpoint's consume-queue offset the system queue lists those; above it the log itself is scanned.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Catalog:
 
 
 class Skipped:
-    """Records that a catalog goes on without.
+    """Records that a catalog does without.
 
-    tail: the whole records of the part of the log that no index covers.  ranges: takes those of what is damaged.
+    tail: the whole records of the part of the log without an index.  ranges: receives the damaged ranges.
     """
 
     __slots__ = ("tail", "ranges")
@@ -57,7 +57,7 @@ class Skipped:
 def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped | None = None) -> Catalog:
     """Return the catalog as of log offset ``stop``, the reader's end unless given.
 
-    skipped: makes up for damage: what later snapshots know of is taken from them.
+    skipped: allows damage: what is lost is taken from later snapshots.
     Raises: RangeGone, StoreCorrupt.
     """
     stop = reader.end().offset if stop is None else stop
@@ -108,7 +108,7 @@ def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
 
 
 def _opens_with_snapshot(segment: SegmentFile, stop: int) -> bool:
-    # A segment that was sealed at its base, or is not used yet, holds none; nor does a continuation.
+    # A segment sealed at its base, or not used yet, has no snapshot, nor has a continuation.
     return segment.base < min(segment.limit, stop) and not segment.is_continuation
 
 

@@ -1,7 +1,7 @@
-"""The files of consume queues as a reader finds them, and whether they are all there.
+"""The files of consume queues as a reader finds them, and whether they are complete.
 
-They are derived from the log: somebody may have removed them while the gateway was stopped, and the next start makes
-them again.  Until then nobody may take what is left for all there is.
+They are derived from the log.  Somebody may have removed some while the gateway was stopped, and the next start makes
+them again.  Until then the remaining files must not be taken for all.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def entry_files(directory: Path, destination_id: int, priority: int) -> list[Ent
             path = folder / name
             try:
                 size = path.stat().st_size
-            except FileNotFoundError:  # retention was faster
+            except FileNotFoundError:  # dropped by retention meanwhile
                 continue
             found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))
     found.sort(key=lambda file: file.first)
@@ -54,7 +54,7 @@ def entry_files(directory: Path, destination_id: int, priority: int) -> list[Ent
 
 
 def are_complete(directory: Path, snapshot: dict[str, Any]) -> bool:
-    """Say whether the files hold what the queues had as of a snapshot, but for what retention may have dropped."""
+    """Say whether the files hold all entries as of a snapshot, except those that retention may have dropped."""
     if not _holds(directory, layout.SYSTEM_QUEUE, 0, int(snapshot["system_tail"]), int(snapshot["system_tail"])):
         return False
     return all(
@@ -65,7 +65,7 @@ def are_complete(directory: Path, snapshot: dict[str, Any]) -> bool:
 
 
 def _holds(directory: Path, destination_id: int, priority: int, first: int, tail: int) -> bool:
-    """first: the first entry that somebody still needs."""
+    """first: the first entry still needed."""
     if not tail:
         return True
     files = entry_files(directory, destination_id, priority)

@@ -1,8 +1,9 @@
-"""How a gateway learns what has been exported: a small file in the store's directory for each target of exports.
+"""Tells a gateway what has been exported: a small file in the store's directory for each export target.
 
-``exports/<hash of the target>.json`` says which destinations are exported up to which log offset.  Whoever exports
-writes it whole, under another name, and renames it; the gateway reads what is there whenever it looks at its segments.
-A file that says nothing useful is as none: retention then waits longer, at most until its deadline.
+``exports/<hash of the target>.json`` says up to which log offset which destinations are exported.  The exporter writes
+the whole file under another name and renames it; the gateway reads the files whenever it checks its segments.  An
+invalid file
+has no effect: retention then waits longer, at most until its deadline.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ SIZE_MAX: Final = 16 << 20  # of one file
 def write_watermark(
     data: Path, store_id: str, target: str, pattern: str, numbers: list[int], to_offset: int, now_ms: int
 ) -> None:
-    """Tell the gateway of ``data`` that messages of these destinations below ``to_offset`` are in ``target``.
+    """Inform the gateway of ``data`` that messages of these destinations below ``to_offset`` are in ``target``.
 
-    Raises: OSError where the store's directory is not to be written to.
+    Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
     folder.mkdir(exist_ok=True)
@@ -54,7 +55,7 @@ def write_watermark(
 
 
 def read_watermarks(files: Files, directory: str, store_id: str) -> dict[int, int]:
-    """Return by number of a destination up to which log offset it is exported, by the export that is furthest.
+    """Return the log offset up to which each destination is exported, by its number; the furthest export counts.
 
     Raises: OSError.
     """

@@ -1,4 +1,4 @@
-"""A query and its answer: bounds, messages, a page of them."""
+"""A query and its answer: bounds, messages, pages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NO_END: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which messages are wanted; each bound is inclusive, but for ``before``.
+    """Bounds of a query, all inclusive except ``before``.
 
     from_ms, to_ms: store time.  from_entry, to_entry: queue offset in each lane of the destination.
-    before: log offset; how the next page of an answer is asked for.
+    before: log offset; used to request the next page of an answer.
     """
 
     from_ms: int = 0
@@ -42,7 +42,7 @@ class Bounds:
 class FoundMessage:
     """One message.  destination: URI.  headers: as its sender wrote them, in ``encoding``.
 
-    priority: the lane that ``queue_offset`` counts in.  jms_priority: what its sender said.
+    priority: the lane that ``queue_offset`` counts in.  jms_priority: what its sender set.
     """
 
     message_id: str
@@ -67,9 +67,9 @@ class FoundMessage:
 class Page:
     """messages: newest first.  next_before: ``Bounds.before`` of the next page, 0 for none.
 
-    scanned_bytes: of the log that had to be read through, because no index says what is in it.
+    scanned_bytes: octets of the log that were scanned because no index covers them.
     until_offset, until_ms: how far the log could be read.
-    damaged: log offsets at which a message should stand and none can be read.
+    damaged: log offsets of messages that cannot be read.
     """
 
     messages: list[FoundMessage]

@@ -1,9 +1,8 @@
-"""How a reader keeps what it is about to read: a small file in the store's directory, until a deadline.
+"""Lets a reader keep what it is about to read: a small file in the store's directory, valid until a deadline.
 
-``readers/<hash of the reader>.json`` says from which log offset on segments are to stay as they are, and until when.
-Whoever reads writes it whole, under another name, renames it, and only then decides what to read; the gateway reads
-what is there right before it drops or thins a segment.  A reader that is killed leaves its lease behind: it ends by
-itself.
+``readers/<hash of the reader>.json`` says from which log offset on segments must stay as they are, and until when.  The
+reader writes the whole file under another name, renames it, and only then decides what to read.  The gateway reads the
+files right before it drops or thins a segment.  The lease of a killed reader remains and ends at its deadline.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SIZE_MAX: Final = 1 << 16  # of one file
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """``reader`` has what is at ``from_offset`` and above for itself until ``until_ms``, wall clock."""
+    """``reader`` keeps everything at ``from_offset`` and above until ``until_ms``, wall clock."""
 
     reader: str
     from_offset: int
@@ -35,7 +34,7 @@ class Lease:
 def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
     """Ask the gateway of ``data`` to keep segments; a lease of the same reader is replaced.
 
-    Raises: OSError where the store's directory is not to be written to.
+    Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
     folder.mkdir(exist_ok=True)
@@ -54,7 +53,7 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
 
 
 def end_lease(data: Path, reader: str) -> None:
-    """Let the gateway have its segments back.  Where that fails the lease ends at its deadline."""
+    """Release the segments.  If that fails, the lease ends at its deadline."""
     try:
         _path(data, reader).unlink(missing_ok=True)
     except OSError:
@@ -66,10 +65,10 @@ def _path(data: Path, reader: str) -> Path:
 
 
 def read_leases(files: Files, directory: str, store_id: str, now_ms: int, max_ms: int) -> list[Lease]:
-    """Return the leases that count now.
+    """Return the valid leases.
 
-    max_ms: none counts longer after it was written, whatever it says; nor one that claims to be written later than so
-    long from now.  What is no lease, or may not be read, is as none.
+    max_ms: a lease is valid for at most this long after it was written, whatever it says; nor is it valid if its time
+    of writing is further than this in the future.  Invalid and unreadable files are ignored.
     Raises: OSError.
     """
     found: list[Lease] = []

@@ -1,6 +1,6 @@
-"""The life of one message as the log tells it: sent, failed, settled, moved, each with time, cause and who did it.
+"""The life of one message according to the log: sent, failed, settled, moved, each with time, cause and consumer.
 
-Hand-overs are not logged (design: dispatches cost nothing), so who holds a message now is not told here.
+Hand-overs are not logged (dispatches write nothing), so the present holder of a message is not known here.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _READ_ENTRIES: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """kind: SENT, FAILED or SETTLED.  owner: the queue or subscription that it happened in, as a URI or its name.
+    """kind: SENT, FAILED or SETTLED.  owner: the queue or subscription in which it happened, as a URI or its name.
 
     outcome, cause: engine.ports' words.  count: failed attempts so far.  due_ms: wall clock before which a failed one
     waits, 0 for none; of one that fired and repeats, when it is due again.
     consumer: what its metadata record says (client id, address, login, subscription).
-    moved_to: id of the new message, where the old one was moved.
+    moved_to: id of the new messageif the old one was moved.
     """
 
     kind: str
@@ -64,9 +64,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Biography:
-    """One message.  annotations: headers that the broker added, for a dead letter its origin; headers: the sender's.
+    """One message.  annotations: headers that the broker added, such as a dead letter's origin; headers: the sender's.
 
-    is_scheduled: it waits for its time, or has; ``expires_ms`` is then when it was due first.
+    is_scheduled: it waits, or has waited, for its time; ``expires_ms`` is then its first due time.
     queue_offset: index of its entry in the consume queue of (destination, priority).
     until_ms: store time up to which the log could be read.
     """
@@ -92,7 +92,7 @@ def entry_of(life: Biography) -> tuple[str, str, int, int]:
 
 
 def biography(reader: StoreReader, message_id: str) -> Biography:
-    """Return what the log tells of the message.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
+    """Return the message's life according to the log.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
     offset = offset_of(message_id, reader.store_id)
     with Records(reader) as records:
         return _biography(reader, records, message_id, offset)
@@ -137,7 +137,7 @@ def _segment_of(reader: StoreReader, offset: int) -> SegmentFile:
 
 
 def _owners(reader: StoreReader, destination_id: int) -> dict[int, str]:
-    """Return by number the destination itself and what else may settle its entries."""
+    """Return by number the destination itself and its subscriptions, which may settle its entries."""
     catalog = read_catalog(reader)
     info = catalog.destinations.get(destination_id)
     owners = {destination_id: uri(QUEUE, f"#{destination_id}") if info is None else uri(info.kind, info.name)}
@@ -148,15 +148,15 @@ def _owners(reader: StoreReader, destination_id: int) -> dict[int, str]:
 
 
 def _records_about(reader: StoreReader, records: Records, offset: int, owners: dict[int, str]) -> Iterator[Record]:
-    """Yield what the log says of these owners, in its order: all their consumers, and events behind ``offset``.
+    """Yield the records of these owners in log order: all their consumers, and events behind ``offset``.
 
-    What the system queue lists may have been taken out of its segment: it was about messages that are gone.
+    Listed records may have been removed from their segment, if they concerned messages that are gone.
     """
     end = reader.end().offset
     listed = min(reader.entries_offset, end)
     limit = 0
     for at in _listed(reader, offset, listed, owners):
-        if at >= limit:  # they ascend: no more than one segment's file is open, however many there are
+        if at >= limit:  # they ascend, so at most one segment's file is open
             records.close()
             limit = _segment_of(reader, at).limit
         listed_record = records.at(at)
@@ -168,7 +168,7 @@ def _records_about(reader: StoreReader, records: Records, offset: int, owners: d
 
 
 def _listed(reader: StoreReader, offset: int, stop: int, owners: dict[int, str]) -> Iterator[int]:
-    """Yield the log offsets that the system queue lists: they are found without walking the log."""
+    """Yield the log offsets that the system queue lists, without scanning the log."""
     first = reader.first_offset
     for file in entry_files(reader.directory, layout.SYSTEM_QUEUE, 0):
         with open(file.path, "rb") as stream:
@@ -193,7 +193,7 @@ def _event(
     owners: dict[int, str],
     consumers: dict[int, dict[str, str]],
 ) -> Event | None:
-    """Return what the record says of the entry (priority, queue offset), None if it is about others."""
+    """Return the event that the record describes for the entry (priority, queue offset), None if it is about others."""
     said = record.settlement()
     attempts = _attempts_of(said, entry)
     if attempts is None:
@@ -225,7 +225,7 @@ def _attempts_of(said: Settlement, entry: tuple[int, int]) -> int | None:
 
 
 def _moved_to(reader: StoreReader, settlement: Record, message_id: str) -> str:
-    """Return the id of the message that took the place of this one, "" for none: both are one batch in the log."""
+    """Return the id of the message that replaced this one, "" for none; both are in one batch of the log."""
     origins = [annotation(name, message_id) for name in _ORIGINS]
     segment = _segment_of(reader, settlement.offset)
     moved = ""

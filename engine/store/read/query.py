@@ -1,8 +1,8 @@
-"""Messages of a store, found by id, by key, or by destination with a range of time or of queue offsets.
+"""Finds messages of a store by id, by key, or by destination with a range of time or of queue offsets.
 
-By id it is one read, for the id carries the log offset.  By destination it is a binary search in the consume queues,
-whose entries hold the store time.  By key the index files tell where to look.  What is not in these yet, the end of
-the log, is scanned.  Answers come newest first, a page at a time.
+A query by id is one read, because the id contains the log offset.  A query by destination is a binary search in the
+consume queues, whose entries contain the store time.  A query by key uses the index files.  The end of the log, which
+these do not cover yet, is scanned.  Answers are newest first, in pages.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ WILDCARDS: Final = frozenset("*>#")
 
 
 class StoreQuery:
-    """Questions to one reader; ``close`` lets go of its files.
+    """Queries with one reader; ``close`` closes its files.
 
-    destinations: by number, what the caller knows already; what lacks is looked up in the log.
+    destinations: by number, those that the caller knows already; others are looked up in the log.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class StoreQuery:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._records.close()
 
-    # The questions.
+    # Queries.
 
     def by_id(self, message_id: str) -> FoundMessage:
         """Raises: UnknownMessage, RangeGone."""
@@ -124,7 +124,7 @@ class StoreQuery:
         return f"queue://#{number}" if info is None else uri(info.kind, info.name)
 
     def _take_last_snapshot(self) -> None:
-        """Take over what the last snapshot lists: one read, where a catalog takes a scan."""
+        """Take the destinations from the last snapshot: one read, while a catalog needs a scan."""
         snapshot = self._records.last_snapshot(self._reader.end().offset)
         if snapshot is not None:
             for each in snapshot.described()["destinations"]:
@@ -136,7 +136,7 @@ class StoreQuery:
             self._known.update(read_catalog(self._reader).destinations)
 
     def _numbers(self, destination: str) -> list[int]:
-        """Return every number that a destination had; one that was deleted and made again has several."""
+        """Return every number of a destination; one that was deleted and recreated has several."""
         self._take_catalog()
         kind, separator, name = destination.partition("://")
         found = [
@@ -194,9 +194,9 @@ class StoreQuery:
         return Page(messages, next_before, self._scanned_bytes, end.offset, end.time_ms, self._damaged)
 
     def _scan(self, start: int, stop: int, bounds: Bounds, numbers: list[int] | None, key: str) -> Iterator[Record]:
-        """Yield, newest first, what a piece of the log has within the bounds, one more than the limit at most.
+        """Yield the matching messages of a part of the log, newest first, at most one more than the limit.
 
-        numbers: of the destinations that are wanted, None for any.  key: that the messages have, "" for any.
+        numbers: of the wanted destinations, None for any.  key: that the messages have, "" for any.
         """
         stop = min(stop, bounds.before)
         first = self._records.at(start)
@@ -232,7 +232,7 @@ class StoreQuery:
                 continue
             try:
                 descriptor = os.open(file.path, os.O_RDONLY)
-            except FileNotFoundError:  # retention was faster
+            except FileNotFoundError:  # dropped by retention meanwhile
                 return
             try:
                 low = max(bounds.from_entry - file.first, 0)
@@ -252,7 +252,7 @@ class StoreQuery:
     # Keys.
 
     def _places(self, key: str, bounds: Bounds, numbers: list[int] | None) -> Iterator[Record]:
-        """Yield the messages that have the key, newest first: the index, and what it does not cover."""
+        """Yield the messages that have the key, newest first: from the index, and from the log beyond it."""
         reader = self._reader
         above = reader.end().offset
         files = list_index(reader.directory, reader.store_id, is_held(reader.directory / "lock"), above)
@@ -282,7 +282,7 @@ class StoreQuery:
 
 
 class UnknownDestination(UnknownMessage):
-    """Nothing in the store was ever sent there."""
+    """Nothing in the store was ever sent to this destination."""
 
 
 def _first_at(descriptor: int, low: int, high: int, at: int, wanted: int) -> int:
@@ -302,7 +302,7 @@ def _first_at(descriptor: int, low: int, high: int, at: int, wanted: int) -> int
 
 
 def _first_kept(descriptor: int, low: int, high: int) -> int:
-    """Return the first entry in [low, high) that is not zeros, as those of lost records are, else ``high``."""
+    """Return the first entry in [low, high) that is not zeros, like those of lost records, else ``high``."""
     while low < high:
         octets = os.pread(descriptor, min(high - low, ENTRIES_AT_ONCE) * ENTRY_BYTES, low * ENTRY_BYTES)
         left = len(octets.lstrip(b"\0"))

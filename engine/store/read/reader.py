@@ -1,8 +1,8 @@
-"""Read-only view of a store's directory, also while a gateway writes to it: no lock is taken and nothing is changed.
+"""Read-only view of a store's directory, even while a gateway writes to it; it takes no lock and changes nothing.
 
-A reader stops at the offset that the gateway last published in the checkpoint: what lies below survives a power cut.
-A store that nobody holds and that was not stopped cleanly ends at its last whole record, the place at which the next
-start will cut it, so that an export of a crashed store misses nothing that a later gateway would deliver.
+A reader stops at the offset that the gateway last published in the checkpoint: everything below survives a power cut.
+A crashed store that no gateway has open ends at its last whole record, where the next start will cut it.  So an export
+of a crashed store misses nothing that a later gateway would deliver.
 
 Spark workers load this module, too.
 """
@@ -55,9 +55,9 @@ class End:
 
 
 class StoreReader:
-    """The store in ``directory`` as it was when the reader was made; ``end`` fixes how far it may be read.
+    """The store in ``directory`` at the time of creation; ``end`` is how far it may be read.
 
-    Raises: StoreError if there is no store, StoreCorrupt for a version or a file that this reader does not know.
+    Raises: StoreError if there is no store, StoreCorrupt for an unknown version or file.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -71,7 +71,7 @@ class StoreReader:
 
     def _load(self) -> None:
         # The segments after the checkpoint, so that every offset below the durable one has its file in the list;
-        # once more if retention has moved on in between.
+        # repeated if retention has dropped segments in between.
         self._entries_offset = None
         while True:
             self.checkpoint = read_checkpoint(self.directory / "checkpoint")
@@ -95,7 +95,7 @@ class StoreReader:
 
     @property
     def entries_offset(self) -> int:
-        """Consume queues are complete below; from here on the log itself has to be scanned."""
+        """The offset below which consume queues are complete; above it the log itself must be scanned."""
         if self._entries_offset is None:
             self._entries_offset = self._find_entries_offset()
         return self._entries_offset
@@ -105,26 +105,26 @@ class StoreReader:
             return self.first_offset
         complete = self.checkpoint.consume_queue_offset
         if is_held(self.directory / "lock"):
-            return complete  # the gateway has looked when it started
+            return complete  # the gateway has checked that at its start
         snapshot = self._snapshot_below(complete)
         return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
 
     def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
-        """Return the last snapshot that is not above a log offset, None if there is none that can be read."""
+        """Return the last snapshot at or below a log offset, None if none can be read."""
         for segment in reversed(self.segments):
             if segment.is_continuation or not self.first_offset <= segment.base <= min(stop, segment.limit - 1):
                 continue
             try:
                 record = next(_scan_segment(segment, segment.base, segment.limit, segment.base, True, False), None)
             except StoreCorrupt:
-                continue  # who reads the log itself will say so
+                continue  # a reader of the log itself reports it
             if record is not None and record.type == layout.SNAPSHOT:
                 snapshot: dict[str, Any] = record.described()
                 return snapshot
         return None
 
     def end(self) -> End:
-        """Return where to stop; the first answer stays, so that one reader is one consistent view."""
+        """Return where to stop; the first answer is kept, so that one reader is one consistent view."""
         if self._end is None:
             self._end = self._find_end()
         return self._end
@@ -135,10 +135,10 @@ class StoreReader:
             if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock")):
                 return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
             if checkpoint is None and is_held(self.directory / "lock"):
-                # A gateway that has just made the store has published nothing yet: nothing is durable.
+                # A gateway that has just created the store has published nothing yet, so nothing is durable.
                 return End(self.first_offset, 0, True)
             end = self._last_whole_record()
-            # A gateway may have started meanwhile; then what it has published since is the truth.
+            # If a gateway has started meanwhile, its published offset counts.
             if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(self.directory / "lock"):
                 return end
             self._load()
@@ -154,7 +154,7 @@ class StoreReader:
                 is_open = True
                 continue
             if is_open and record.type != layout.COMMIT:
-                break  # a transaction that something else follows was never committed
+                break  # a transaction followed by other records was never committed
             is_open = False
             end, time_ms = record.end(), record.store_time_ms
         if end > start:
@@ -162,7 +162,7 @@ class StoreReader:
         return End(end, time_ms, False)
 
     def _make_durable(self, start: int, stop: int) -> None:
-        """Sync what a killed gateway wrote but did not sync: an export must not hold what a power cut takes back."""
+        """Sync what a killed gateway wrote but did not sync: an export must not hold what a power cut may undo."""
         for segment in self.segments:
             if segment.limit > start and segment.base < stop:
                 descriptor = os.open(segment.path, os.O_RDONLY)
@@ -172,11 +172,11 @@ class StoreReader:
                     os.close(descriptor)
 
     def check_range(self, start: int, stop: int, may_miss: bool = False) -> None:
-        """Make sure that every file of the log from ``start`` to ``stop`` is there, however it will be read.
+        """Make sure that every file of the log from ``start`` to ``stop`` exists, however it will be read.
 
-        may_miss: a file that is missing will be made up for, see ``missing``.
-        Raises: RangeGone if retention has dropped any of it, StoreCorrupt if a file is missing, ValueError if it is
-        not there yet.
+        may_miss: the caller can do without missing files, see ``missing``.
+        Raises: RangeGone if retention has dropped any of it, StoreCorrupt if a file is missing, ValueError for a range
+        past the end.
         """
         end = self.end().offset
         if start < self.oldest_offset:
@@ -191,12 +191,12 @@ class StoreReader:
             raise ValueError(f"the range ends before it starts: {start} to {stop}")
         for first, end in () if may_miss else self.missing(start, stop):
             raise StoreCorrupt(
-                f"log offsets {first} to {end} of store {self.store_id} are not there: the file of that segment is "
+                f"log offsets {first} to {end} of store {self.store_id} do not exist: the file of that segment is "
                 f"missing"
             )
 
     def missing(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the ranges between ``start`` and ``stop`` of which no file is there, though retention dropped none."""
+        """Return the ranges between ``start`` and ``stop`` without a file, though retention has not dropped them."""
         found: list[tuple[int, int]] = []
         known = self.oldest_offset
         for segment in self.segments:
@@ -208,9 +208,9 @@ class StoreReader:
         return [(first, end) for first, end in cut if first < end]
 
     def scan(self, start: int, stop: int, *, verify: bool = True, is_exact: bool = False) -> Iterator[Record]:
-        """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, CRC on request.
+        """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, checksums on request.
 
-        start: any offset; a record that begins before it is left out.  is_exact: a record begins there, for sure.
+        start: any offset; a record that begins before it is left out.  is_exact: a record begins exactly there.
         Raises: RangeGone, StoreCorrupt with the position.
         """
         self.check_range(start, stop)
@@ -219,8 +219,8 @@ class StoreReader:
     def _scan(
         self, start: int, stop: int | None, *, sequence: int, verify: bool, is_tail: bool, is_exact: bool = False
     ) -> Iterator[Record]:
-        """Walk the log.  A tail ends at the first octets that are no whole record; elsewhere they are corruption."""
-        # Only a segment's base, and an offset the gateway published, are sure to begin a record.
+        """Walk the log.  A tail ends at the first octets that are not a whole record; elsewhere that is corruption."""
+        # Only a segment's base and a published offset are known to begin a record.
         offset = start if is_tail or is_exact or not self.segments else self._segment_at(start).base
         for number, segment in enumerate(self.segments):
             if segment.limit <= offset or (stop is not None and segment.base >= stop):
@@ -242,7 +242,7 @@ class StoreReader:
                     yield record
             offset = segment.limit
         checkpoint = self.checkpoint
-        # Zeros in the middle of a segment look like its end; the count tells.
+        # Zeros in the middle of a segment look like its end; the count of records detects them.
         if sequence and checkpoint is not None and stop == checkpoint.durable_offset:
             if sequence == checkpoint.next_sequence:
                 return
@@ -252,7 +252,7 @@ class StoreReader:
             )
 
     def _segment_at(self, offset: int) -> SegmentFile:
-        """Return the segment that holds ``offset``, the last one for what is past all of them."""
+        """Return the segment that holds ``offset``, the last one for offsets past the end."""
         found = self.segments[0]
         for segment in self.segments:
             if segment.base <= offset:
@@ -273,7 +273,7 @@ def _scan_segment(
 ) -> Iterator[Record]:
     """Yield the records of one file from ``start`` up to ``limit``; those of a sparse one were never torn.
 
-    start: begins a record, or lies where records were taken out.
+    start: beginning of a record, or a place where records were removed.
     """
     file = open_segment(segment)
     try:
@@ -301,7 +301,7 @@ def _store_id(directory: Path) -> str:
 def read_checkpoint(path: Path) -> Checkpoint | None:
     """Return the newer valid slot; None if there is no checkpoint or neither slot is valid.
 
-    The gateway overwrites the older slot while we read, so one bad look is no proof.
+    The gateway overwrites the older slot while we read, so a single bad read proves nothing.
     """
     for attempt in range(CHECKPOINT_TRIES):
         if attempt:

@@ -1,4 +1,4 @@
-"""Single records of a store, read where they are."""
+"""Reads single records of a store."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def offset_of(message_id: str, store_id: str) -> int:
     text = message_id.removeprefix("ID:")
     store, dash, number = text.partition("-")
     if not dash or store != store_id:
-        raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
+        raise UnknownMessage(f"{message_id[:200]!r} is not an id of this store, whose ids begin with ID:{store_id}-")
     if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
         raise UnknownMessage(
-            f"{message_id[:200]!r} names a message that was not logged (non-persistent): the log knows nothing of it"
+            f"{message_id[:200]!r} names a message that was not logged (non-persistent), so the log does not have it"
         )
     return int(number)
 
 
 class Records:
-    """Reads records of one reader by their log offsets; keeps the files open that it has used until ``close``."""
+    """Reads records of one reader by their log offsets; the files stay open until ``close``."""
 
     __slots__ = ("_reader", "_bases", "_files")
 
@@ -49,7 +49,7 @@ class Records:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -75,10 +75,10 @@ class Records:
         return record
 
     def at(self, offset: int) -> Record | None:
-        """Return the record at a log offset, None if no whole one begins there.
+        """Return the whole record that begins at a log offset, None if none does.
 
-        A body may hold octets that look like a record.  They would have to name the very offset at which they came to
-        are, and what is asked for is shown, not delivered to anybody.
+        A body may contain octets that look like a record.  They would have to name the very offset at which they were
+        written; besides, the result is only shown and not delivered.
         """
         place = bisect_right(self._bases, offset) - 1
         if place < 0 or offset % layout.ALIGNMENT or offset >= self._reader.segments[place].limit:
@@ -88,14 +88,14 @@ class Records:
         if file is None:
             try:
                 file = self._files[place] = open_segment(segment)
-            except RangeGone:  # retention was faster
+            except RangeGone:  # dropped by retention meanwhile
                 return None
         return file.record(offset)
 
     def last_snapshot(self, most: int) -> Record | None:
-        """Return the last whole snapshot that is at ``most`` or below, None if there is none.
+        """Return the last whole snapshot at ``most`` or below, None if there is none.
 
-        most: the offset to which consume queues are complete, for whoever goes on with their entries.
+        most: the offset to which consume queues are complete, if the caller continues with their entries.
         """
         reader = self._reader
         end = reader.end().offset
@@ -108,11 +108,11 @@ class Records:
         return None
 
     def is_damaged(self, offset: int) -> bool:
-        """Return whether a record that something names, and that cannot be read, should be there."""
+        """Return whether a whole record should be at an offset that something names but that cannot be read."""
         return offset >= self._reader.first_offset and not self._is_taken_out(offset)
 
     def _is_taken_out(self, offset: int) -> bool:
-        """Return whether an offset lies where a sparse segment holds nothing any more."""
+        """Return whether a sparse segment has no record at an offset any more."""
         file = self._files.get(bisect_right(self._bases, offset) - 1)
         return file is not None and file.runs is not None and file.runs.position(offset) < 0
 

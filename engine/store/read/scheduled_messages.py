@@ -1,4 +1,4 @@
-"""The schedules of a store that is only read, from its last snapshot and the log after it."""
+"""The schedules of a stopped or running store, from its last snapshot and the log after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = tuple[int, int, int, int, int, int]  # due time, log offset, lane, queue
 
 
 def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many messages are scheduled, and those that are due first.
+    """Return how many messages are scheduled, and the first due ones.
 
     destination: only these, as a URI; "" for all.  Raises: StoreError.
     """
@@ -56,7 +56,7 @@ def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list
 
 
 def entries_of(directory: str, destination: str) -> dict[str, Range]:
-    """Return the entry of each message that is scheduled, by its id.
+    """Return the entry of each message scheduled, by its id.
 
     destination: only these, as a URI; "" for all.  Raises: StoreError.
     """
@@ -71,7 +71,7 @@ def entries_of(directory: str, destination: str) -> dict[str, Range]:
 
 
 class _Look:
-    """recent: entries of records that are in no file yet: lane, queue offset, log offset, size, due time, target."""
+    """recent: entries of records that are not in files yet: lane, queue offset, log offset, size, due time, target."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
@@ -81,7 +81,7 @@ class _Look:
         self._read_log()
 
     def pending(self) -> Iterator[Found]:
-        """Yield all that wait, in no order."""
+        """Yield all pending schedules, in no order."""
         if not self._number:
             return
         stop = self._reader.entries_offset
@@ -103,7 +103,7 @@ class _Look:
                 yield self._found(lane_number, entry, place, size, due_ms, target)
 
     def fired(self, lane: int, entry: int) -> int:
-        """Return how often one that is pending has fired."""
+        """Return how often a pending schedule has fired."""
         known = self._attempts(lane, entry)
         return 0 if known is None else known.count
 

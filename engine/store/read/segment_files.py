@@ -1,6 +1,6 @@
-"""The files of the log as a reader meets them: which there are, and where the records of each are.
+"""The files of the log as a reader finds them, and where the records of each are.
 
-Spark workers load this module from a zip that holds little else, hence the short list of imports.
+Spark workers load this module from a zip that holds little else, so it imports little.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SegmentFile:
     """One file of the log; it holds records from ``base`` up to at most ``limit``.
 
     span_end: where the next segment begins; above ``limit`` if this one was sealed early.
-    is_sparse: retention took records out.  It may become so at any time: ``open_segment`` says what is.
+    is_sparse: records were removed.  That may happen at any time: ``open_segment`` returns the present state.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class SegmentFile:
 
 
 class OpenSegment(LogOctets):
-    """The file of a segment, to be closed; ``runs``: where its records are if it is sparse."""
+    """The file of a segment, which must be closed; ``runs``: where its records are if it is sparse."""
 
     __slots__ = ("segment", "descriptor")
 
@@ -62,12 +62,12 @@ class OpenSegment(LogOctets):
         return record_at(self, offset, self.segment.limit)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self.descriptor)
 
 
 def open_segment(segment: SegmentFile) -> OpenSegment:
-    """Open a segment's file and look where its records are.
+    """Open a segment's file and find its records.
 
     Raises: RangeGone if the file is gone, StoreCorrupt.
     """
@@ -94,7 +94,7 @@ def open_segment(segment: SegmentFile) -> OpenSegment:
 
 
 def _open_successor(segment: SegmentFile) -> int:
-    """Return the open file of the sparse segment that a segment has become a part of; -1 if there is none."""
+    """Return the open file of the sparse segment into which a segment was merged; -1 if there is none."""
     names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
     if not names:
         return -1
@@ -115,7 +115,7 @@ def _open_successor(segment: SegmentFile) -> int:
 
 
 def list_segments(folder: Path, store_id: str) -> list[SegmentFile]:
-    """Return the segments by base; a file that is being made (no valid header yet) is left out.
+    """Return the segments by base; a file still being made (no valid header) is left out.
 
     Raises: StoreCorrupt for a file of another store, version or name.
     """
@@ -126,7 +126,7 @@ def list_segments(folder: Path, store_id: str) -> list[SegmentFile]:
 
 
 def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
-    """Do the same; None if a file went meanwhile, for it may have become a part of one that was looked at before."""
+    """Do the same; None if a file has gone, as it may have been merged into one read before."""
     heads: list[tuple[int, int, int, bool, bool, Path]] = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
@@ -145,14 +145,14 @@ def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
             continue
         base = header.base
         if heads and heads[-1][4] and base < heads[-1][2]:
-            continue  # it has become a part of that one
+            continue  # merged into that one
         if base != int(name[:-4]) or header.store_id != store_id:
             raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
         limit = base + header.capacity
         try:
             seal = unpack_seal(octets, str(path))
         except NotWhole:
-            seal = None  # the gateway is at it
+            seal = None  # the gateway is writing it
         end = limit if seal is None else seal.end
         heads.append((base, end, limit, header.is_continuation, header.is_sparse, path))
     segments: list[SegmentFile] = []

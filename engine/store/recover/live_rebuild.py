@@ -1,9 +1,8 @@
-"""Consume queues and key index of an open store are made again from its log, a segment at a time.
+"""Rebuilds consume queues and key index of an open store from its log, a segment at a time.
 
-Entries that are there are written over with what the log says, so that who reads them meanwhile sees the one or the
-other; only files of what the log does not have are let be, for they go with retention.  Those of the last segment are
-in memory and come to the disk when it is full, as always.  The index begins again, and until it has caught up, queries
-by key read the log.
+Existing entries are overwritten by what the log says, so readers meanwhile see either.  Only files for records that the
+log no longer has are left alone, as retention removes them.  Entries of the last segment are in memory and are written
+when it is full, as always.  The index begins again; until it has caught up, queries by key read the log.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ UNKNOWN: Final = -1
 
 
 class LiveRebuild:
-    """record_count: gone through.  durable: log offset up to which it is to come.
+    """record_count: read.  durable: log offset up to which it has to come.
 
     reason: why it ended early, "" if it did not.
     """
@@ -51,7 +50,7 @@ class LiveRebuild:
         self._index = index
         self._stop = stop
         self.durable = durable
-        self._segments: list[SegmentFile] | None = None  # those below ``stop``, once they were looked up
+        self._segments: list[SegmentFile] | None = None  # those below ``stop``, once they are known
         self._place = 0
         self._system_entry = UNKNOWN
         if index is not None:
@@ -71,10 +70,10 @@ class LiveRebuild:
     def stepped(
         self, segments: list[SegmentFile] | None, system_entry: int, record_count: int, paths: list[str], reason: str
     ) -> None:
-        """Take the outcome of one segment."""
+        """Handle the outcome of one segment."""
         self.record_count += record_count
         self.reason = reason
-        # A file that was missing and is there again is another one than that which may still be open.
+        # A file that was missing and now exists is another one than the file that may still be open.
         self._context.workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
         self._segments = segments
         self._place += 1
@@ -88,8 +87,8 @@ class LiveRebuild:
 class SegmentJob(Job):
     """Writes the entries of one segment's records.
 
-    segments: all that are to be gone through; None if this is the first one, which looks them up.
-    system_entry: number of the first of its records that are no messages, UNKNOWN until a snapshot says it.
+    segments: all to be read; None for the first job, which looks them up.
+    system_entry: number of the first of its records that are not messages, UNKNOWN until a snapshot says it.
     """
 
     __slots__ = (
@@ -148,14 +147,14 @@ class SegmentJob(Job):
 
     def _go_through(self, segment: SegmentFile) -> None:
         if not segment.is_continuation:
-            self._system_entry = UNKNOWN  # its snapshot says it, if it is not a part of another segment by now
+            self._system_entry = UNKNOWN  # its snapshot says it, unless the segment was merged into another
         try:
             for record in scan_piece(segment, segment.base, min(segment.limit, self._stop), verify=True):
                 self._take(record)
             self._queues.look_again()
             self._queues.store(self._blocks)
         except RangeGone:
-            pass  # retention was faster, and takes the entries along
+            pass  # dropped by retention, with its entries
         self._paths = [path for block in self._blocks for path in self._queues.paths_of(block)]
 
     def finish(self) -> None:
@@ -164,7 +163,7 @@ class SegmentJob(Job):
     def _take(self, record: Record) -> None:
         self._record_count += 1
         if self._sequence and record.sequence != self._sequence:
-            self._system_entry = UNKNOWN  # records between were taken out: how many of them were listed, nobody knows
+            self._system_entry = UNKNOWN  # records in between were removed; how many of them were listed is unknown
         self._sequence = record.sequence + 1
         if record.type == layout.MESSAGE:
             message = record.message()
@@ -178,7 +177,7 @@ class SegmentJob(Job):
             self._system_entry += 1
 
     def _lane(self, destination_id: int, priority: int, entry: int) -> ConsumeQueue:
-        """Return the lane that a record's entry is the next of; where entries lack, another block begins."""
+        """Return the lane of which a record's entry is the next; a gap begins another block."""
         lane = self._lanes.get((destination_id, priority))
         if lane is None or lane.tail != entry:
             lane = self._lanes[destination_id, priority] = ConsumeQueue(destination_id, priority, False, entry, 0)

@@ -31,7 +31,7 @@ class OpenedLog:
 
 
 def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
-    """Recover the log of a directory that is locked, and publish where it goes on.
+    """Recover the log of a locked directory, and publish where it continues.
 
     Raises: StoreCorrupt, OSError.
     """
@@ -60,7 +60,7 @@ def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
     if known is not None:
         checkpoint.start_count = known.start_count + 1
     else:
-        # It must never repeat, and how often the store was opened is lost with the checkpoint.
+        # It must never repeat, and the number of starts is lost with the checkpoint.
         checkpoint.start_count = 1 if report.is_new else now_ms // 1000
     if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
         checkpoint.version = layout.SCHEDULE_VERSION

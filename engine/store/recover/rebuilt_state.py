@@ -1,4 +1,4 @@
-"""The state of a store as its records make it again, with the consume-queue entries that follow from them."""
+"""The state of a store rebuilt from its records, with the consume-queue entries that result from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE
 from engine.values.stored import Range
 
-ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way
+ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # beyond this, a rebuild writes entries to the disk as it proceeds
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
@@ -23,9 +23,9 @@ METADATA: Final = (layout.DESTINATION, layout.CONSUMER, layout.SUBSCRIPTION, lay
 
 
 class InvalidRecord(Exception):
-    """Internal: what is at ``offset`` is no record that may be there.
+    """Internal: there is no valid record at ``offset``.
 
-    is_whole: its checksum matches, so no torn write explains it, and it is never cut off.
+    is_whole: its checksum matches, so a torn write does not explain it, and it is never cut off.
     """
 
     def __init__(self, offset: int, reason: str, is_whole: bool = False) -> None:
@@ -38,7 +38,7 @@ class InvalidRecord(Exception):
 class RebuiltState:
     """closings: consume-queue entries that are not in the files yet; below ``consume_queue_offset`` all are.
 
-    has_skipped: records are lost, so that queue offsets may jump and records may name what is not there.
+    has_skipped: records were lost, so queue offsets may jump, and records may name what does not exist.
     has_gaps: the same in a sparse segment, and until the next snapshot.
     """
 
@@ -56,11 +56,11 @@ class RebuiltState:
         self._closing_bytes = 0
 
     def is_lenient(self) -> bool:
-        """Return whether records may name what is not there."""
+        """Return whether records may name what does not exist."""
         return self.has_skipped or self.has_gaps
 
     def lane_at(self, offset: int, destination_id: int, priority: int, queue_offset: int) -> ConsumeQueue:
-        """Return the lane that a message's entry is to be the next of."""
+        """Return the lane of which a message's entry is the next."""
         if destination_id not in self.state.destinations:
             if not self.is_lenient():
                 raise InvalidRecord(offset, f"destination {destination_id} is not known", True)
@@ -137,7 +137,7 @@ class RebuiltState:
             self._close_entries(record.offset)
 
     def _take_over(self, snapshot: StoreState) -> None:
-        """After a loss, believe the next snapshot, which knows everything that happened before it."""
+        """After a loss, trust the next snapshot, which covers everything before it."""
         state = self.state
         snapshot.consumers.next_number = max(state.consumers.next_number, snapshot.consumers.next_number)
         state.consumers = snapshot.consumers
@@ -160,7 +160,7 @@ class RebuiltState:
             self._leave_out(state.system, snapshot.system.tail)
 
     def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
-        """Go on at entry ``tail`` although the records before it are lost: their entries are empty, and settled."""
+        """Continue at entry ``tail`` although the records before it are lost; their entries are empty and settled."""
         first, count = lane.tail, tail - lane.tail
         lane.entries += bytes(count * layout.ENTRY_BYTES)
         lane.settle(first, count)
@@ -170,7 +170,7 @@ class RebuiltState:
         lane.tail = tail
 
     def _close_entries(self, base: int) -> None:
-        """Collect the entries of the segments below ``base``; bring them to the disk if they are many."""
+        """Collect the entries of the segments below ``base``; write them to the disk if they are many."""
         blocks = self.state.close_entries()
         size_bytes = sum(len(block.octets) for block in blocks)
         self.closings.append(Closing(base, blocks, RECOVERED, [], size_bytes))

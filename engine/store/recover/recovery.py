@@ -1,8 +1,8 @@
 """Opening after a stop: verify, replay the tail, cut what is torn, rebuild what is lost.
 
-Recovery starts at the segment in which the consume-queue offset lies: its snapshot tells of everything before.  The
-records after it are replayed.  Whatever is not whole at or above the offset that was published as durable was never
-confirmed: the log is cut there.  Below it, it is corruption, and that is an error unless skipping was asked for.
+Recovery starts at the segment of the consume-queue offset, whose snapshot covers everything before.  The records after
+it are replayed.  Octets that are not whole records at or above the published durable offset were never confirmed, so
+the log is cut there.  Below that offset they are corruption, which is an error unless the operator allows skipping.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """The state that a store goes on from.  ``closings``: consume-queue entries that are not in the files yet."""
+    """The state from which a store continues.  ``closings``: consume-queue entries that are not in the files yet."""
 
     report: RecoveryReport
     state: StoreState
@@ -55,7 +55,7 @@ class RecoveredLog:
 
 
 class Recovery:
-    """One opening of a store; ``run`` does it."""
+    """Opens a store once; ``run`` does it."""
 
     __slots__ = (
         "_files",
@@ -97,11 +97,11 @@ class Recovery:
         self._state = StoreState()
         self._sequence = 1
         self._consume_queue_offset = 0
-        # What the files of a queue hold, by destination and priority: with 100,000 queues each look takes seconds.
+        # Contents of the files of each queue, by destination and priority: with 100,000 queues each scan takes seconds.
         self._looks: dict[tuple[int, int], tuple[int, int, bool]] = {}
 
     def run(self) -> RecoveredLog:
-        """Bring the directory into a state from which appending can go on.
+        """Bring the directory into a state in which appending can continue.
 
         Raises: StoreCorrupt with file and position; OSError.
         """
@@ -153,7 +153,7 @@ class Recovery:
             self._queues.truncate(destination_id, priority, 0)
         self._remove_prepared()
         self._report.is_new = True
-        # As if a segment of no length was before the first: opening then rolls as after every unclean stop.
+        # As if an empty segment was before the first: opening then rolls as after every unclean stop.
         nothing = Segment(self._directory, 0, 0, False)
         return RecoveredLog(self._report, self._state, [nothing], 0, 1, 0, 0, [])
 
@@ -165,7 +165,7 @@ class Recovery:
         is_first_there = segment_name(first) + SUFFIX in names
         for name in names:
             if name.endswith((NEW_SUFFIX, SPARSE_SUFFIX)):
-                self._files.unlink(f"{self._directory}/{name}")  # nothing, or nothing else, was ever written to it
+                self._files.unlink(f"{self._directory}/{name}")  # unused, or replaceable
             elif name.endswith(SUFFIX):
                 segment, store_id = load_segment(self._files, self._directory, name)
                 if store_id != self._store_id:
@@ -185,7 +185,7 @@ class Recovery:
                 self._report.skipped.append(lost)
 
     def _is_clean(self) -> bool:
-        """Return whether the log can go on where the checkpoint says: then nothing was written after it."""
+        """Return whether the log can continue where the checkpoint says, because nothing was written after it."""
         last = self._segments[-1]
         if self._checkpoint is None or not self._checkpoint.is_clean or last.sealed_end != NOT_SEALED:
             return False
@@ -207,7 +207,7 @@ class Recovery:
                 self._report.rebuilt = "no slot of the checkpoint is whole"
             return self._start_at(places[:1], True)
         known = self._checkpoint.consume_queue_offset
-        # After a clean stop at the very end of a segment the next one's base is the consume-queue offset too,
+        # After a clean stop at the very end of a segment the next one's base is the consume-queue offset, too,
         # though its snapshot may never have become durable.
         usable = [place for place in places if self._segments[place].base < min(self._durable, known + 1)]
         start = self._start_at(usable or places[:1], False)
@@ -221,7 +221,7 @@ class Recovery:
         return self._start_at(places[:1], True)
 
     def _start_at(self, places: list[int], is_rebuild: bool) -> int:
-        """Take the state from the snapshot of the last of these segments; of an earlier one where damage is skipped."""
+        """Take the state from the snapshot of the last of these segments; of an earlier one if damage is skipped."""
         while True:
             place = places.pop()
             segment = self._segments[place]
@@ -229,11 +229,11 @@ class Recovery:
                 state, sequence = self._load_snapshot(segment)
                 break
             except StoreCorrupt:
-                # The replay, which comes past it from further back, notes it as skipped.
+                # The replay, which passes it later from an earlier segment, reports it as skipped.
                 if not self._is_skipping or (not places and segment.base):
                     raise
                 if not places:
-                    state, sequence = StoreState(), 1  # before the first segment of all there was nothing
+                    state, sequence = StoreState(), 1  # nothing was before the very first segment
                     break
         self._state = state
         self._sequence = sequence
@@ -245,7 +245,7 @@ class Recovery:
                 lane = self._lane(destination_id, priority)
                 is_usable = lane is not None and not self._missing(lane)
                 self._truncate(destination_id, priority, lane.tail if lane is not None and is_usable else 0)
-            # The log may have nothing more of some; the next start is to find that they lack nothing.
+            # The log may have nothing more of some queues; the next start must find that they lack nothing.
             lost = [lane for lane in self._state.all_lanes() if lane.tail and self._missing(lane)]
             self._queues.leave_out(lost)
             for each in lost:
@@ -254,7 +254,7 @@ class Recovery:
         return place
 
     def _lower_checkpoint(self) -> None:
-        """Say that the queues are complete only up to where this start begins: it may fail before they are again."""
+        """Record that the queues are complete only up to where this start begins: it may fail before they are again."""
         known = self._checkpoint
         if known is None or known.consume_queue_offset <= self._consume_queue_offset:
             return
@@ -281,7 +281,7 @@ class Recovery:
         raise StoreCorrupt(f"{segment.path()}, position {HEADER_BYTES}: the segment begins with {reason}")
 
     def _is_first_used(self, segment: Segment) -> bool:
-        """Return whether all other segments were ended without a record, by starts that failed later on."""
+        """Return whether all other segments were ended without a record by starts that then failed."""
         return all(one is segment or one.sealed_end == one.base for one in self._segments)
 
     def _lane(self, destination_id: int, priority: int) -> ConsumeQueue | None:
@@ -290,7 +290,7 @@ class Recovery:
         return self._state.lanes.get((destination_id << layout.LANE_SHIFT) | priority)
 
     def _missing(self, lane: ConsumeQueue) -> str:
-        """Return what the files of a queue lack, "" if they hold all that may still be asked for."""
+        """Return what the files of a queue lack, "" if they hold all that may still be needed."""
         try:
             first, end, _ = self._look(lane.destination_id, lane.priority)
         except StoreCorrupt as error:
@@ -334,10 +334,10 @@ class Recovery:
                 self._truncate(destination_id, priority, lane.tail)
             elif destination_id in state.destinations or destination_id >= state.next_destination:
                 self._truncate(destination_id, priority, 0)
-            # Else the destination was closed; what leads to its messages goes with them.
+            # Otherwise the destination was closed; its entries are removed together with its messages.
 
     def _find_first_entries(self) -> None:
-        """Note in each lane which entries went with the segments that retention has dropped."""
+        """Note in each lane which entries were dropped together with segments."""
         for lane in self._state.all_lanes():
             first, end, _ = self._look(lane.destination_id, lane.priority)
             lane.kept_first = first if end else lane.tail - lane.tail % layout.ENTRIES_PER_FILE

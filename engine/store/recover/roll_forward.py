@@ -1,7 +1,7 @@
-"""The records of the log once more, after a stop: state and consume-queue entries come out as they were.
+"""Replays the records of the log after a stop, and so restores state and consume-queue entries.
 
-Whatever is not whole at or above the offset that was published as durable was never confirmed: the log ends there.
-Below it, it is corruption, and that is an error unless skipping was asked for.
+Octets that are not whole records at or above the published durable offset were never confirmed: the log ends there.
+Below that offset they are corruption, which is an error unless the operator allows skipping.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ UNPACK_FIXED: Final = layout.MESSAGE_FIXED.unpack_from
 
 
 class RollForward:
-    """From a snapshot to the last whole record.
+    """Replays from a snapshot to the last whole record.
 
-    rebuilt, sequence, time_ms, end: the log as it is just past what was replayed; ``last_place`` is of the segment in
+    rebuilt, sequence, time_ms, end: the log just past what was replayed; ``last_place``: the segment in
     which it ends.
     """
 
@@ -73,13 +73,13 @@ class RollForward:
         self._is_durable_known = checkpoint is not None
         self._is_skipping = is_skipping
         self._report = report
-        self._pending: list[Record] = []  # of a transaction whose commit record has not come yet
-        self._octets: SegmentOctets | None = None  # of the segment that is replayed
+        self._pending: list[Record] = []  # records of a transaction without its commit record so far
+        self._octets: SegmentOctets | None = None  # of the current segment
         self._is_sequence_open = rebuilt.has_skipped  # the next record may have any higher sequence
-        self._split: tuple[int, int] | None = None  # what the commit record says that is in the next segment
+        self._split: tuple[int, int] | None = None  # content of the commit record in the next segment
 
     def run(self, start: int) -> None:
-        """Replay everything from the segment at ``start`` on, which opens with the snapshot that the state is from."""
+        """Replay everything from the segment at ``start`` on, which opens with the snapshot of the state."""
         last = len(self._segments) - 1
         for place in range(start, len(self._segments)):
             segment = self._segments[place]
@@ -107,7 +107,7 @@ class RollForward:
             self._skip(segment, self.end, self._durable, reason)
 
     def _replay_segment(self, octets: SegmentOctets, place: int, is_first: bool, is_last: bool) -> InvalidRecord | None:
-        """Replay one segment; return where the log has to be cut, None if it goes on."""
+        """Replay one segment; return where the log has to be cut, None if it continues."""
         segment = self._segments[place]
         upper = records_limit(self._segments, place)
         offset = self.end = segment.base
@@ -132,7 +132,7 @@ class RollForward:
                 return None
             except InvalidRecord as invalid:
                 if self._pending:
-                    # Uncommitted records go with those that should have followed them.
+                    # Uncommitted records are cut together with the records that should have followed them.
                     invalid.offset = self._pending[0].offset
                     self.sequence -= len(self._pending)
                     self._pending.clear()
@@ -147,10 +147,10 @@ class RollForward:
                     return invalid if is_last else None
 
     def _is_split(self, place: int) -> bool:
-        """Say whether the segment at ``place`` begins with the commit record of what is pending.
+        """Say whether the segment at ``place`` begins with the commit record of the pending transaction.
 
-        Versions before this one reserved too little for some transactions: the new segment's snapshot then came
-        between a transaction and its commit record, and knows of both.
+        Earlier versions reserved too little for some transactions.  The new segment's snapshot then came between a
+        transaction and its commit record, and includes both.
         """
         segment = self._segments[place]
         upper = records_limit(self._segments, place)
@@ -173,10 +173,10 @@ class RollForward:
     def _may_cut(self, octets: SegmentOctets, place: int, upper: int, offset: int) -> bool:
         """Return whether nothing that was ever confirmed is at ``offset`` or above."""
         if self._segments[place].is_sparse:
-            return False  # it was whole on the disk before it got its name
+            return False  # it was whole on the disk before its rename
         if self._is_durable_known:
             return offset >= self._durable
-        # Nobody knows what was durable: only what is followed by nothing whole is taken for a torn tail.
+        # The durable offset is unknown: only octets that are followed by no whole record count as a torn tail.
         if find_whole(octets, offset + layout.ALIGNMENT, upper, upper) < upper:
             return False
         return not any(segment.opens_with_snapshot() for segment in self._segments[place + 1 :])
@@ -187,7 +187,7 @@ class RollForward:
         self._is_sequence_open = True
 
     def _position(self, segment: Segment, offset: int) -> int:
-        """Return where a log offset is in the file that is replayed."""
+        """Return where a log offset is in the current file."""
         return segment.position(offset) if self._octets is None else self._octets.position(offset)
 
     def _corrupt(self, segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
@@ -195,10 +195,10 @@ class RollForward:
         return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")
 
     def _walk(self, octets: SegmentOctets, segment: Segment, offset: int, upper: int, is_first: bool) -> None:
-        """Replay records from ``offset`` on until there is room or the segment's end; ``end`` follows.
+        """Replay records from ``offset`` on up to the free room or the segment's end, and set ``end``.
 
-        Records of a sparse segment, and those behind it, may name messages that are gone; the next snapshot then says
-        how things are.
+        Records of a sparse segment, and those behind it, may name messages that are gone; the next snapshot then gives
+        the correct state.
         """
         is_sparse = octets.runs is not None
         rebuilt = self.rebuilt
@@ -260,7 +260,7 @@ class RollForward:
             return
         if record.is_followed and (count != len(pending) or first != record.sequence - count):
             if self.rebuilt.has_skipped:
-                return  # its beginning is lost, so all of it is
+                return  # its beginning is lost, so it is dropped
             start = pending[0].offset if pending else offset
             raise InvalidRecord(start, f"a transaction of {len(pending)} records, its commit record says {count}", True)
         self.rebuilt.apply_transaction(pending)

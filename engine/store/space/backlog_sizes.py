@@ -1,7 +1,7 @@
-"""How many octets the messages of a destination take behind some place: what its own retention by size asks for.
+"""The octets of a destination's messages behind some place, which its own retention by size needs.
 
-Nothing counts them as they come.  A worker adds up the sizes that the consume queues' files say, once for each entry
-as it comes and once as it goes; what is not in the files yet, of the last segment, is left out.
+Messages are not counted as they arrive.  A worker adds up sizes from the consume queues' files, each entry once when it
+enters the window and once when it leaves; entries of the last segment, which are not in files yet, are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTRIES_AT_ONCE: Final = 16_384
 
 
 class Window:
-    """The entries ``first`` to ``end`` (excluded) of one lane, and what their records take."""
+    """The entries ``first`` to ``end`` (excluded) of one lane, and the octets of their records."""
 
     __slots__ = ("first", "end", "size_bytes")
 
@@ -40,7 +40,7 @@ class BacklogSizes:
         self._root = root
 
     def move(self, key: int, first: int, end: int) -> None:
-        """Let a lane's window be ``first`` to ``end``; ``end`` does not go back, and ``first`` is dear to.
+        """Let a lane's window be ``first`` to ``end``; ``end`` must not move back, and moving ``first`` back is costly.
 
         Raises: OSError, StoreCorrupt.
         """
@@ -57,7 +57,7 @@ class BacklogSizes:
             window.first += count
 
     def of(self, keys: list[int]) -> int:
-        """Return what is in the windows of some lanes."""
+        """Return the octets in the windows of some lanes."""
         return sum([self.windows[key].size_bytes for key in keys if key in self.windows])
 
     def _sum(self, key: int, first: int, count: int) -> int:
@@ -85,7 +85,7 @@ class SizesTarget(ABC):
 
     @abstractmethod
     def measured(self, reason: str) -> None:
-        """Take note that the windows are where they were asked to be, or of the reason why they are not."""
+        """Handle the answer: the windows are where they should be, or the reason why they are not."""
 
 
 class MeasureJob(Job):

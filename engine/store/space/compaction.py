@@ -1,10 +1,10 @@
-"""Space behind a live message: full segments that retention would drop, had they not a few live messages, are thinned.
+"""Frees the space behind live messages: thins full segments that only a few live messages keep from retention.
 
-Segments go whole and from the oldest on, so that one message that nobody takes would keep everything behind it.  Past
-its retention a segment is therefore replaced by a sparse one of the same name that holds what is still needed; what
-stays keeps its log offset.  What continues a segment after a failed sync becomes a part of its sparse form, and so do
-the empty sparse ones behind it, lest there be more and more of them.  Workers do it, some octets at a time, and nobody
-waits for it: a stop at any moment leaves either file, and either will do.
+Segments are dropped whole and from the oldest on, so a single message that nobody takes would keep everything behind
+it. Past its retention a segment is therefore replaced by a sparse one of the same name that holds what is still needed;
+records keep their log offsets.  A continuation after a failed sync is merged into the sparse segment, and so are empty
+sparse ones behind it, to limit their number.  Workers do it, some octets at a time, and nothing waits for it.  A stop
+at any moment leaves the old or the new file, and either is valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.values.destination import TOPIC
 
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
-# Of records in a sparse segment that takes in empty ones: each time it is written again.
+# Of records in a sparse segment into which empty ones are merged, as each merge rewrites it.
 FOLDED_MAX_BYTES: Final = 4 << 20
 
 PASS: Final = 0
@@ -33,13 +33,13 @@ GO_ON: Final = 1
 
 
 class Compaction(SpaceMaker, ThinningTarget):
-    """Goes through the segments from the oldest on, at an interval, one at a time.
+    """Examines the segments at an interval, from the oldest on, one at a time.
 
-    left_over: files of segments that are a part of others, which the disk would not let go of yet.
-    _after: base of the segment that was looked at last.  _closed_ms: when segments ended, by base, where it is known.
-    _tried: live messages of segments that were not worth it or are damaged; until half of them are settled it is not
-    tried again.  _unfoldable: bases of those that could not take in what is behind them.
-    _group: what the look is at, to become one segment.
+    left_over: files of merged segments that the disk could not remove yet.
+    _after: base of the segment examined last.  _closed_ms: when segments ended, by base, if known.
+    _tried: live messages of segments that are damaged or were not worth it; they are not tried again until half of
+    those are settled.  _unfoldable: bases of segments into which the following ones could not be merged.
+    _group: the segments examined now, to become one.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class Compaction(SpaceMaker, ThinningTarget):
     # Which segment.
 
     def _next(self) -> None:
-        """Have the next segment looked at that may be worth it; the pass ends with the last one."""
+        """Have the next candidate examined; the pass ends with the last segment."""
         segments = self._log.files.segments
         for place, segment in enumerate(segments):
             if segment.base <= self._after:
@@ -143,7 +143,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         return closed_ms is None or self._is_past(segment, closed_ms)
 
     def _end_of_empty(self, place: int, end: int) -> int:
-        """Return the place behind what the sparse segment at ``place`` may take in: others without a message.
+        """Return the place behind the segments that can be merged into the sparse one at ``place``: without messages.
 
         end: behind those that were never used.
         """
@@ -161,14 +161,14 @@ class Compaction(SpaceMaker, ThinningTarget):
         return end
 
     def _is_past(self, segment: Segment, closed_ms: int) -> bool:
-        """Return whether retention may be past in a segment that ended at ``closed_ms``."""
+        """Return whether retention may have passed for a segment that ended at ``closed_ms``."""
         age_ms = self._context.clock.wall_ms() - closed_ms
         return age_ms >= self._context.settings.compaction_min_age_ms and self.rules.may_be_past(
             segment.base, closed_ms
         )
 
     def looked(self, look: LookJob) -> None:
-        """Take what the snapshots around a segment say."""
+        """Handle the snapshots around a segment."""
         if self._is_closed:
             return
         self.reason = look.reason
@@ -202,7 +202,7 @@ class Compaction(SpaceMaker, ThinningTarget):
             self._choose(look)
 
     def _choose(self, look: LookJob) -> None:
-        """Note of some more lanes what has to stay; then begin if that is little."""
+        """Determine for some more lanes what has to stay; then begin if that is little."""
         choice = self._choice
         assert choice is not None
         lanes = look.lanes
@@ -218,7 +218,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         if self._lanes_done < len(lanes):
             self._call_later(0, GO_ON)
             return
-        # What was settled until now must be durable before what it settled goes.
+        # Earlier settlements must be durable before the settled messages are removed.
         self._agreed_offset = self._log.end
         self._look = self._choice = None
         segment = look.segment
@@ -245,7 +245,7 @@ class Compaction(SpaceMaker, ThinningTarget):
 
     def _go_on(self, thinning: Thinning) -> None:
         if thinning.segment not in self._log.files.segments:
-            self._give_up(thinning.segment, False)  # retention was faster
+            self._give_up(thinning.segment, False)  # dropped by retention meanwhile
         elif not thinning.is_read:
             self._context.workers.submit(StepJob(self, thinning), FILE_LANE)
         elif self._commit.durable < self._agreed_offset:
@@ -257,7 +257,7 @@ class Compaction(SpaceMaker, ThinningTarget):
     def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
         if self._is_closed:
             return
-        is_there = thinning.segment in self._log.files.segments  # else retention was faster
+        is_there = thinning.segment in self._log.files.segments  # otherwise retention has dropped it
         self.reason = reason if is_there else ""
         if reason or not is_there or not thinning.is_worth_it:
             self._give_up(thinning.segment, is_damaged or not thinning.is_worth_it)
@@ -287,9 +287,9 @@ class Compaction(SpaceMaker, ThinningTarget):
         self._next()
 
     def _give_up(self, segment: Segment, is_hopeless: bool) -> None:
-        """Leave a segment as it is, and go on with the others unless the disk refuses.
+        """Leave a segment as it is, and continue with the others unless the disk refuses.
 
-        is_hopeless: another attempt would come to the same as long as so much of it is live.
+        is_hopeless: another attempt would end the same way while so much of it is live.
         """
         if self._thinning is not None:
             self._context.workers.submit(GiveUpJob(self._thinning), FILE_LANE)
@@ -304,7 +304,7 @@ class Compaction(SpaceMaker, ThinningTarget):
 
 
 def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
-    """Return which entries of a lane from ``first`` to ``end`` (excluded) somebody may still ask for, as bits."""
+    """Return which entries of a lane from ``first`` to ``end`` (excluded) may still be needed, as bits."""
     lane = state.lanes.get(key)
     destination = state.destinations.get(key >> layout.LANE_SHIFT)
     if lane is None or destination is None:  # closed meanwhile

@@ -1,4 +1,4 @@
-"""Workers' jobs of compaction: go through segments, put the new file in place, remove leftovers."""
+"""Workers' jobs of compaction: read segments, put the new file in place, remove leftovers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from engine.store.read.leases import leased, read_leases
 from engine.store.space.sparse_segment import Thinning
 from engine.values.errors import StoreError
 
-STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
+STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn in between
 
 
 class ThinningTarget(ABC):
-    """Waits for these jobs.  left_over: files of segments that the disk would not let go of yet."""
+    """Handles the outcomes of these jobs.  left_over: files of segments that the disk could not remove yet."""
 
     left_over: list[str]
 
     @abstractmethod
     def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
-        """Take the outcome of a step that read ``count`` octets."""
+        """Handle the outcome of a step that read ``count`` octets."""
 
     @abstractmethod
     def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
-        """Take a segment that is sparse now.  is_leased: it is not, for a reader has come meanwhile."""
+        """Handle a segment that is sparse now.  is_leased: it is not, because a reader has come meanwhile."""
 
 
 class StepJob(Job):
-    """Goes through some octets of a segment."""
+    """Reads some octets of a segment."""
 
     __slots__ = ("_compaction", "_thinning", "_count", "_reason", "_is_damaged")
 
@@ -55,7 +55,7 @@ class StepJob(Job):
 
 
 class PlaceJob(Job):
-    """Ends a new file, brings it to the disk and lets it take the segment's name, unless a reader is at that."""
+    """Completes a new file, syncs it and gives it the segment's name, unless a reader is using the segment."""
 
     __slots__ = (
         "_compaction",
@@ -95,7 +95,7 @@ class PlaceJob(Job):
 
 
 class RemoveJob(Job):
-    """Removes the files of segments that are a part of another one now."""
+    """Removes the files of segments that were merged into another one."""
 
     __slots__ = ("_compaction", "_files", "_paths")
 
@@ -110,14 +110,14 @@ class RemoveJob(Job):
                 self._files.unlink(self._paths[0])
                 del self._paths[0]
         except OSError:
-            pass  # they do no harm; the next pass tries again, or the next start
+            pass  # harmless; the next pass or the next start tries again
 
     def finish(self) -> None:
         self._compaction.left_over += self._paths
 
 
 class GiveUpJob(Job):
-    """Removes what there is of a new file."""
+    """Removes an unfinished new file."""
 
     __slots__ = ("_thinning",)
 

@@ -1,7 +1,7 @@
 """Disk usage of a store, segment by segment, and what keeps each segment.
 
-Retention drops segments whole, from the oldest on.  A segment stays while a queue or durable subscription has a
-message in it that is not settled; what nobody needs any more stays until retention's time or size says otherwise.
+Retention drops whole segments, from the oldest on.  A segment stays while a queue or durable subscription has an
+unsettled message in it.  Segments that nobody needs stay until retention's time or size is over.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Pin:
 
 @dataclass(slots=True)
 class SegmentSpace:
-    """One segment.  disk_bytes: of the file; log_bytes: from its base to where its records end at the latest.
+    """One segment.  disk_bytes: of the file; log_bytes: from its base to an upper bound of its records' end.
 
-    is_sparse: what nobody needs was taken out.
-    reasons: why it is there though nobody needs anything in it, where that was asked for.
+    is_sparse: unneeded records were removed.
+    reasons: if requested, why a segment still exists though nobody needs anything in it.
     """
 
     name: str
@@ -64,7 +64,7 @@ class SegmentSpace:
 
 @dataclass(slots=True)
 class Space:
-    """All of it.  ``segments[].pins`` are known only if they were asked for: told_why."""
+    """The whole store.  ``segments[].pins`` are known only if they were requested: told_why."""
 
     directory: str
     first_offset: int
@@ -78,7 +78,7 @@ class Space:
 
 
 def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = None) -> Space:
-    """Return what the store takes.  keeping: what the gateway's configuration says of retention, where it is known.
+    """Return the disk usage of the store.  keeping: the gateway's configured retention, if known.
 
     Raises: StoreError.
     """
@@ -109,8 +109,8 @@ def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = Non
 
 
 def _tell_reasons(segments: list[SegmentSpace], reasons: KeptReasons) -> None:
-    """Say of each segment that nobody needs why it is there."""
-    stays = False  # one before it
+    """Add to each unneeded segment why it still exists."""
+    stays = False  # an earlier one stays
     for place, each in enumerate(segments):
         if not each.pins and not each.is_current:
             own = reasons.of(place)
@@ -120,7 +120,7 @@ def _tell_reasons(segments: list[SegmentSpace], reasons: KeptReasons) -> None:
 
 
 class _Pins:
-    """Goes through the entries that are not settled."""
+    """Walks through the unsettled entries."""
 
     def __init__(self, reader: StoreReader, segments: list[SegmentSpace]) -> None:
         self._reader = reader
@@ -136,7 +136,7 @@ class _Pins:
                 self._look_at(destination, lane)
 
     def _state(self) -> StoreState:
-        """Return the state at the reader's end: the last snapshot, and what the log says after it."""
+        """Return the state at the reader's end: the last snapshot, and the records after it."""
         reader = self._reader
         end = reader.end().offset
         state = StoreState()
@@ -178,7 +178,7 @@ class _Pins:
                 self._add(owner, offset, size, time_ms)
 
     def _entries(self, lane: ConsumeQueue, first: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (entry, log offset, size, store time) from ``first`` on: out of the files, then the log's end."""
+        """Yield (entry, log offset, size, store time) from ``first`` on, from the files and then the log's end."""
         stop = self._reader.entries_offset
         for file in entry_files(self._reader.directory, lane.destination_id, lane.priority):
             if file.first + file.count <= first:
@@ -210,7 +210,7 @@ class _Pins:
 def _disk_bytes(path: Path) -> int:
     try:
         return os.stat(path).st_blocks * BLOCK_BYTES
-    except FileNotFoundError:  # dropped meanwhile
+    except FileNotFoundError:  # removed meanwhile
         return 0
 
 

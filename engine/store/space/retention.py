@@ -1,8 +1,8 @@
-"""Space: consumed segments are dropped from the oldest on, by age and by size.  Live ones never.
+"""Retention: drops consumed segments from the oldest on, by age and by size; never live ones.
 
-A segment may go when nobody needs any of its messages, the retention of each destination in it is past, and a later
-segment's snapshot, on the disk, says so for recovery.  How long the queues were when it ended is in the snapshot
-that follows.
+A segment may be dropped when nobody needs its messages, the retention of each destination in it has passed, and a later
+segment's snapshot on the disk records that for recovery.  The snapshot that follows a segment contains the lengths of
+the queues at its end.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, Stor
 from engine.store.state.log_state import StoreState
 
 NOT_AGREED: Final = -1
-DURABLE_WAIT_MS: Final = 50  # then it is looked again whether what settled the last message is on the disk
+DURABLE_WAIT_MS: Final = 50  # pause until the next check whether the last settlement is durable
 
 CHECK: Final = 0
 GO_ON: Final = 1
 
 
 class Retention(SpaceMaker):
-    """Looks at the oldest segment at an interval.
+    """Examines the oldest segment at an interval.
 
-    _look: what is in it, and in those that are no whole segments behind it; None before that is known.
-    _done: how many of its lanes nobody needs any more.  That stays so, so the next look begins with the one that was
-    needed last: what a look costs does not grow with the number of queues.
-    _left: files of dropped segments that could not be removed: they go before the next ones, so that no gap is left.
+    _look: contents of that segment, and of partial segments behind it; None until known.
+    _done: how many of its lanes are no longer needed.  That does not change, so the next check begins with the lane
+    that was needed last, and its cost does not grow with the number of queues.
+    _left: files of dropped segments that could not be removed; they are removed before later ones, to leave no gap.
     """
 
     __slots__ = ("_interval_ms", "_look", "_looked_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
@@ -62,22 +62,22 @@ class Retention(SpaceMaker):
             self._go_through()
 
     def start_over(self) -> None:
-        """Look at all lanes again: somebody may need what nobody needed."""
+        """Check all lanes again: messages may be needed that were not."""
         self._done = 0
         self._agreed_offset = NOT_AGREED
 
     def check(self) -> None:
-        """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do the work."""
+        """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do it."""
         if self._is_in_flight or self._is_closed:
             return
         place = self._next_snapshot(1)
         if place == NONE:
             return
-        following = self._log.files.segments[place]  # up to which all would go
+        following = self._log.files.segments[place]  # everything below it would be dropped
         look = self._look
         oldest = self._log.files.segments[0]
         is_known = look is not None and look.following is following and look.segment is oldest
-        # What exports say is looked up again each time that it may matter.
+        # Exports are looked up again whenever they may matter.
         if not is_known or (self.rules.holding and self._looked_ms != self._context.clock.monotonic_ms()):
             self._is_in_flight = True
             self._looked_ms = self._context.clock.monotonic_ms()
@@ -89,7 +89,7 @@ class Retention(SpaceMaker):
             self._size_up(look)
 
     def looked(self, look: LookJob) -> None:
-        """Take what the snapshots say."""
+        """Handle the contents of the snapshots."""
         self._is_in_flight = False
         self.reason = look.reason
         if look.reason or self._is_closed:
@@ -117,9 +117,9 @@ class Retention(SpaceMaker):
             self._go_through()
 
     def _go_through(self) -> None:
-        """Look at some more lanes; drop what they are in when nobody needs any of it."""
+        """Check some more lanes; drop the segment once none of them needs it."""
         look = self._look
-        if look is None or look.following not in self._log.files.segments:  # it became a part of another one
+        if look is None or look.following not in self._log.files.segments:  # it was merged into another one
             return
         lanes = look.lanes
         until = min(self._done + LANES_AT_ONCE, len(lanes))
@@ -134,7 +134,7 @@ class Retention(SpaceMaker):
             return
         if not lanes and not self.rules.is_default_past(look.segment.base, look.closed_ms):
             return
-        # What settled the last message must not be lost after the message itself is gone.
+        # The settlement of the last message must be durable before the message is removed.
         if self._agreed_offset == NOT_AGREED:
             self._agreed_offset = self._log.end
         if self._commit.durable >= self._agreed_offset:
@@ -145,13 +145,13 @@ class Retention(SpaceMaker):
             self._call_later(DURABLE_WAIT_MS, GO_ON)
 
     def leases_read(self, look: LookJob, leases: list[Lease], reason: str) -> None:
-        """Drop what was found free, unless a reader is at it; then it is looked again at the next interval."""
+        """Drop what was found free, unless a reader uses it; then check again at the next interval."""
         self._is_in_flight = False
         self.reason = reason
         if reason or self._is_closed:
             return
         if look is not self._look or self._agreed_offset == NOT_AGREED:
-            self._go_through()  # somebody needs it again
+            self._go_through()  # it is needed again
         elif leased(leases, look.following.base) is None:
             self._agreed_offset = NOT_AGREED
             self._drop(look.following, look.after)
@@ -184,7 +184,7 @@ class Retention(SpaceMaker):
         self._context.workers.submit(job, FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
-        """Go on with the next oldest."""
+        """Continue with the next oldest."""
         self._is_in_flight = False
         self.reason = reason
         self._left = paths if reason else []
@@ -194,7 +194,7 @@ class Retention(SpaceMaker):
 
 
 class LeaseJob(Job):
-    """Looks whether a reader keeps what is to be dropped; right before that, so that no lease comes in between."""
+    """Checks whether a reader keeps a segment; right before the drop, so that no lease comes in between."""
 
     __slots__ = ("_retention", "_context", "_look", "_now_ms", "_max_ms", "_leases", "_reason")
 
@@ -219,7 +219,7 @@ class LeaseJob(Job):
 
 
 class DropJob(Job):
-    """Removes the files of dropped segments and of consume-queue entries that lead to nothing else."""
+    """Removes the files of dropped segments, and of consume-queue entries that refer only to them."""
 
     __slots__ = ("_retention", "_files", "_checkpoint", "_queue_files", "_paths", "_tails", "_reason")
 
@@ -243,14 +243,14 @@ class DropJob(Job):
     def run(self) -> None:
         path = self._checkpoint.path
         try:
-            # A checkpoint that a power cut took back would send readers to what is gone.
+            # A checkpoint taken back by a power cut would send readers to removed files.
             self._checkpoint.sync()
             for path in self._paths:
                 self._files.unlink(path)
             tails = self._tails
             for lane in tails.all_lanes():
                 self._queue_files.drop_below(lane.destination_id, lane.priority, lane.tail)
-            # What was closed before that snapshot has no message in what is left.
+            # Destinations closed before that snapshot have no message in the remaining log.
             self._queue_files.remove_gone(tails.destinations, tails.next_destination)
         except OSError as error:
             self._reason = describe(error, path)

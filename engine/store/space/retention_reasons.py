@@ -1,4 +1,4 @@
-"""Why a segment that nobody needs is still there: what ``store du --why`` says of it."""
+"""Why a segment that nobody needs still exists, for ``store du --why``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.store.space.segment_survey import Snapshot, read_snapshot
 from engine.values.destination import uri
 from engine.values.errors import StoreError
 
-NAMED_MAX: Final = 5  # destinations that one segment names; the others are counted
+NAMED_MAX: Final = 5  # destinations named per segment; the others are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Keeping:
 
 
 class KeptReasons:
-    """keeping: None where nobody knows the configuration, as with a stopped store."""
+    """keeping: None if the configuration is unknown, as for a stopped store."""
 
     def __init__(self, reader: StoreReader, keeping: Keeping | None) -> None:
         self._reader = reader
@@ -47,7 +47,7 @@ class KeptReasons:
         self._sizes = BacklogSizes(RealFiles(), f"{reader.directory}/{QUEUE_DIRECTORY}")
 
     def of(self, place: int) -> list[str]:
-        """Return what keeps the segment at ``place``, which has no live message."""
+        """Return what keeps the segment at ``place``, which has no live messages."""
         segments = self._reader.segments
         segment = segments[place]
         following = next((one for one in segments[place + 1 :] if self._snapshot(one) is not None), None)
@@ -108,7 +108,7 @@ class KeptReasons:
         return ""
 
     def _bytes_behind(self, number: int, after: Snapshot) -> int:
-        """Return what the messages of a destination behind a segment take, as far as they are in consume queues."""
+        """Return the octets of a destination's messages behind a segment, as far as they are in consume queues."""
         keys = []
         for priority in lanes(self._reader.directory, number):
             key = (number << layout.LANE_SHIFT) | priority
@@ -119,13 +119,13 @@ class KeptReasons:
             )
             try:
                 self._sizes.move(key, first, max(first, end))
-            except (OSError, StoreError):  # dropped meanwhile
+            except (OSError, StoreError):  # removed meanwhile
                 continue
             keys.append(key)
         return self._sizes.of(keys)
 
     def _is_empty(self, segment: SegmentFile) -> bool:
-        """Return whether all messages were taken out of a segment."""
+        """Return whether all messages were removed from a segment."""
         if not segment.is_sparse:
             return False
         try:
@@ -147,5 +147,5 @@ class KeptReasons:
         capacity = segment.span_end - segment.base
         try:
             return read_snapshot(RealFiles(), Segment(directory, segment.base, capacity, False))
-        except (OSError, StoreError):  # dropped meanwhile, or damaged: verify tells of that
+        except (OSError, StoreError):  # removed meanwhile, or damaged, which ``verify`` reports
             return None

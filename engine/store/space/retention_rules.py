@@ -1,7 +1,7 @@
 """How long consumed messages stay: by destination, by time and size, and until they are exported.
 
-What an address does not set is the store's.  The rules say of one segment and one destination whether the retention of
-its messages there is past; that none of them is live is looked at elsewhere.
+Settings that an address lacks are taken from the store.  The rules say of one segment and one destination whether the
+retention of its messages has passed; other parts check that none of them is live.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.values.destination import uri
 
 KEPT: Final = 0
 PAST: Final = 1
-HELD: Final = 2  # past, but not exported yet, and the deadline of that is not reached
+HELD: Final = 2  # past, but not exported yet, and the deadline for that is not reached
 
 UNKNOWN: Final = -1
 DEFAULT_POLICY: Final = RetentionPolicy()
@@ -32,15 +32,15 @@ class RetentionPolicies(ABC):
 
     @abstractmethod
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
-        """Return what applies to a destination.  kind: engine.values.destination.QUEUE or TOPIC."""
+        """Return the policy of a destination.  kind: engine.values.destination.QUEUE or TOPIC."""
 
     @abstractmethod
     def all_policies(self) -> list[RetentionPolicy]:
-        """Return what any address sets: where this is empty no destination differs from the store."""
+        """Return the policies of all addresses; if there are none, every destination follows the store."""
 
 
 class NoPolicies(RetentionPolicies):
-    """All destinations are as the store."""
+    """All destinations follow the store."""
 
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
         return DEFAULT_POLICY
@@ -50,11 +50,11 @@ class NoPolicies(RetentionPolicies):
 
 
 class RetentionRules:
-    """exported: by number of a destination, up to which log offset some export holds its messages.
+    """exported: by number of a destination, the log offset up to which some export holds its messages.
 
-    holding: destinations that retention waits for, with where their export is: what the operator is told.
-    lease_max_ms: how long a reader may keep what is past its retention.
-    missed_count: how often the messages of a destination in a segment went though no export had them.
+    holding: destinations for whose export retention waits, with the place of that export, for the operator.
+    lease_max_ms: how long a reader may keep segments past their retention.
+    missed_count: how often a destination's messages in a segment were dropped though no export had them.
     """
 
     __slots__ = (
@@ -83,14 +83,14 @@ class RetentionRules:
         self._time_ms = settings.retention_time_ms
         self._bytes = settings.retention_bytes
         self._known: dict[int, RetentionPolicy] = {}
-        self._missed_to: dict[int, int] = {}  # by number: what went that no export had was below it
+        self._missed_to: dict[int, int] = {}  # by number: dropped messages without an export were below this offset
         own = policies.all_policies()
         self.lease_max_ms = settings.lease_max_ms
         self.has_own = any(policy != DEFAULT_POLICY for policy in own)
         self.least_time_ms = min([self._time_ms, *(policy.time_ms for policy in own if policy.time_ms != UNLIMITED)])
 
     def policy(self, number: int) -> RetentionPolicy:
-        """Return what applies to a destination; one that was closed is as the store, unless it was asked for before."""
+        """Return the policy of a destination; a closed one follows the store unless its policy was read before."""
         if not self.has_own:
             return DEFAULT_POLICY
         found = self._known.get(number)
@@ -102,9 +102,10 @@ class RetentionRules:
         return found
 
     def sized_lanes(self, look: LookJob, start: int) -> list[tuple[int, int, int]]:
-        """Return (lane, first, end) of what has to be added up of destinations with a size of their own.
+        """Return (lane, first, end) of the sizes to add up, for destinations with a size limit of their own.
 
-        Those among ``look.lanes`` from place ``start`` on, with all their lanes: the entries behind the segment.
+        Those are the destinations among ``look.lanes`` from place ``start`` on, with all their lanes behind the
+        segment.
         """
         found: list[tuple[int, int, int]] = []
         if not self.has_own:
@@ -121,7 +122,7 @@ class RetentionRules:
         return found
 
     def lane_verdict(self, look: LookJob, key: int, sizes: BacklogSizes) -> int:
-        """Return KEPT, PAST or HELD for what a lane has in the segment that was looked at."""
+        """Return KEPT, PAST or HELD for a lane's messages in the examined segment."""
         number = key >> LANE_SHIFT
         bytes_after = UNKNOWN
         if self.has_own and self.policy(number).bytes != UNLIMITED:
@@ -131,7 +132,7 @@ class RetentionRules:
         return self.verdict(number, look.segment.base, look.following.base, look.closed_ms, bytes_after)
 
     def may_be_past(self, base: int, closed_ms: int) -> bool:
-        """Return False where no destination's retention can be past in a segment that ended at ``closed_ms``."""
+        """Return False if no destination's retention can have passed for a segment that ended at ``closed_ms``."""
         age_ms = self._clock.wall_ms() - closed_ms
         return (
             age_ms > self.least_time_ms
@@ -140,7 +141,7 @@ class RetentionRules:
         )
 
     def is_default_past(self, base: int, closed_ms: int) -> bool:
-        """Return whether the retention of the store itself is past."""
+        """Return whether the retention of the store itself has passed."""
         return self._clock.wall_ms() - closed_ms > self._time_ms or self._is_over(base)
 
     def _is_over(self, base: int) -> bool:
@@ -149,7 +150,7 @@ class RetentionRules:
     def verdict(self, number: int, base: int, end: int, closed_ms: int, bytes_after: int) -> int:
         """Return KEPT, PAST or HELD for the messages of one destination in the segment from ``base`` to ``end``.
 
-        bytes_after: what its messages behind the segment add up to; UNKNOWN only where its policy sets no size.
+        bytes_after: octets of its messages behind the segment; UNKNOWN only where its policy sets no size.
         """
         policy = self.policy(number)
         age_ms = self._clock.wall_ms() - closed_ms
@@ -173,16 +174,16 @@ class RetentionRules:
         )
 
     def count_missed(self, number: int, end: int) -> None:
-        """Count what goes of a destination below log offset ``end`` though it was to be exported first, and was not.
+        """Count a destination's messages below log offset ``end`` that are dropped without the export they waited for.
 
-        What was taken out of a segment goes once more with it, and counts once.
+        Messages removed by compaction are dropped again with their segment, but count once.
         """
         if self.policy(number).until_exported and self.exported.get(number, 0) < end > self._missed_to.get(number, 0):
             self._missed_to[number] = end
             self.missed_count += 1
 
     def hold_reason(self) -> str:
-        """Return what the operator should know of exports that retention waits for, "" for nothing."""
+        """Return in words for which exports retention waits, "" for none."""
         if not self.holding:
             if self.missed_count:
                 return f"{self.missed_count} times messages were dropped at their deadline without an export"

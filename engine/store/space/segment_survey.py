@@ -1,4 +1,4 @@
-"""Messages sent between two snapshots, surveyed for retention and compaction."""
+"""Surveys the messages between two snapshots, for retention and compaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Snapshot:
 
 
 def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
-    """Return what ``segment`` opens with; None if there is no whole snapshot."""
+    """Return the snapshot at the beginning of ``segment``; None if there is no whole one."""
     record = snapshot_record(files, segment)
     if record is None:
         return None
@@ -39,11 +39,11 @@ def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
 
 
 def first_tails(files: Files, segments: list[Segment]) -> dict[int, int]:
-    """Return how long each lane was where the log begins now: its entries from there on are kept.
+    """Return the length of each lane where the log begins now; entries from there on are kept.
 
-    Raises: StoreError when the disk refuses to say.
+    Raises: StoreError if the disk cannot be read.
     """
-    # Before it there may be what a power cut has left of segments that were dropped, or never used.
+    # Dropped or unused segments may be left before it after a power cut.
     segment = next((each for each in segments if each.opens_with_snapshot()), None)
     if segment is None or segment.base == 0:
         return {}
@@ -57,22 +57,22 @@ def first_tails(files: Files, segments: list[Segment]) -> dict[int, int]:
 
 
 class LookTarget(ABC):
-    """The part that asked."""
+    """The part that asked for a survey."""
 
     @abstractmethod
     def looked(self, look: LookJob) -> None:
-        """Take what was found."""
+        """Handle the result."""
 
 
 class LookJob(Job):
-    """Reads the snapshots that a segment, and the one after it, open with.
+    """Reads the snapshots of a segment and of the one after it.
 
-    is_whole: ``segment`` must have one, too; else everything before the other one counts as sent in between.
-    after: the state at the end.  closed_ms: when that was.  next_sequence: of the record that follows.
-    lanes: (lane, first entry, end) of those that have any in between, ascending.  topics: of subscriptions.
-    kept_from: how long each lane was at ``oldest``, None if that is known already (``known_base``).
-    exported: what exports say, where that matters (``has_exports``).
-    leases: of readers, as far as ``lease_max_ms`` lets them count; likewise.
+    is_whole: ``segment`` must have one, too; otherwise everything before the other one counts as in between.
+    after: the state at the end.  closed_ms: its time.  next_sequence: of the record that follows.
+    lanes: (lane, first entry, end) of lanes with entries in between, ascending.  topics: of subscriptions.
+    kept_from: length of each lane at ``oldest``, None if that is known already (``known_base``).
+    exported: state of the exports, if needed (``has_exports``).
+    leases: of readers, valid for at most ``lease_max_ms``; likewise.
     """
 
     __slots__ = (

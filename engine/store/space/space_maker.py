@@ -1,4 +1,4 @@
-"""The shared part of retention and compaction: their view of the store, and how they look at a segment."""
+"""The shared part of retention and compaction: their view of the store, and their survey of a segment."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engine.store.space.backlog_sizes import BacklogSizes, MeasureJob, SizesTarg
 from engine.store.space.retention_rules import RetentionRules
 from engine.store.space.segment_survey import LookTarget
 
-LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
+LANES_AT_ONCE: Final = 512  # queues examined per turn of the engine
 NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class StoreParts:
-    """The parts of one open store that hold space."""
+    """The parts of one open store that use space."""
 
     context: StoreContext
     log: CommitLog
@@ -35,7 +35,7 @@ class StoreParts:
 
 
 class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
-    """reason: why the disk refused the last attempt, "" if it did not; space is not freed, nothing else suffers."""
+    """reason: why the disk refused the last attempt, "" if it did not; then only space is not freed."""
 
     __slots__ = (
         "reason",
@@ -66,9 +66,9 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
         self._context.call_later(wait_ms, self, key)
 
     def _next_snapshot(self, start: int) -> int:
-        """Return the place of the next segment from ``start`` on that opens with a snapshot: it tells of those before.
+        """Return the place of the next segment from ``start`` on that begins with a snapshot; it covers those before.
 
-        NONE where recovery may start before it: from there on everything stays as it is.
+        NONE if recovery may start before it; then everything from there on stays as it is.
         """
         segments = self._log.files.segments
         for place in range(start, len(segments)):
@@ -79,13 +79,13 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
         return NONE
 
     def _measure(self, lanes: list[tuple[int, int, int]]) -> None:
-        """Have it added up what some lanes have from one entry to another; ``measured`` follows."""
+        """Have the sizes of some lanes added up from one entry to another; ``measured`` follows."""
         self._context.workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
 
     def _forget(self, paths: list[str]) -> None:
-        """Let readers close files that are gone, or that others have taken the names of."""
+        """Let readers close files that are gone or were replaced."""
         self._context.workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
 
     def close(self) -> None:
-        """Begin nothing more; what is left half done the next start removes."""
+        """Start nothing more; the next start removes unfinished files."""
         self._is_closed = True

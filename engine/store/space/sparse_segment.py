@@ -1,8 +1,8 @@
-"""Full segments made again, as one sparse segment, with what is still needed of them: a worker's part of compaction.
+"""Rewrites full segments as one sparse segment with what is still needed: a worker's part of compaction.
 
-What goes are messages that nobody needs, settlements and failed attempts that name only such, and the commits of
-transactions of which nothing is left.  Everything else stays at its log offset: the first snapshot, for the log from
-any segment on must be enough; destinations, subscriptions, consumers and what else is no message, for readers.
+It removes unneeded messages, settlements and failed attempts that name only such messages, and commits of transactions
+without remaining records.  Everything else keeps its log offset: the first snapshot, because the log from any segment
+on must be sufficient; and destinations, subscriptions, consumers and all other records but messages, for readers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Kept:
 
 
 class Choice:
-    """The messages of one segment that are to stay.
+    """The messages of one segment that must stay.
 
-    lanes: by lane, those that have entries in it.  kept_from: by lane, its first entry that is anywhere in the log.
+    lanes: by lane, lanes with entries in it.  kept_from: by lane, its first entry that is anywhere in the log.
     topics: of each durable subscription, its topic.
     """
 
@@ -62,7 +62,7 @@ class Choice:
         return lane is None or not lane.first <= entry < lane.end or bool(lane.bits >> (entry - lane.first) & 1)
 
     def keeps_ranges(self, number: int, ranges: list[tuple[int, int, int, int]]) -> bool:
-        """Return whether a settlement stays, or failed attempts: while any message that they name is there."""
+        """Return whether settlements or failed attempts stay: as long as any message that they name is there."""
         owner = self.topics.get(number, number)
         for priority, first, count, _ in ranges:
             key = (owner << layout.LANE_SHIFT) | priority
@@ -78,13 +78,13 @@ class Choice:
 
 
 class Thinning:
-    """Segments on their way to one sparse form, in ``step``s; nobody sees the new file before ``put_in_place``.
+    """Segments on their way to one sparse form, in ``step``s; the new file is invisible before ``put_in_place``.
 
-    It takes the name of the first of them; files of the others are left over then.  The first one opens with a
-    snapshot; the others continue it after a failed sync, or were never used, or are empty and sparse like itself.
-    limits: where the records of each end at the latest.  next_sequence: of the record after them.
-    limit_bytes: the new file is not worth it if it gets larger.
-    kept_bytes, message_count: of the new file so far.  removed: numbers of destinations of which something goes.
+    It takes the name of the first of them; the files of the others are then removed.  The first one opens with a
+    snapshot.  The others continue it after a failed sync, or were never used, or are empty and sparse like itself.
+    limits: upper bound of each one's records.  next_sequence: of the record after them.
+    limit_bytes: a larger new file is not worth it.
+    kept_bytes, message_count: of the new file so far.  removed: numbers of destinations that lose messages.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class Thinning:
         self._limits = limits
         self._limit_bytes = limit_bytes
         self._path = f"{segments[0].directory}/{segment_name(segments[0].base)}"
-        self._place = -1  # of the segment that is read
+        self._place = -1  # of the current segment
         self._source: SegmentOctets | None = None
         self._cursor: RecordCursor | None = None  # None between two segments
         self._target: File | None = None
@@ -142,11 +142,11 @@ class Thinning:
 
     @property
     def segment(self) -> Segment:
-        """The one that the others become a part of."""
+        """The segment into which the others are merged."""
         return self.segments[0]
 
     def step(self, count: int) -> int:
-        """Go through about ``count`` octets more, of one run in a sparse segment; return how many these were.
+        """Read about ``count`` more octets, of one run in a sparse segment; return how many were read.
 
         Raises: OSError, StoreCorrupt.
         """
@@ -178,7 +178,7 @@ class Thinning:
         return gone
 
     def _check_end(self) -> None:
-        # Zeros in the middle look like the end.
+        # Zeros in the middle of a segment look like its end.
         if self._is_gapless and self._sequence != self._next_sequence:
             raise StoreCorrupt(
                 f"{self._path}{SUFFIX}: the records end with sequence {self._sequence - 1}, the next segment "
@@ -196,14 +196,14 @@ class Thinning:
         return cursor
 
     def _end_segment(self, cursor: RecordCursor) -> None:
-        """Go on with the next segment.  Raises: StoreCorrupt where this one does not end."""
+        """Continue with the next segment.  Raises: StoreCorrupt if this one has a flaw."""
         if cursor.flaw:
             path = self.segments[self._place].path()
             raise StoreCorrupt(f"{path}, log offset {cursor.offset}: {cursor.flaw}")
         self._cursor = None
 
     def _take(self, cursor: RecordCursor, kept: list[bytes]) -> None:
-        """Add a record to what is to be written if it stays."""
+        """Add a record to the octets to write if it stays."""
         choice = self._choice
         record_type = cursor.type
         if record_type == layout.MESSAGE:
@@ -248,7 +248,7 @@ class Thinning:
         self.close()
 
     def put_in_place(self) -> None:
-        """Let the new file take the name.  Either file will do after a power cut, so that the order of names is enough.
+        """Give the new file its final name.  Either file is valid after a power cut, so the order of renames is enough.
 
         Raises: OSError; the segment may then be either.
         """
@@ -256,7 +256,7 @@ class Thinning:
         self._files.sync_directory(self.segment.directory)
 
     def take_over(self) -> None:
-        """Say of the first segment what its file is now; on the thread that owns it."""
+        """Update the first segment to its new file; on the thread that owns it."""
         segment = self.segment
         segment.is_sparse = True
         segment.capacity = self.segments[-1].limit() - segment.base
@@ -267,7 +267,7 @@ class Thinning:
         segment.edition += 1
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         if self._source is not None:
             self._source.file.close()
         if self._target is not None:
@@ -275,7 +275,7 @@ class Thinning:
         self._source = self._target = None
 
     def give_up(self) -> None:
-        """Remove what there is of the new file; what cannot be removed now the next start removes."""
+        """Remove the unfinished new file; if that fails, the next start removes it."""
         self.close()
         try:
             self._files.unlink(self._path + SPARSE_SUFFIX)

@@ -1,4 +1,4 @@
-"""The end of a segment, as the consume queues see it: entries that are to go to their files."""
+"""The end of a segment, as the consume queues see it: entries to be written to their files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
 class Closing:
     """The consume-queue entries of all records below ``end``, a segment's base, that are not in the files yet.
 
-    blocks: those that have been gathered; the others are still with ``_lanes``.
+    blocks: those gathered so far; the others are still in ``_lanes``.
     """
 
     __slots__ = ("end", "blocks", "entry_bytes", "_generation", "_lanes")
@@ -23,11 +23,11 @@ class Closing:
         self._lanes = lanes
 
     def block_count(self) -> int:
-        """Return how many blocks there will be, at most."""
+        """Return an upper bound for the number of blocks."""
         return len(self.blocks) + len(self._lanes)
 
     def gather(self, count: int) -> int:
-        """Take the entries of at most ``count`` lanes; return how many lanes were looked at."""
+        """Take the entries of at most ``count`` lanes; return how many lanes were examined."""
         looked = 0
         while self._lanes and looked < count:
             block = self._lanes.pop().block_of(self._generation)
@@ -37,5 +37,5 @@ class Closing:
         return looked
 
     def is_gathered(self) -> bool:
-        """Return whether ``blocks`` is all."""
+        """Return whether ``blocks`` is complete."""
         return not self._lanes

@@ -1,4 +1,4 @@
-"""One consume queue in memory: how long it is, and its entries that are not in files yet."""
+"""One consume queue in memory: its length, and its entries that are not in files yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.store.format.layout import ENTRY, ENTRY_BYTES
 from engine.store.state.progress import Progress
 
 PACK_ENTRY: Final = ENTRY.pack
-RECOVERED: Final = 0  # the generation of what was in the log before it was opened
+RECOVERED: Final = 0  # the generation of records that were in the log before it was opened
 
 
 class EntryBlock:
@@ -31,14 +31,14 @@ class EntryBlock:
 
 
 class ConsumeQueue(Progress):
-    """One consume queue: a destination and a priority, with the queue's own progress in it.
+    """One consume queue: a destination and a priority, with the queue's progress.
 
-    tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
-    ``entries_first`` on; the ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
-    is_touched: it has changed since a snapshot was last told of it.
+    tail: entries ever appended.  entries: those of the segment ``generation``, from ``entries_first`` on; earlier ones
+    are in ``closing``, on their way to the disk, or in the consume queue's files.
+    is_touched: it has changed since it was last written into a snapshot.
     kept_first: entries below were dropped with their records.
-    live_bytes: what was appended less what was freed; only the sum over a destination's lanes means something, for a
-    settlement that covers several of them is booked on one.
+    live_bytes: appended less freed octets.  Only the sum over a destination's lanes is meaningful, because a settlement
+    that covers several lanes is booked on one.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class ConsumeQueue(Progress):
         return block
 
     def block_of(self, generation: int) -> EntryBlock | None:
-        """Return the entries of a segment that has ended, None if there are none; those of the last one stay open."""
+        """Return the entries of a segment that has ended, None if there are none; the last segment's stay open."""
         if self.generation == generation:
             return self.close_entries() if self.entries else None
         for block in self.closing:

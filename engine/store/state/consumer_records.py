@@ -1,11 +1,11 @@
-"""Consumers in the log: the record of each that failed attempts may still name."""
+"""Consumer records in the log that failed attempts may still name."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-CLOSED_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
+CLOSED_MAX: Final = 1024  # closed consumers kept before unnamed ones are forgotten
 
 
 class ConsumerRecords:
@@ -20,27 +20,27 @@ class ConsumerRecords:
         self._closed_limit = CLOSED_MAX
 
     def add(self, number: int, described: str) -> None:
-        """Take a consumer in, as its record describes it."""
+        """Add a consumer with the description in its record."""
         self.described[number] = described
         self.next_number = max(self.next_number, number + 1)
 
     def close(self, number: int) -> bool:
-        """Note that nothing new will name a consumer; return whether it is time to forget some."""
+        """Note that nothing new will name a consumer; return whether some should be forgotten."""
         if number in self.described:
             self._closed.add(number)
         return len(self._closed) > self._closed_limit
 
     def close_all(self) -> None:
-        """Note that the gateway they belonged to is gone."""
+        """Close all, as the gateway that they belonged to is gone."""
         self._closed.update(self.described)
 
     def description(self, number: int) -> dict[str, str]:
-        """Return how a consumer was described, {} if that is not known any more."""
+        """Return a consumer's description, {} if it was forgotten."""
         described: dict[str, Any] = json.loads(self.described.get(number, "{}"))
         return {name: str(value) for name, value in described.items() if name not in ("id", "destination")}
 
     def forget_but(self, named: set[int]) -> None:
-        """Forget the closed ones, but for those that are ``named``."""
+        """Forget the closed ones, except those that are ``named``."""
         for number in self._closed - named:
             del self.described[number]
         self._closed &= named

@@ -12,7 +12,7 @@ from engine.values.destination import TOPIC
 class LoggedDestination:
     """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
 
-    head: how snapshots begin to tell of it.
+    head: the beginning of its description in snapshots.
     """
 
     __slots__ = ("destination_id", "kind", "name", "lanes", "holders", "head")
@@ -24,15 +24,15 @@ class LoggedDestination:
         self.rename(kind, name)
 
     def rename(self, kind: int, name: str) -> None:
-        """Take a name, in place of one that only stood for the number."""
+        """Set its name, which replaces a placeholder."""
         self.kind = kind
         self.name = name
-        # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
+        # Made once for the snapshots, because encoding a name takes longer than all the rest of a destination.
         text = json.dumps(name, ensure_ascii=False)
         self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
 
     def live_bytes(self) -> int:
-        """Return what its messages that are not settled add up to."""
+        """Return the octets of its unsettled messages."""
         if self.kind == TOPIC and self.holders.is_empty():
             return 0
         return sum([lane.live_bytes for lane in self.lanes])
@@ -42,7 +42,7 @@ class LoggedDestination:
         return {lane.priority: lane.tail for lane in self.lanes}
 
     def first_needed(self, lane: ConsumeQueue) -> int:
-        """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
+        """Return the first entry of a lane that the queue, or a durable subscription, may still need."""
         if self.kind != TOPIC:
             return lane.settled.cursor
         members = self.holders.members

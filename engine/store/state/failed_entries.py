@@ -1,4 +1,4 @@
-"""Which entries of one consume queue have failed, and how often: pages, as settled_entries.py has them."""
+"""Which entries of one consume queue have failed, and how often: in pages, as in settled_entries.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.values.stored import Attempts
 
-PAGE_SHIFT: Final = 7  # putting one page into words takes a seventh of a millisecond
+PAGE_SHIFT: Final = 7  # encoding one page takes a seventh of a millisecond
 PAGE_ENTRIES: Final = 1 << PAGE_SHIFT
 
 
@@ -14,7 +14,7 @@ class FailedEntries:
     """The failed attempts of entries that are not settled.
 
     pages: by the number of the page, then by entry; none is empty.
-    texts: what snapshots say of a page, of those that have not changed since it was put into words.
+    texts: encoded pages for snapshots, of pages unchanged since.
     consumers: how many of the entries name each consumer.
     """
 
@@ -26,12 +26,12 @@ class FailedEntries:
         self.consumers: dict[int, int] = {}
 
     def get(self, entry: int) -> Attempts | None:
-        """Return what is known of an entry."""
+        """Return the failed attempts of an entry."""
         page = self.pages.get(entry >> PAGE_SHIFT)
         return None if page is None else page.get(entry)
 
     def note(self, entry: int, attempts: Attempts) -> None:
-        """Take the last attempt of an entry; the time of the first one stays."""
+        """Record the last attempt of an entry; the time of the first one stays."""
         number = entry >> PAGE_SHIFT
         page = self.pages.get(number)
         if page is None:
@@ -82,17 +82,17 @@ class FailedEntries:
             del self.consumers[consumer_id]
 
     def all(self) -> dict[int, Attempts]:
-        """Return what is known, by entry."""
+        """Return the failed attempts, by entry."""
         return {entry: attempts for page in self.pages.values() for entry, attempts in page.items()}
 
-    # What snapshots say: each entry with its attempts as JSON.
+    # For snapshots: each entry with its attempts as JSON.
 
     def untold_pages(self) -> list[int]:
-        """Return the pages that are not in words yet."""
+        """Return the pages that are not encoded yet."""
         return [page for page in self.pages if page not in self.texts]
 
     def tell(self, page: int) -> str:
-        """Put one page into words, and keep them."""
+        """Encode one page, and keep the result."""
         text = self.texts[page] = ",".join(
             [
                 f"[{entry},{known.count},{known.due_ms},{known.first_ms},{known.last_ms},{known.cause},{known.consumer_id}]"
@@ -102,7 +102,7 @@ class FailedEntries:
         return text
 
     def text(self) -> str:
-        """Return what is said of all, ascending."""
+        """Return all encoded entries, ascending."""
         texts: list[str] = []
         for page in sorted(self.pages):
             known = self.texts.get(page)

@@ -22,12 +22,12 @@ from engine.values.stored import Attempts, DestinationState, LaneState, Range
 
 
 class StoreState:
-    """Everything above, with what the next numbers are.
+    """The whole state, with the next numbers.
 
-    touched: numbers of destinations and subscriptions that have changed since a snapshot was last told of them, some
-    of them twice.
-    generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
-    failing: those that have failed attempts, and some that have none any more.
+    touched: numbers of destinations and subscriptions that have changed since they were last written into a snapshot;
+    some occur twice.
+    generation: of the current segment; ``used``: lanes that have, or may have, entries in it.
+    failing: those with failed attempts, and some that have none any more.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class StoreState:
         return self._numbers.get((kind, name), 0)
 
     def add_destination(self, destination_id: int, kind: int, name: str) -> None:
-        """Take a destination in, or the name of one that was known only by its number; lanes stay."""
+        """Add a destination, or the name of one known only by its number; lanes stay."""
         known = self.destinations.get(destination_id)
         if known is None:
             self.destinations[destination_id] = LoggedDestination(destination_id, kind, name)
@@ -102,7 +102,7 @@ class StoreState:
             del self._numbers[(destination.kind, destination.name)]
         for member in destination.holders.members:
             self._remove(member)
-        # Their entries still go to the disk with the segment, for readers of the log.
+        # Their entries are still written to the disk with the segment, for readers of the log.
         self._closed_lanes += [(number << LANE_SHIFT) | lane.priority for lane in destination.lanes]
 
     def all_lanes(self) -> list[ConsumeQueue]:
@@ -123,17 +123,17 @@ class StoreState:
     # Changes of a log that is written.
 
     def open_generation(self) -> None:
-        """Go on as the state of a log that is written from now on, after recovery."""
+        """Continue as the state of a log that is written from now on, after recovery."""
         self.generation = RECOVERED + 1
         for lane in self.all_lanes():
-            lane.is_touched = False  # a snapshot has not told of any of them, and each first change is to be seen
+            lane.is_touched = False  # no snapshot covers them yet, and each first change must be noticed
             if lane.entries:
                 lane.generation = self.generation
                 if lane is not self.system:
                     self.used.append(lane)
 
     def touch(self, lane: ConsumeQueue) -> None:
-        """Note that a lane is about to change: its entries from here on are of the segment that is written."""
+        """Note that a lane is about to change: its further entries belong to the current segment."""
         lane.is_touched = True
         self.touched.append(lane.destination_id)
         if lane.generation != self.generation:
@@ -143,10 +143,10 @@ class StoreState:
             self.used.append(lane)
 
     def next_generation(self) -> list[ConsumeQueue]:
-        """Begin a segment; return the lanes that may have entries in the one that ends, the system queue apart.
+        """Begin a segment; return the lanes that may have entries in the ended one, without the system queue.
 
-        Their entries are closed one by one, by ``ConsumeQueue.block_of``: thousands of them at once would
-        hold up the engine.
+        Their entries are closed one by one, by ``ConsumeQueue.block_of``, because thousands of them at once would hold
+        up the engine.
         """
         used = self.used
         self.used = []
@@ -160,7 +160,7 @@ class StoreState:
     def add_subscription(
         self, number: int, topic_id: int, name: str, description: dict[str, str], starts: list[tuple[int, int, int]]
     ) -> None:
-        """Take a durable subscription in.  starts: (priority, first entry, tail of the lane) when it was opened."""
+        """Add a durable subscription.  starts: (priority, first entry, tail of the lane) when it was opened."""
         topic = self.destinations[topic_id]
         if topic.holders.is_empty():
             for lane in topic.lanes:
@@ -180,7 +180,7 @@ class StoreState:
         self.touched.append(subscription.number)
         subscription.close(topic.tails())
         if topic.holders.is_empty():
-            # Nothing is live any more, so nobody has to look sizes up.
+            # Nothing is live any more, so no sizes have to be looked up.
             for member in topic.holders.members:
                 self._remove(member)
             topic.holders.members.clear()
@@ -209,7 +209,7 @@ class StoreState:
         holders = self.destinations[subscription.topic_id].holders
         freed = 0
         for entries in ranges:
-            assert len(entries.sizes) == entries.count, "what a subscription settles tells the size of each message"
+            assert len(entries.sizes) == entries.count, "a settlement of a subscription has the size of each message"
             freed += holders.freed_bytes(subscription, entries.priority, entries.first, entries.sizes)
         return freed
 
@@ -244,7 +244,7 @@ class StoreState:
     def fail_attempts(
         self, number: int, consumer_id: int, cause: int, due_ms: int, time_ms: int, ranges: list[Range]
     ) -> None:
-        """Apply failed attempts that were told at store time ``time_ms``."""
+        """Apply failed attempts recorded at store time ``time_ms``."""
         subscription = self.subscriptions.get(number)
         if subscription is not None:
             self._touch_subscription(subscription)
@@ -262,7 +262,7 @@ class StoreState:
             self.failing.add(progress)
 
     def find_failing(self) -> None:
-        """Look for failed attempts everywhere: what is there was not told record by record."""
+        """Search for failed attempts everywhere, as they were not applied record by record."""
         progresses: list[Progress] = list(self.lanes.values())
         for subscription in self.subscriptions.values():
             progresses += subscription.lanes.values()
@@ -271,7 +271,7 @@ class StoreState:
     # Records of metadata.
 
     def take(self, record_type: int, described: dict[str, Any]) -> None:
-        """Apply a record that is JSON, but for snapshots.  Raises: KeyError, TypeError, ValueError."""
+        """Apply a JSON record other than a snapshot.  Raises: KeyError, TypeError, ValueError."""
         number = int(described["id"])
         if record_type == DESTINATION:
             self.add_destination(number, int(described["kind"]), str(described["name"]))

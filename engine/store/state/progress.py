@@ -1,4 +1,4 @@
-"""How far a queue, or a durable subscription, has come in one consume queue: what is settled, what has failed."""
+"""The progress of a queue or durable subscription in one consume queue: settled entries, failed entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.values.stored import Attempts
 
 
 class Progress:
-    """failed: attempts of entries that are not settled; None where there are none, as nearly everywhere."""
+    """failed: attempts of unsettled entries; usually None: there are none."""
 
     __slots__ = ("settled", "failed")
 
@@ -25,7 +25,7 @@ class Progress:
         return None if self.failed is None else self.failed.get(entry)
 
     def settle(self, first: int, count: int) -> None:
-        """Take ``count`` entries from ``first`` on out."""
+        """Settle ``count`` entries from ``first`` on."""
         self.settled.add(first, count)
         failed = self.failed
         if failed is not None:
@@ -42,7 +42,7 @@ class Progress:
             self.settled.add_runs(firsts, counts)
 
     def fail(self, first: int, count: int, attempt: Attempts) -> None:
-        """Note a failed attempt of ``count`` entries; of each, the time of the first one stays."""
+        """Record a failed attempt of ``count`` entries; each keeps the time of its first one."""
         for entry in range(first, first + count):
             if not self.settled.contains(entry):
                 if self.failed is None:

@@ -1,4 +1,4 @@
-"""Which entries of one consume queue are settled: a cursor and, above it, one bit an entry."""
+"""Which entries of one consume queue are settled: a cursor and, above it, one bit per entry."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RUN: Final = re.compile("1+")
 class SettledEntries:
     """A set of entries that fills up from below.
 
-    Everything below ``cursor`` is in it.  Entries settled in order only move the cursor; others are bits in pages of
-    PAGE_ENTRIES, which go as soon as the cursor has passed them.
-    texts: what snapshots say of a page, of those that have not changed since it was put into words.
+    Everything below ``cursor`` is in it.  Entries settled in order only move the cursor.  Others are bits in pages of
+    PAGE_ENTRIES, which are removed once the cursor has passed them.
+    texts: encoded pages for snapshots, of pages unchanged since.
     """
 
     __slots__ = ("cursor", "pages", "texts")
@@ -28,7 +28,7 @@ class SettledEntries:
         self.texts: dict[int, str] = {}
 
     def add(self, first: int, count: int) -> None:
-        """Put ``count`` entries from ``first`` on into the set; those already in it stay."""
+        """Add ``count`` entries from ``first`` on; those already in it stay."""
         end = first + count
         cursor = self.cursor
         if first <= cursor:
@@ -42,7 +42,7 @@ class SettledEntries:
         last_page = (end - 1) >> PAGE_SHIFT
         if self.texts:
             self._forget_texts(page, last_page)
-        if page == last_page and count < PAGE_ENTRIES:  # what nearly all are, in half the time
+        if page == last_page and count < PAGE_ENTRIES:  # the usual case, in half the time
             bits = pages.get(page, 0) | ((1 << count) - 1) << (first & PAGE_MASK)
             pages[page] = FULL_PAGE if bits == FULL_PAGE else bits
             return
@@ -54,7 +54,7 @@ class SettledEntries:
             page += 1
 
     def add_runs(self, firsts: list[int], counts: list[int]) -> None:
-        """Do the same for several runs; those close together meet in a small number before a page sees them."""
+        """Do the same for several runs; those close together are combined first and then added to a page at once."""
         low = min(firsts)
         if max(firsts) - low >= PAGE_ENTRIES:
             for first, count in zip(firsts, counts, strict=True):
@@ -125,7 +125,7 @@ class SettledEntries:
         for page in sorted(self.pages):
             base = page << PAGE_SHIFT
             bits = self.pages[page]
-            if base < self.cursor:  # bits that the cursor has passed stay until the page goes
+            if base < self.cursor:  # bits passed by the cursor remain until the page is removed
                 bits >>= self.cursor - base
                 base = self.cursor
             for run in RUN.finditer(f"{bits:b}"[::-1]):
@@ -139,17 +139,17 @@ class SettledEntries:
             runs.append((first, end - first))
         return runs
 
-    # What snapshots say: the runs above the cursor as JSON.  Putting one page into words takes up to a millisecond or
-    # two, and a queue with a consumer that is stuck has many, so each is kept until it changes.
+    # For snapshots: the runs above the cursor as JSON.  Encoding one page takes up to two milliseconds, and a queue
+    # with a stuck consumer has many, so each result is kept until its page changes.
 
     def untold_pages(self) -> list[int]:
-        """Return the pages that are not in words yet: of the one with the cursor, and of full ones, nothing is kept."""
+        """Return the pages that are not encoded yet; the one with the cursor, and full ones, are never kept."""
         first = (self.cursor >> PAGE_SHIFT) + 1
         texts = self.texts
         return [page for page, bits in self.pages.items() if page >= first and page not in texts and bits != FULL_PAGE]
 
     def tell(self, page: int) -> str:
-        """Put one page into words, and keep them."""
+        """Encode one page, and keep the result."""
         text = self.texts[page] = _runs_text(self.pages[page], page << PAGE_SHIFT)
         return text
 
@@ -170,7 +170,7 @@ class SettledEntries:
             if full_end:
                 texts.append(f"[{full_first},{full_end - full_first}]")
                 full_first = full_end = 0
-            if base < self.cursor:  # bits that the cursor has passed stay until the page goes
+            if base < self.cursor:  # bits passed by the cursor remain until the page is removed
                 text = _runs_text(bits >> (self.cursor - base), self.cursor)
             else:
                 known = self.texts.get(page)

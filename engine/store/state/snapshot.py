@@ -31,7 +31,7 @@ def put_together(
 ) -> bytes:
     """Return the payload of a snapshot record.
 
-    destinations: what ``describe`` says of each; subscriptions: likewise of ``describe_subscription``.
+    destinations: results of ``describe``; subscriptions: results of ``describe_subscription``.
     """
     state.forget_consumers()
     consumers = ",".join(state.consumers.described.values())
@@ -40,7 +40,7 @@ def put_together(
         f'"system_tail":{state.system.tail},"destinations":['
     )
     rest = f'],"consumers":[{consumers}]}}'
-    # Megabytes, so they are copied no oftener.
+    # These may be megabytes, so they are copied only once.
     return b"".join(
         (head.encode(), b",".join(destinations), b'],"subscriptions":[', b",".join(subscriptions), rest.encode())
     )
@@ -49,7 +49,7 @@ def put_together(
 def load_snapshot(payload: bytes) -> StoreState:
     """Return the state that a snapshot describes.
 
-    Raises: KeyError, TypeError, ValueError for one that is not built as it should be.
+    Raises: KeyError, TypeError, ValueError for a malformed one.
     """
     described: dict[str, Any] = json.loads(payload)
     state = StoreState()
@@ -84,17 +84,17 @@ def load_snapshot(payload: bytes) -> StoreState:
 
 
 def describe(destination: LoggedDestination) -> bytes:
-    """Return what a snapshot says of a destination."""
+    """Return the description of a destination in a snapshot."""
     lanes = destination.lanes
     if len(lanes) == 1 and destination.kind == QUEUE:
-        # As nearly all are: what the rest would say, in half the time.
+        # Nearly all are like this: the same as the general case below, in half the time.
         lane = lanes[0]
         if lane.tail and not lane.settled.pages and lane.failed is None:
             return (
                 f'{destination.head}{lane.live_bytes},"lanes":[{{"priority":{lane.priority},"tail":{lane.tail},'
                 f'"cursor":{lane.settled.cursor},"settled":[],"attempts":[]}}]}}'
             ).encode()
-    # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
+    # A lane without a message yet is left out: a torn tail may take its first message.
     described = ",".join([_describe_lane(lane) for lane in lanes if lane.tail])
     return f'{destination.head}{destination.live_bytes()},"lanes":[{described}]}}'.encode()
 
@@ -108,7 +108,7 @@ def _describe_lane(lane: ConsumeQueue) -> str:
 
 
 def describe_subscription(subscription: DurableSubscription) -> bytes:
-    """Return what a snapshot says of a durable subscription."""
+    """Return the description of a durable subscription in a snapshot."""
     lanes = ",".join(
         [
             f'{{"priority":{priority},"counted_from":{lane.counted_from},"end":{lane.end},{_describe_progress(lane)}}}'

@@ -1,10 +1,10 @@
-"""The next snapshot of each destination and durable subscription, kept ready: it is needed within one
+"""A draft of the next snapshot of each destination and durable subscription, because the snapshot is needed within one
 turn of the engine.
 
-Telling of 20,000 queues takes as long as 2,000 messages.  So what has changed is told in passes as a segment comes to
-its end, a part of each pass in every turn, and at the end only what has changed since the last pass.  What has many
-runs of settled entries, or many failed attempts, is told page by page: told at every turn, one fragmented queue would
-cost more than all that the turn is for.
+Describing 20,000 queues takes as long as 2,000 messages.  So changed ones are described in passes as a segment comes to
+its end, a part of each pass in every turn, and at the end only those changed since the last pass.  Queues with many
+runs of settled entries, or many failed attempts, are described page by page.  Otherwise one fragmented queue, described
+in every turn, would cost more than all other work of the turn.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from engine.store.state.progress import Progress
 from engine.store.state.settled_entries import SettledEntries
 from engine.store.state.snapshot import describe, describe_subscription, put_together
 
-# The next snapshot is drafted in the last quarter of a segment, what has changed meanwhile in the last quarter of that,
-DRAFT_PART: Final = 4  # and so on; a roll tells only what has changed within the last few records.
+# The next snapshot is drafted in the last quarter of a segment, later changes in the last quarter of that,
+DRAFT_PART: Final = 4  # and so on; a roll describes only changes of the last few records.
 DRAFT_LAST_BYTES: Final = 16 << 10  # left of a segment when the last of these passes begins
 
 Page = tuple[SettledEntries | FailedEntries, int]
 
 
 class SnapshotDraft:
-    """told: by number of the destination or subscription.
+    """told: descriptions by number of the destination or subscription.
 
-    left: how many of those that have changed this pass still tells of, the one in front first.
-    pages: of the one in front, those that are to be put into words before the rest; None before it was looked at.
-    log_end: when the draft was last worked at.  pass_at: octets left of the segment when the next pass begins, 0: none.
-    is_past_begin: a transaction would not begin in this segment any more.
+    left: how many of the changed ones this pass still describes, the first one first.
+    pages: of the first one, pages to encode before the rest; None before it was examined.
+    log_end: when the draft was last worked on.  pass_at: octets left of the segment when the next pass begins, 0: none.
+    is_past_begin: a transaction can no longer begin in this segment.
     """
 
     __slots__ = ("_state", "_told", "_left", "_pages", "_log_end", "_pass_at", "_is_past_begin")
@@ -54,14 +54,14 @@ class SnapshotDraft:
         self._is_past_begin = False
 
     def log_grown(self, end: int, limit: int, reserved: int) -> None:
-        """Do as much of the draft as the log has grown.
+        """Extend the draft in proportion to the growth of the log.
 
-        limit: of the current segment; reserved: octets of it that a transaction must find.
+        limit: of the current segment; reserved: octets of it reserved for a transaction.
         """
         filled = end - self._log_end
         self._log_end = end
         left = limit - reserved - end  # then a transaction begins a new segment
-        if left < 0:  # none has come, and other records still fit
+        if left < 0:  # no transaction has come, and other records still fit
             left = limit - end
             if not self._is_past_begin:
                 self._is_past_begin = True
@@ -71,24 +71,25 @@ class SnapshotDraft:
                 is_last = self._pass_at <= DRAFT_LAST_BYTES
                 self._pass_at = 0 if is_last else max(self._pass_at // DRAFT_PART, DRAFT_LAST_BYTES)
             self.begin_pass()
-            filled = 0  # of the pass; what has just come may be a transaction of many times its length
+            filled = 0  # of the pass; a transaction of many times its length may just have come
         rest = left - self._pass_at  # of this pass
         if rest > 0 and (untold := self.untold_count()):
-            # Twice as large a part of it as this is of the rest: it is to be done before the next pass begins.
+            # Twice its proportional part, so that the pass is done before the next one begins.
             self.tell(2 * untold * filled // (rest + filled) + 1)
 
     def begin_pass(self) -> None:
-        """Tell again, from now on, of all that has changed until now; what changes meanwhile is for the next pass."""
+        """Describe again everything that has changed until now; later changes are for the next pass."""
         self._left = len(self._state.touched)
 
     def untold_count(self) -> int:
-        """Return how many steps of this pass are left, as far as that is known: of those in front, which are counted
-        when it is their turn, each page is one.
+        """Return how many steps of this pass are left, as far as known.
+
+        The pages of the first one are counted once its turn has come, one step each.
         """
         return self._left + len(self._front_pages()) if self._left else 0
 
     def tell(self, count: int) -> None:
-        """Take ``count`` steps, with those first that changed first: each a page, or all the rest of one."""
+        """Take ``count`` steps, in the order of the changes; a step is a page, or all the rest of one."""
         touched = self._state.touched
         while count > 0 and self._left:
             count -= 1
@@ -102,12 +103,12 @@ class SnapshotDraft:
             self._pages = None
             number = touched.popleft()
             if self._untold_pages(number):
-                touched.append(number)  # one that changes so fast waits for the next pass: a step is one page
+                touched.append(number)  # one that changes this fast waits for the next pass
             else:
                 self._tell(number)
 
     def finish(self, sequence: int) -> bytes:
-        """Return the payload of a snapshot record with that sequence, which tells everything."""
+        """Return the payload of a snapshot record with that sequence, which is complete."""
         state = self._state
         self._left = 0
         self._pages = None

@@ -1,4 +1,4 @@
-"""Durable subscriptions: each is a cursor over its topic's consume queues, with what it has settled out of order."""
+"""Durable subscriptions: each is a cursor over its topic's consume queues, with the entries settled out of order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.store.state.progress import Progress
 class SubscriptionLane(Progress):
     """A subscription's progress in one consume queue of its topic.
 
-    counted_from: the queue's tail when the subscription was opened: entries below hold no space on its behalf.
+    counted_from: the queue's tail when the subscription was opened: entries below hold no space for it.
     end: the tail when it was closed, -1 while it is open.
     """
 
@@ -22,19 +22,19 @@ class SubscriptionLane(Progress):
         self.end = -1
 
     def keeps(self, entry: int) -> bool:
-        """Return whether the message of ``entry`` is live on this subscription's behalf."""
+        """Return whether the message of ``entry`` is live for this subscription."""
         return entry >= self.counted_from and self.needs(entry)
 
     def needs(self, entry: int) -> bool:
-        """Return whether this subscription may still ask for ``entry``: also for what it looks back to."""
+        """Return whether this subscription may still need ``entry``, including earlier ones if it is retroactive."""
         return not 0 <= self.end <= entry and not self.settled.contains(entry)
 
 
 class DurableSubscription:
-    """A durable subscription.  A lane that is not there yet began with the subscription already open: at entry 0.
+    """A durable subscription.  For a lane that is missing, it begins at entry 0: the lane is newer than it.
 
-    is_closing: it has ended, but the sizes of what it alone kept live are still to be looked up.
-    is_touched: it has changed since a snapshot was last told of it.
+    is_closing: it has ended, but the sizes of what it alone kept live must still be looked up.
+    is_touched: it has changed since it was last written into a snapshot.
     """
 
     __slots__ = ("number", "topic_id", "name", "description", "lanes", "is_closing", "is_touched")
@@ -58,13 +58,13 @@ class DurableSubscription:
         return lane
 
     def is_new(self, lane: SubscriptionLane) -> bool:
-        """Say whether ``lane`` would come out the same if it were made now."""
+        """Say whether ``lane`` would be the same if it were created now."""
         settled = lane.settled
         is_plain = not (lane.counted_from or settled.cursor or settled.pages or lane.failed is not None)
         return is_plain and lane.end == (0 if self.is_closing else -1)
 
     def first_needed(self, priority: int, tail: int) -> int:
-        """Return the first entry of a lane with that tail that may still be asked for on its behalf."""
+        """Return the first entry of a lane with that tail that it may still need."""
         lane = self.lanes.get(priority)
         cursor = 0 if lane is None else lane.settled.cursor
         if self.is_closing and (lane is None or cursor >= lane.end):
@@ -72,7 +72,7 @@ class DurableSubscription:
         return cursor
 
     def close(self, tails: dict[int, int]) -> None:
-        """Want nothing more: what is appended from now on, and what it has never kept live, is as good as settled."""
+        """Close it: later entries, and those it has never kept live, count as settled."""
         self.is_closing = True
         for priority, tail in tails.items():
             lane = self.lane(priority)
@@ -98,20 +98,20 @@ class DurableSubscription:
 
 
 class Holders:
-    """The subscriptions of one topic: who keeps which of its messages live."""
+    """The subscriptions of one topic, and which of its messages each keeps live."""
 
     __slots__ = ("members", "_next")
 
     def __init__(self) -> None:
         self.members: list[DurableSubscription] = []
-        self._next = 0  # who kept something the last time: probably the slowest, so the one to ask first
+        self._next = 0  # the one that kept something last time: probably the slowest, so it is asked first
 
     def is_empty(self) -> bool:
-        """Return whether no open subscription is left: then nothing of the topic is live."""
+        """Return whether no open subscription is left; then nothing of the topic is live."""
         return all(member.is_closing for member in self.members)
 
     def freed_bytes(self, subscription: DurableSubscription, priority: int, first: int, sizes: Sequence[int]) -> int:
-        """Return the octets that nobody keeps live once ``subscription`` settles entries from ``first`` on."""
+        """Return the octets that no subscription keeps live once ``subscription`` settles entries from ``first`` on."""
         lane = subscription.lane(priority)
         left = [(first + place, size) for place, size in enumerate(sizes) if lane.keeps(first + place)]
         members = self.members

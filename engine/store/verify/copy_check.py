@@ -1,7 +1,7 @@
-"""Verification of a store that a gateway has open: of a copy as of one durable offset, which is removed afterwards.
+"""Verifies a store that a gateway has open: it checks a copy at one durable offset, and then removes the copy.
 
-The copy is a backup beside the store: what never changes any more is linked, so it costs little more than the segment
-in use.  Of the key index the files that are full come along.
+The copy is a backup inside the store's directory.  What never changes again is linked, so it costs little more than the
+segment in use.  Full files of the key index are included.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from engine.store.verify.store_check import verify
 from engine.values.errors import StoreError
 from engine.values.message_keys import Keys
 
-COPY_PREFIX: Final = "verifying-"  # and the pid of who makes it
+COPY_PREFIX: Final = "verifying-"  # followed by the pid of its maker
 
 
 def verify_open(directory: Path, keys: Keys | None) -> Verification:
-    """Raises: StoreError; OSError where the copy cannot be made."""
+    """Raises: StoreError; OSError if the copy cannot be made."""
     remove_abandoned(directory)
     copy = directory / f"{COPY_PREFIX}{os.getpid()}"
     try:
@@ -34,13 +34,13 @@ def verify_open(directory: Path, keys: Keys | None) -> Verification:
         result.findings = [_in_the_original(each, str(copy), str(directory)) for each in result.findings]
         return result
     except OSError as error:
-        raise StoreError(f"no copy of {directory} can be made to be verified: {error}") from error
+        raise StoreError(f"no copy of {directory} can be made for verification: {error}") from error
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
 
 def _in_the_original(finding: Finding, copy: str, directory: str) -> Finding:
-    """Return a finding with the names that stay: the copy goes, and files have the same names in both."""
+    """Return a finding with the names of the original files, which are the same as in the copy."""
     return Finding(finding.path.replace(copy, directory), finding.position, finding.text.replace(copy, directory))
 
 
@@ -50,12 +50,12 @@ def _link_index(directory: Path, copy: Path, end: int) -> None:
         if file.header.is_sealed and file.header.end <= end:
             try:
                 os.link(file.path, copy / INDEX_DIRECTORY / file.path.name)
-            except FileNotFoundError:  # retention was faster
+            except FileNotFoundError:  # dropped by retention meanwhile
                 continue
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove the copies of those who were killed: their links would keep what retention drops."""
+    """Remove copies of killed verifications: their links would keep what retention drops."""
     for path in directory.glob(f"{COPY_PREFIX}*"):
         pid = path.name.removeprefix(COPY_PREFIX).removesuffix(".making")
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():

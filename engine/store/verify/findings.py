@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-FINDINGS_MAX: Final = 100  # after so many the rest is not looked at
+FINDINGS_MAX: Final = 100  # then the verification stops
 
 Note = Callable[[str, int, str], None]  # path, position in the file, -1 for no single place, and what is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it must be.  position: in the file, in octets; -1 if it is about no single place."""
+    """Something that is wrong.  position: in the file, in octets; -1 if it concerns no single place."""
 
     path: str
     position: int
@@ -29,8 +29,8 @@ class Finding:
 class Verification:
     """The extent of a verification.
 
-    end_offset: just past the last record that counts.  is_torn: something that is none follows, where nothing was
-    durable yet: no finding, the next start cuts it.
+    end_offset: just past the last valid record.  is_torn: invalid octets follow where nothing was durable yet; that is
+    no finding, as the next start cuts them.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Verification:
     is_torn: bool = False
 
     def note(self, path: str, position: int, text: str) -> None:
-        """Take a finding.  Raises: TooMany."""
+        """Add a finding.  Raises: TooMany."""
         self.findings.append(Finding(path, position, text))
         if len(self.findings) >= FINDINGS_MAX:
             raise TooMany
@@ -54,7 +54,7 @@ class TooMany(Exception):
 
 
 class Broken(Exception):
-    """Internal: what is at ``offset`` is no record that may be there."""
+    """Internal: there is no valid record at ``offset``."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)

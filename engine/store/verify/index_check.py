@@ -1,8 +1,8 @@
-"""Whether the key index says what the log says: each entry against the message that it names, and the other way round.
+"""Compares the key index with the log: each entry with the message that it names, and the other way round.
 
-Its files cover ranges of the log one after the other and their entries are in the order of the messages, so one walk
-through the log goes through the index, too.  A file that was growing when its gateway died is not looked at: nobody
-trusts it, and the next start makes it again.
+Index files cover consecutive ranges of the log, and their entries are in the order of the messages, so one pass through
+the log goes through the index, too.  A file that was growing when its gateway died is skipped: it is not trusted, and
+the next start makes it again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NO_MORE: Final = 1 << 63
 
 
 class IndexCheck:
-    """Goes through the index while its caller goes through the log.
+    """Walks through the index while its caller walks through the log.
 
-    note: takes path, position and text of what is wrong.  keys: None where nobody knows what the keys of messages are;
-    then only the files themselves are looked at.  entry_count: entries looked at.
-    first: log offset where the log begins; what is older is nobody's business.  has_gaps: of the segment that is gone
-    through, messages were taken out.
+    note: receives path, position and text of each flaw.  keys: None if the keys of messages cannot be read; then only
+    the files themselves are checked.  entry_count: entries checked.
+    first: log offset where the log begins; older entries are ignored.  has_gaps: messages were removed from the current
+    segment.
     """
 
     def __init__(self, files: Files, directory: str, store_id: str, keys: Keys | None, note: Note) -> None:
@@ -49,10 +49,10 @@ class IndexCheck:
         self._waiting: list[tuple[str, IndexHeader]] = []
         self._path = ""
         self._header: IndexHeader | None = None
-        self._last = 0  # log offset that the last entry named
+        self._last = 0  # log offset in the last entry
         self._octets = b""
         self._at = 0  # of the next entry, in ``_octets``
-        self._taken = 0  # entries of this file that were taken
+        self._taken = 0  # entries of this file read so far
         self._slots = array("I")
         self._find(f"{directory}/{INDEX_DIRECTORY}", store_id)
 
@@ -85,7 +85,7 @@ class IndexCheck:
         self._waiting.reverse()
 
     def message(self, offset: int, time_ms: int, encoding: int, flags: int, headers: bytes) -> None:
-        """Take the next message of the log."""
+        """Check the next message of the log."""
         header = self._file_for(offset)
         if header is None:
             return
@@ -105,19 +105,19 @@ class IndexCheck:
             self._note(self._path, position, text if len(found) != len(wanted) else f"{text}, and others")
 
     def passed(self, offset: int) -> None:
-        """The log up to ``offset`` was gone through."""
+        """Note that the log up to ``offset`` was read."""
         self._file_for(offset)
         self._pass_to(offset)
 
     def ended(self, offset: int) -> None:
-        """The log ends at ``offset``."""
+        """Note that the log ends at ``offset``."""
         self.passed(offset)
         if self._header is not None or self._waiting:
             path = self._path if self._header is not None else self._waiting[-1][0]
             self._note(path, 24, f"it goes beyond log offset {offset}, where the log ends")
 
     def _file_for(self, offset: int) -> IndexHeader | None:
-        """Return the head of the file that covers ``offset``; those before it are gone through to their ends."""
+        """Return the head of the file that covers ``offset``; earlier ones are checked to their ends."""
         while True:
             if self._header is not None and offset < self._header.end:
                 return self._header
@@ -147,7 +147,7 @@ class IndexCheck:
         self._header = None
 
     def _pass_to(self, offset: int) -> None:
-        """Go past the entries of messages before ``offset``, of which the log has shown none."""
+        """Skip the entries before ``offset``, for which the log has no message."""
         while self._next() < offset:
             position, _, _ = self._take()
             if not self.has_gaps and self._last >= self.first:

@@ -1,4 +1,4 @@
-"""Whether the consume queues' files say what the log says."""
+"""Compares the consume queues' files with the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.values.errors import StoreCorrupt
 
 
 class QueueCheck:
-    """entry_count: entries looked at."""
+    """entry_count: entries checked."""
 
     def __init__(self, files: Files, root: str, note: Note) -> None:
         self.entry_count = 0
@@ -20,7 +20,7 @@ class QueueCheck:
         self._note = note
 
     def block(self, block: EntryBlock, has_gaps: bool) -> None:
-        """Compare entries that were made from records with the files.  has_gaps: some records were taken out."""
+        """Compare entries made from records with the files.  has_gaps: some records were removed."""
         directory = lane_directory(self._root, block.destination_id, block.priority)
         entry = block.first
         while entry < block.end():
@@ -32,7 +32,7 @@ class QueueCheck:
             position = (entry - first) * layout.ENTRY_BYTES
             found = self._read(path, position, len(expected))
             if has_gaps:
-                # What was taken out has its entry still, or none where the queue was made again.
+                # A removed record still has its entry, or none if the queue was rebuilt.
                 found = _where_named(found, expected)
             if found != expected:
                 self._tell(path, position, entry, found, expected)
@@ -49,7 +49,7 @@ class QueueCheck:
             self._note(path, position + wrong, f"entry {first} is not its record's")
 
     def files_out_of_place(self, next_destination: int) -> None:
-        """Look for files of consume queues that are out of place, and for queues that nobody has."""
+        """Look for files of consume queues that are out of place, and for queues without a destination."""
         queues = ConsumeQueueFiles(self._files, self._root)
         for destination_id, priority in queues.queues():
             try:
@@ -57,7 +57,7 @@ class QueueCheck:
             except StoreCorrupt as error:
                 self._note(self._root, -1, str(error))
                 continue
-            # A queue of a destination that was closed stays until retention has dropped its messages.
+            # A queue of a destination that was closed remains until retention has dropped its messages.
             if destination_id >= next_destination and end:
                 path = lane_directory(self._root, destination_id, priority)
                 self._note(path, -1, f"no destination {destination_id} was ever made")

@@ -1,4 +1,4 @@
-"""The check of a log's state: whether its records, snapshots and messages agree."""
+"""Checks whether the log's records, snapshots and messages agree."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from engine.store.verify.index_check import IndexCheck
 from engine.values.outcomes import OUTCOME_NAMES
 from engine.values.stored import Range
 
-GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
+GONE: Final = 0xFFFFFFFF  # the size of a removed message
 METADATA: Final = (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE, layout.CONSUMER, layout.SNAPSHOT)
 
 
 class StateCheck:
-    """state: as the records so far say it.  message_count: applied.
+    """state: according to the records so far.  message_count: messages applied.
 
-    is_sparse: of the segment that is gone through.  has_gaps: from a sparse one to the next snapshot, which has to be
-    believed, records may name messages that were taken out.
-    _index: is shown each message.  _sizes: the messages of each lane: first entry that is known, and sizes from there
-    on.
+    is_sparse: of the current segment.  has_gaps: from a sparse segment to the next snapshot, which must be trusted,
+    records may name removed messages.
+    _index: gets each message.  _sizes: the messages of each lane: first known entry, and sizes from there on.
     """
 
     def __init__(self, directory: str, index: IndexCheck, note: Note) -> None:
@@ -39,10 +38,10 @@ class StateCheck:
         self._directory = directory
         self._note = note
         self._sizes: dict[int, tuple[int, array[int]]] = {}
-        self._is_empty = True  # it is the first snapshot that says what was before it
+        self._is_empty = True  # only the first snapshot says what was before it
 
     def apply(self, record: Record) -> None:
-        """Take a record that counts.  Raises: KeyError, TypeError, ValueError, AssertionError, struct.error."""
+        """Apply a valid record.  Raises: KeyError, TypeError, ValueError, AssertionError, struct.error."""
         if record.type == layout.MESSAGE:
             self._apply_message(record)
             return
@@ -122,12 +121,12 @@ class StateCheck:
         if self.has_gaps:
             self._believe(told)
             return
-        self.state.consumers = told.consumers  # which of them are still connected is in no record
+        self.state.consumers = told.consumers  # no record says which of them are still connected
         if _comparable(told) != _comparable(self.state):
             raise ValueError("it is not the state that the records before it give")
 
     def _believe(self, told: StoreState) -> None:
-        """Go on from a snapshot that follows a sparse segment."""
+        """Continue from a snapshot that follows a sparse segment."""
         for key, lane in told.lanes.items():
             known = self.state.lanes.get(key)
             if known is None:
@@ -140,7 +139,7 @@ class StateCheck:
         self.has_gaps = self.is_sparse
 
     def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
-        """Go on at entry ``tail``: what is before it was taken out."""
+        """Continue at entry ``tail``, as the records before it were removed."""
         key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
         first, sizes = self._sizes.setdefault(key, (lane.tail, array("I")))
         sizes.extend([GONE] * (tail - first - len(sizes)))
@@ -178,9 +177,9 @@ def _add_entry(lane: ConsumeQueue, record: Record, tag: int, group: int, expires
 
 
 def _first_needed(destination: LoggedDestination, lane: ConsumeQueue) -> int:
-    """Return the first entry of a lane that must be there.
+    """Return the first entry of a lane that must exist.
 
-    A subscription may begin where retention or compaction has been; it holds only what came after it.
+    A subscription may begin where retention or compaction has removed messages; it holds only what came later.
     """
     if not lane.is_topic:
         return destination.first_needed(lane)
@@ -192,7 +191,7 @@ def _first_needed(destination: LoggedDestination, lane: ConsumeQueue) -> int:
 
 
 def _comparable(state: StoreState) -> dict[str, Any]:
-    """Return what a snapshot of the state says, without the lanes of subscriptions that say nothing."""
+    """Return a snapshot of the state, without lanes of subscriptions that contain nothing."""
     described: dict[str, Any] = json.loads(encode_snapshot(state, 0))
     for subscription in described["subscriptions"]:
         subscription["lanes"] = [

@@ -1,7 +1,7 @@
-"""Whether a stopped store is sound: every file, record, reference and entry is looked at, and nothing is changed.
+"""Verifies a stopped store: every file, record, reference and entry is checked, and nothing is changed.
 
-It does not repeat recovery: recovery believes a snapshot and goes on from the last one, this goes through the whole log
-and compares each snapshot, each consume-queue entry and each sum with what the records before it say.
+It does not repeat recovery.  Recovery trusts a snapshot and continues from the last one; this reads the whole log and
+compares each snapshot, each consume-queue entry and each sum with the records before it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from engine.values.message_keys import Keys
 
 
 def verify(files: Files, directory: str, keys: Keys | None = None) -> Verification:
-    """Look at everything in a store that nobody has open.
+    """Check everything in a store that no gateway has open.
 
-    keys: reads the keys of messages, for the key index; None: only its files are looked at.
+    keys: reads the keys of messages, for the key index; with None only its files are checked.
     """
     return _Verifier(files, directory, keys).run()
 
 
 class _Verifier:
-    """One look at one store: the heads of its files, then the log."""
+    """One verification of a store: the heads of its files, then the log."""
 
     def __init__(self, files: Files, directory: str, keys: Keys | None) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class _Verifier:
         checkpoint = self._checkpoint
         if checkpoint is not None and segments:
             path = f"{self._directory}/{CHECKPOINT_FILE}"
-            # A power cut may leave a checkpoint that is older than the log, and so tell of segments that are gone.
+            # After a power cut the checkpoint may be older than the log, and so refer to segments that are gone.
             bases = [segment.base for segment in segments]
             first, complete = checkpoint.first_offset, checkpoint.consume_queue_offset
             if first > bases[0] and first not in bases:
@@ -102,14 +102,14 @@ class _Verifier:
             if complete > bases[0] and complete not in bases and not inside:
                 self._found.note(path, 48, f"consume-queue offset {complete} is no segment's base")
         self._found.segment_count = len(segments)
-        # Retention was interrupted: what the checkpoint has given up counts no more.
+        # Retention was interrupted: segments below the checkpoint's first offset no longer count.
         first = checkpoint.first_offset if checkpoint is not None else 0
         kept = [segment for segment in segments if segment.base >= first]
         for before, after in pairwise(kept):
             if after.base != before.limit() and not (after.is_continuation and after.base < before.limit()):
                 text = f"log offset {before.limit()} should follow, the next segment begins at {after.base}"
                 self._found.note(before.path(), -1, text)
-        # So it was where a power cut took the checkpoint back: what a continuation continued is gone.
+        # A power cut took the checkpoint back: the segment before this continuation is gone.
         while kept and kept[0].is_continuation:
             del kept[0]
         return kept
@@ -123,7 +123,7 @@ class _Verifier:
 
 
 class _Walk:
-    """From the first record to the last.  _octets: of the segment that is looked at."""
+    """Reads from the first record to the last.  _octets: of the current segment."""
 
     def __init__(
         self, files: Files, directory: str, checkpoint: Checkpoint | None, index: IndexCheck, found: Verification
@@ -167,7 +167,7 @@ class _Walk:
                 octets = self._octets
                 position = segment.position(broken.offset) if octets is None else octets.position(broken.offset)
                 self._found.note(segment.path(), position, str(broken))
-                raise TooMany from None  # without this record nothing that follows makes sense
+                raise TooMany from None  # nothing after this record can be checked
             if place + 1 < len(segments):
                 self._index.passed(segments[place + 1].base)
             self._check_entries(segments[place + 1].base if place + 1 < len(segments) else None)
@@ -244,7 +244,7 @@ class _Walk:
         if next_base is None or next_base > complete:
             return
         for block in blocks:
-            # In a sparse segment some of the records are missing that the system queue lists.
+            # A sparse segment lacks some of the records that the system queue lists.
             if not self._log.is_sparse or block.destination_id != layout.SYSTEM_QUEUE:
                 self._queues.block(block, self._log.is_sparse)
 

@@ -133,7 +133,7 @@ def test_a_backup_that_is_being_made_is_left_alone(tmp_path: Path) -> None:
     home.send(1)
     home.stop()
     (tmp_path / "copy.making").mkdir()
-    with pytest.raises(BackupRefused, match="a backup is running, or an interrupted one left it"):
+    with pytest.raises(BackupRefused, match="a backup is running, or an interrupted backup left it"):
         back_up(tmp_path / "data", tmp_path / "copy")
     assert (tmp_path / "copy.making").exists()
 
