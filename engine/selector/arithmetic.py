@@ -1,4 +1,4 @@
-"""Numbers as Java computes them: whole ones are a long that wraps, mixed with approximate ones they become a double.
+"""Numbers as in Java: whole ones are a long that wraps; mixed with approximate ones they become a double.
 
 Sources: Jakarta Messaging 3.1, section 3.8.1.1 ("numeric promotion in Java"); Java Language Specification, sections
 5.6 and 15.17.
@@ -13,14 +13,14 @@ from typing import Final
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 
-# What Java's Long.valueOf and Double.valueOf read, but for NaN, Infinity and hexadecimal doubles.
+# What Java's Long.valueOf and Double.valueOf read, except NaN, Infinity and hexadecimal doubles.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _APPROXIMATE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _FAST_DIGITS: Final = 18
 
 
 def number_of(text: str) -> int | float | None:
-    """Return the number that ``text`` is; None if it is none."""
+    """Return the number in ``text``, None if it is not a number."""
     if len(text) <= _FAST_DIGITS and text.isdigit() and text.isascii():
         return int(text)
     if _WHOLE.fullmatch(text) is not None:
@@ -31,7 +31,7 @@ def number_of(text: str) -> int | float | None:
 
 
 def wrapped(value: int) -> int:
-    """Return what Java keeps of a whole number: its lowest 64 bits."""
+    """Return the lowest 64 bits of a whole number, as Java does."""
     return value if LONG_MIN <= value <= LONG_MAX else ((value - LONG_MIN) & (2**64 - 1)) + LONG_MIN
 
 

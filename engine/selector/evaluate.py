@@ -1,4 +1,4 @@
-"""Selectors: compiled once to closures, asked for each message.
+"""Selectors: compiled once to closures, evaluated for each message.
 
 A condition is True, False or None, which is SQL's unknown; a message matches when it is True.
 Source: Jakarta Messaging 3.1, sections 3.8.1.1 and 3.8.1.2; the conversion of strings is ActiveMQ's.
@@ -47,15 +47,15 @@ _TESTS: Final[dict[str, _Test]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-BODY_COST: Final = 64  # of an expression over the body, in comparisons of a property: for reading that
+BODY_COST: Final = 64  # cost of reading the body for an expression, in comparisons of a property
 XPATH_STEPS_A_COMPARISON: Final = 2
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Selector:
-    """text: as the consumer wrote it.  expression: what was read; ``syntax.write`` gives its canonical text.
+    """text: as the consumer wrote it.  expression: parsed; ``syntax.write`` gives its canonical text.
 
-    cost: about how many comparisons of a property it takes, without what its XPaths walk over.
+    cost: rough cost in comparisons of a property, without the walks of its XPaths.
     """
 
     __slots__ = ("text", "expression", "cost", "_condition", "_budget", "__weakref__")
@@ -68,7 +68,7 @@ class Selector:
         self._condition = _condition(expression, self._budget)
 
     def matches(self, properties: Properties) -> bool:
-        """Say whether it is true for a message; for one that cannot be read it is not, whatever it asks."""
+        """Say whether it is true for a message; for an unreadable message it never is."""
         self._budget.left = XPATH_STEPS_MAX
         try:
             return self._condition(properties) is True
@@ -76,7 +76,7 @@ class Selector:
             return False
 
     def last_cost(self) -> int:
-        """Return about how many comparisons it took to ask it the last time."""
+        """Return about how many comparisons its last evaluation took."""
         return self.cost + self._budget.taken() // XPATH_STEPS_A_COMPARISON
 
 
@@ -120,7 +120,7 @@ def _condition(node: Node, budget: Budget) -> _Condition:
             return lambda properties: xpath.matches(properties.document(), budget)
         case Identifier() | Literal():
             return _comparison(node, "=", Literal(True), budget)
-    raise AssertionError(f"the parser let {node} stand for a condition")
+    raise AssertionError(f"the parser accepted {node} as a condition")
 
 
 def _all_of(conditions: list[_Condition]) -> _Condition:
@@ -160,7 +160,7 @@ def _negation(condition: _Condition) -> _Condition:
 
 
 def _string_test(name: str, test: Callable[[str], bool], is_negated: bool) -> _Condition:
-    """A test that is false of anything but strings; with NOT it is the opposite, as the specification spells out."""
+    """A test that is false for anything but strings; with NOT it is the opposite, as the specification says."""
 
     def string_test(properties: Properties) -> bool | None:
         value = properties.get(name)
@@ -188,7 +188,7 @@ def _comparison(left: Node, symbol: str, right: Node, budget: Budget) -> _Condit
 
 
 def _comparison_with_string(name: str, test: _Test, literal: str) -> _Condition:
-    """The common ``colour = 'red'``, as ``_compare`` does it."""
+    """The common ``colour = 'red'``, as in ``_compare``."""
 
     def comparison_with_string(properties: Properties) -> bool | None:
         value = properties.get(name)
@@ -200,7 +200,7 @@ def _comparison_with_string(name: str, test: _Test, literal: str) -> _Condition:
 
 
 def _comparison_with_number(name: str, test: _Test, literal: int | float) -> _Condition:
-    """The common ``size > 3``, as ``_compare`` does it."""
+    """The common ``size > 3``, as in ``_compare``."""
     like_kind = type(literal)
     promoted = float(literal)
 
@@ -225,8 +225,8 @@ def _compare(test: _Test, left: Value, right: Value, converts_strings: bool) -> 
         return None
     is_equality = test is operator.eq or test is operator.ne
     if converts_strings:
-        # Two strings are compared as strings where they can be: ActiveMQ orders them by their characters, which
-        # the specification does not allow, and which would put 10 before 9.
+        # Two strings are compared as strings if possible.  ActiveMQ orders them by their characters, which the
+        # specification does not allow, and which would put 10 before 9.
         if type(left) is str and not (is_equality and type(right) is str):
             left = _converted(left, type(right))
         if type(right) is str and not (is_equality and type(left) is str):
@@ -241,7 +241,7 @@ def _compare(test: _Test, left: Value, right: Value, converts_strings: bool) -> 
 
 
 def _converted(text: str, kind: type) -> bool | int | float | str:
-    """Return what a string is worth beside a value of ``kind``; the string itself if it is nothing like it."""
+    """Convert a string for a comparison with a value of ``kind``; if that is impossible, return it unchanged."""
     if kind is bool:
         return text.lower() == "true"
     value = number_of(text)
@@ -290,14 +290,14 @@ def _arithmetic(first: _Operand, rest: list[tuple[str, _Operand]]) -> _Operand:
 
 
 def _number(value: Value, converts_strings: bool) -> int | float | None:
-    """Arithmetic with what is no number is unknown, like arithmetic with NULL."""
+    """Arithmetic with a value that is not a number is unknown, like arithmetic with NULL."""
     if isinstance(value, str):
         return number_of(value) if converts_strings else None
     return None if isinstance(value, bool) else value
 
 
 def _cost(node: Node) -> int:
-    """Return about how many comparisons of a property it costs to ask for ``node``."""
+    """Return about how many comparisons of a property ``node`` costs."""
     match node:
         case And(operands) | Or(operands):
             return sum(_cost(operand) for operand in operands)

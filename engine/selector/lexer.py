@@ -52,7 +52,7 @@ _ALLOWED: Final = "names, numbers, strings in single quotes, = <> < <= > >= + - 
 class Token(NamedTuple):
     """position: characters from the beginning, the first is 1.  text: as it was written.
 
-    value: of an identifier its name, of a literal its value, else the kind again.
+    value: the name of an identifier, the value of a literal, else the kind.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Token(NamedTuple):
 
 
 def invalid(position: int, seen: str, allowed: str) -> InvalidSelector:
-    """Return the error that says where, what was found and what may stand there."""
+    """Return the error with the position, what was found and what is allowed there."""
     return InvalidSelector(f"selector, character {position}: found {seen[:80]}; allowed here: {allowed}")
 
 
@@ -76,7 +76,7 @@ def tokens(text: str) -> list[Token]:
         if _is_identifier_start(text[at]):
             end = _identifier_end(text, at)
             word = text[at:end]
-            # isascii: in other alphabets there are letters whose capital is an ASCII one.
+            # isascii: other alphabets have letters whose capital is an ASCII one.
             kind = word.upper() if word.isascii() and word.upper() in KEYWORDS else IDENTIFIER
             found.append(Token(kind, word, at + 1, word))
             at = end
@@ -115,16 +115,16 @@ def _number(kind: str, word: str, position: int) -> int | float:
     base = {"hex": 16, "binary": 2}.get(kind, 8 if digits[0] == "0" and len(digits) > 1 else 10)
     if base == 8 and not set(digits) <= set("01234567"):
         raise invalid(position, word, "digits 0 to 7, as the leading 0 makes it octal")
-    # Longer ones are too large in any base, and int() refuses thousands of digits in a way of its own.
+    # Longer ones are too large in any base, and int() refuses thousands of digits with an error of its own.
     value = int(digits, base) if len(digits) <= 128 else 2**64
     if value > (LONG_MAX + 1 if base == 10 else 2**64 - 1):
         raise invalid(position, word, "a number of 64 bits")
-    # In Java only decimal literals have no sign of their own; the parser looks at 2**63, which needs a minus.
+    # In Java only decimal literals have no sign of their own; the parser checks 2**63, which needs a minus.
     return value if base == 10 else wrapped(value)
 
 
 def _approximate(kind: str, word: str, position: int) -> float:
-    # In a hexadecimal literal the exponent is always there, so that a final f or d is a suffix.
+    # In a hexadecimal literal the exponent is mandatory, so a final f or d is a suffix.
     digits = word.rstrip("fFdD")
     try:
         value = float.fromhex(digits) if kind == "hexfloat" else float(digits)

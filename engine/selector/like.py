@@ -1,7 +1,7 @@
-"""LIKE patterns, matched in a time that grows with the value and not with value times pattern.
+"""LIKE patterns, matched in time proportional to the length of the value, not to value times pattern.
 
-A pattern is cut at each %.  The first stretch stands at the value's beginning, the last one at its end.  Each stretch
-between them is taken where it first stands after the one before: a later place could never help.
+A pattern is split at each %.  The first part must be at the value's beginning, the last one at its end.  Each part in
+between is matched at its first occurrence after the one before; a later place could never help.
 Source: Jakarta Messaging 3.1, section 3.8.1.1, "LIKE".
 """
 
@@ -15,7 +15,7 @@ _ANY: Final = "%"
 
 
 class LikePattern:
-    """escape: the character that makes the next one of ``pattern`` stand for itself; None for none."""
+    """escape: the character before a literal % or _ in ``pattern``; None for none."""
 
     __slots__ = ("_prefix", "_first", "_middle", "_last")
 
@@ -29,12 +29,12 @@ class LikePattern:
         first, *rest = [_Stretch(stretch) for stretch in elements]
         self._prefix = first.prefix()
         self._first = first
-        self._last = rest.pop() if rest else None  # None: there is no %, so the first one is the whole
+        self._last = rest.pop() if rest else None  # None: without %, the first part is the whole pattern
         self._middle = tuple(stretch for stretch in rest if stretch.length > 0)
 
     def matches(self, value: str) -> bool:
-        """Say whether the pattern stands for the whole of ``value``."""
-        if not value.startswith(self._prefix):  # nearly every value that does not match, at the price of one call
+        """Say whether the pattern matches the whole of ``value``."""
+        if not value.startswith(self._prefix):  # the usual mismatch, found by one call
             return False
         first = self._first
         last = self._last
@@ -55,8 +55,8 @@ class LikePattern:
 class _Stretch:
     """A part of the pattern between two %: characters, and places (None) for any character.
 
-    _pieces: its runs of characters, each with its place.  _places, _any_places: bit i is set where that character, or
-    any, may be element i.
+    _pieces: its runs of characters, each with its place.  _places, _any_places: bit i is set if that character, or any
+    character, may be element i.
     """
 
     __slots__ = ("length", "_pieces", "_places", "_any_places", "_longest")
@@ -76,14 +76,14 @@ class _Stretch:
         return characters if place == 0 else ""
 
     def stands_at(self, value: str, start: int) -> bool:
-        """The caller has looked that so many characters are left."""
-        for place, characters in self._pieces:  # a loop: a generator costs more than what it looks at
+        """Say whether it matches at ``start``; the caller has checked that enough characters are left."""
+        for place, characters in self._pieces:  # a loop: a generator costs more than the comparisons
             if not value.startswith(characters, start + place):
                 return False
         return True
 
     def find(self, value: str, start: int, end: int) -> int:
-        """Return the first place from ``start`` on where it stands and is over at ``end``; -1 if there is none."""
+        """Return the first place from ``start`` on where it matches and ends by ``end``; -1 if there is none."""
         if start + self.length > end:
             return -1
         pieces = self._pieces
@@ -135,7 +135,7 @@ def _pieces(elements: list[str | None]) -> tuple[tuple[int, str], ...]:
 
 
 def _elements(pattern: str, escape: str | None) -> Iterator[tuple[str, str]]:
-    """Give each element as % or _ or "", with the character that it is."""
+    """Yield each element as %, _ or "", with its character."""
     characters = iter(pattern)
     for character in characters:
         if character == escape:

@@ -1,4 +1,4 @@
-"""From the words of a selector to its expression (grammar: engine.selector.syntax), types checked where they show."""
+"""Parses the words of a selector to its expression (grammar: engine.selector.syntax) and checks evident types."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from engine.values.errors import InvalidSelector
 NESTING_MAX: Final = 50  # parentheses, NOTs and signs inside each other
 LIKE_PATTERN_MAX: Final = 1_024  # characters
 
-# Header fields that a selector may name: those of section 3.8.1.1, and of those that ActiveMQ adds the ones that are
-# numbers, booleans or strings.  A misspelled one would never match, in silence.
+# Header fields that a selector may name: those of section 3.8.1.1, and those of ActiveMQ's additions that are
+# numbers, booleans or strings.  A misspelled one would silently never match.
 JMS_HEADERS: Final = (
     "JMSCorrelationID",
     "JMSDeliveryMode",
@@ -52,13 +52,13 @@ _AFTER_OPERAND: Final = "an operator, BETWEEN, IN, LIKE, IS, AND, OR"
 
 
 def parse(text: str) -> Node:
-    """Return the expression; an empty selector is none, so it is TRUE.  Raises: InvalidSelector."""
+    """Return the expression; an empty selector is TRUE.  Raises: InvalidSelector."""
     words = tokens(text)
     return Literal(True) if words[0].kind == END else _Parser(words).selector()
 
 
 class _Parser:
-    """One method for each line of the grammar; each starts at the current token and leaves the first it did not use."""
+    """One method per line of the grammar; each starts at the current token and stops at the first it does not use."""
 
     __slots__ = ("_words", "_next", "_token", "_nesting")
 
@@ -152,7 +152,7 @@ class _Parser:
         escape = self._string("a string of one character")
         if len(escape) != 1:
             raise invalid(escape_start.position, escape_start.text, "a string of one character")
-        # Brokers disagree about an escape before anything else, so that nobody can rely on it.
+        # Brokers disagree about an escape before anything else, so nobody can rely on it.
         escaped = pattern.replace(escape * 2, "").split(escape)[1:]
         if not all(part.startswith(("%", "_")) for part in escaped):
             raise invalid(start.position, start.text, f"after the escape {escape} only %, _ or {escape}")
@@ -225,10 +225,10 @@ class _Parser:
         return node
 
     def _body_test(self) -> Node:
-        """XPATH is no keyword: alone it is a name."""
+        """XPATH is not a keyword: alone it is a name."""
         self._advance()
         text = str(self._token.value)
-        XPath(text)  # what is none is refused now, not false at each message
+        XPath(text)  # an invalid one is refused now, instead of being false for each message
         self._advance()
         return BodyTest(text)
 

@@ -1,4 +1,4 @@
-"""A message as selectors see it: values by name, looked up only when a selector asks."""
+"""A message as selectors see it: values by name, read only if a selector uses them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 class Properties(ABC):
     """Header fields and properties of one message, by the names of Jakarta Messaging 3.1, sections 3.4 and 3.5.
 
-    converts_strings: whether a string is converted where it meets a number or a boolean, because the protocol has
-    nothing but strings.  Typed properties never are (section 3.8.1.1): ``size = 3`` is false for the string "3".
+    converts_strings: whether a string is converted for a comparison with a number or a boolean, because the protocol
+    has only strings.  Typed properties are never converted (section 3.8.1.1): ``size = 3`` is false for the string "3".
     """
 
     __slots__ = ()
@@ -36,14 +36,14 @@ class Properties(ABC):
         """
 
     def known(self, name: str) -> Value:
-        """Return the same, also None where the message is such that it cannot be read."""
+        """Return the same, and None for an unreadable message, too."""
         try:
             return self.get(name)
         except DATA_FAULTS:
             return None
 
     def document(self) -> Node | None:
-        """Return the body as XPath sees it, None if it is no XML; read only where a selector asks."""
+        """Return the body for XPath, None if it is not XML; read only if a selector uses it."""
         return None
 
 
@@ -66,9 +66,9 @@ def header_field(message: Message, name: str, delivery_count: int, is_redelivere
 
 
 class StompProperties(Properties):
-    """A STOMP message, in one delivery.  Its header lines are searched, never parsed; what was found is remembered.
+    """A STOMP message, in one delivery.  Its header lines are searched, never parsed; results are kept.
 
-    id_prefix, serial_prefix: what stands before ``log_offset`` and, where there is none, ``serial`` in a message id.
+    id_prefix, serial_prefix: in a message id, what precedes ``log_offset`` or, without one, ``serial``.
     """
 
     __slots__ = (
@@ -110,13 +110,13 @@ class StompProperties(Properties):
         return value
 
     def _header(self, name: str) -> str | None:
-        """Return the first header of that name, as STOMP 1.2 says; annotations stand before what the sender wrote."""
+        """Return the first header of that name, as STOMP 1.2 requires; annotations precede the sender's headers."""
         lines = self._lines
         if not lines:
             message = self._message
             block = message.annotations + message.headers if message.annotations else message.headers
             lines = self._lines = "\n" + block.decode()
-        # Neither a name nor a value holds a raw line feed, and a selector's name nothing that would be escaped.
+        # Neither a name nor a value holds a raw line feed, and a name in a selector needs no escapes.
         key = f"\n{name}:"
         at = lines.find(key)
         if at < 0:

@@ -1,4 +1,4 @@
-"""Which properties a message has: each native encoding has a reader of its own."""
+"""Readers of message properties, one for each native encoding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from engine.values.message import STOMP, Message
 
 
 class PropertyReader(ABC):
-    """Reads one encoding; an adapter whose encoding the engine does not know registers its own."""
+    """Reads one encoding; adapters register readers of their own encodings."""
 
     @abstractmethod
     def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
-        """Return the properties of ``message``, read only as far as they are asked for."""
+        """Return the properties of ``message``, read only as they are needed."""
 
 
 class PropertyReaders:

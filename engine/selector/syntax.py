@@ -9,7 +9,7 @@
     signed    + - signed | primary
     primary   literal | identifier | XPATH string | ( or )
 
-Chains are kept flat, so that the depth of a tree is bounded by the signs, NOTs and parentheses of its text.
+Chains are kept flat, so the depth of a tree is bounded by the signs, NOTs and parentheses of its text.
 Source: Jakarta Messaging 3.1, section 3.8.1.1; ``%`` is ActiveMQ's.
 """
 
@@ -21,7 +21,7 @@ from typing import Final, assert_never
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number below zero is a literal, too: what a sign does to a literal is done when it is read."""
+    """A number below zero is a literal, too: a sign is applied to a literal when it is read."""
 
     value: bool | int | float | str
 
@@ -107,7 +107,7 @@ Node = (
     Literal | Identifier | Signed | Arithmetic | Comparison | Between | In | Like | IsNull | BodyTest | Not | And | Or
 )
 
-# How tightly a node holds together; a child that holds less tightly than its place asks for stands in parentheses.
+# How tightly a node binds; a child that binds less tightly than its place requires is put in parentheses.
 _OR: Final = 1
 _AND: Final = 2
 _NOT: Final = 3

@@ -1,8 +1,8 @@
-"""Many selectors asked at once about one message.
+"""Many selectors evaluated at once for one message.
 
-Most selectors of a destination with many consumers ask for one value of one property (a correlation id, a region):
-``name = 'text'`` or ``name IN ('text', ...)``, alone or in an AND.  They are found by that value instead of being asked
-one by one, so that what counts is how many match, not how many there are.
+Most selectors of a destination with many consumers test one value of one property (a correlation id, a region):
+``name = 'text'`` or ``name IN ('text', ...)``, alone or in an AND.  They are looked up by that value instead of being
+evaluated one by one, so the cost depends on the number of matches, not on the number of selectors.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.syntax import And, Comparison, Identifier, In, Literal, Node
 
-ASKED_AT_ONCE: Final = 2_000  # conditions about one message; who is not asked then is asked in a later turn
+ASKED_AT_ONCE: Final = 2_000  # conditions per message and turn; the others are evaluated in a later turn
 
 
 class SelectorTable:
     """Selectors by number.
 
     by_value: property name -> its value -> (number, selector, whether the value alone decides).
-    others: those that must be asked one by one.
-    asked_count: conditions asked since ``take_asked``.  unasked: who was not asked about the last message, in order.
+    others: those that must be evaluated one by one.
+    asked_count: conditions evaluated since ``take_asked``.  unasked: numbers not evaluated for the last message, in
+    order.
     """
 
     __slots__ = (
@@ -42,14 +43,16 @@ class SelectorTable:
         self.asked_count = 0
         self.unasked: list[int] = []
         self._others_cost = 0
-        self._value_costs: dict[str, dict[str, int]] = {}  # property -> value -> of those that ask for more than it
-        self._value_cost = 0  # the most that the values of one message can cost, -1 if it is to be found out
+        self._value_costs: dict[
+            str, dict[str, int]
+        ] = {}  # property -> value -> cost of the selectors that test more than it
+        self._value_cost = 0  # the most that the values of one message can cost, -1 if not computed yet
 
     def __len__(self) -> int:
         return len(self.selectors)
 
     def add(self, number: int, selector: Selector) -> None:
-        """Put ``selector`` in; ``number`` names it in the answers."""
+        """Add ``selector``; ``number`` identifies it in the answers."""
         self.selectors[number] = selector
         key = _key(selector.expression)
         if key is None:
@@ -82,13 +85,13 @@ class SelectorTable:
             del self.by_value[name]
 
     def cost(self) -> int:
-        """Return how many conditions one message may meet."""
+        """Return how many conditions one message may cost."""
         if self._value_cost < 0:
             self._value_cost = sum([max(costs.values(), default=0) for costs in self._value_costs.values()])
         return self._others_cost + self._value_cost
 
     def take_asked(self) -> int:
-        """Return how many conditions were asked since the last time."""
+        """Return how many conditions were evaluated since the last call."""
         asked_count = self.asked_count
         self.asked_count = 0
         return asked_count
@@ -106,7 +109,7 @@ class SelectorTable:
         self._value_cost = -1
 
     def matching(self, properties: Properties, most: int = ASKED_AT_ONCE) -> list[int]:
-        """Return the numbers of the selectors that match; those that would be beyond ``most`` are ``unasked``."""
+        """Return the numbers of the selectors that match; beyond ``most`` conditions they are ``unasked``."""
         found: list[int] = []
         asking: list[int] = []
         for name, values in self.by_value.items():
@@ -117,7 +120,7 @@ class SelectorTable:
                     for number, (_, is_whole) in candidates.items():
                         (found if is_whole else asking).append(number)
             elif value is not None and properties.converts_strings:
-                # The text of the selector is worth what it says beside a number: ``JMSPriority = '4'``.
+                # The selector's text may equal a number: ``JMSPriority = '4'``.
                 numbers = {number for candidates in values.values() for number in candidates}
                 asking += sorted(numbers)
         if self.others:
@@ -126,7 +129,7 @@ class SelectorTable:
         return found + self.ask(asking, properties, most) if asking else found
 
     def ask(self, numbers: list[int], properties: Properties, most: int) -> list[int]:
-        """Ask some selectors, at least one; the others are ``unasked``, but for those that have gone."""
+        """Evaluate some selectors, at least one; the others are ``unasked``, unless they are gone."""
         found: list[int] = []
         selectors = self.selectors
         asked_count = 0
@@ -146,7 +149,7 @@ class SelectorTable:
 
 
 def _key(node: Node) -> tuple[str, tuple[str, ...], bool] | None:
-    """Return (property, texts one of which it must have, whether nothing else is asked), None if there is no such."""
+    """Return (property, texts of which it must have one, whether that decides alone), None if there is no such test."""
     match node:
         case Comparison(Identifier(name), "=", Literal(str(text))) | Comparison(
             Literal(str(text)), "=", Identifier(name)

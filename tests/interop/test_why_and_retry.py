@@ -79,7 +79,7 @@ def test_what_is_not_there_is_said(gateway: GatewayProcess) -> None:
     sender = raw_stomp.client(gateway)
     for words, expected in (
         (("why", "consumer", "999"), "no consumer 999"),
-        (("why", "message", "ID:nonsense-1"), "is not of this store"),
+        (("why", "message", "ID:nonsense-1"), "is not an id of this store"),
         (("retry", "no.such.queue"), "no queue 'no.such.queue'"),
     ):
         done = penstock(*words, "--http", gateway.http_url)

@@ -1,6 +1,6 @@
-"""The body of a message as XPath sees it: elements, attributes and texts, in document order.
+"""The body of a message for XPath: elements, attributes and texts, in document order.
 
-No document type, no entities of one's own, nothing fetched (defusedxml).
+Document types, entity declarations and external references are not accepted (defusedxml).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
-DOCUMENT_BYTES_MAX: Final = 64 * 1024  # of a body that XPATH looks at
-NODES_MAX: Final = 2_000  # of elements, attributes and texts in it
+DOCUMENT_BYTES_MAX: Final = 64 * 1024  # largest body that XPATH reads
+NODES_MAX: Final = 2_000  # elements, attributes and texts in it
 
 ROOT: Final = 0
 ELEMENT: Final = 1
@@ -18,9 +18,9 @@ TEXT: Final = 3
 
 
 class Node:
-    """name: of an element or attribute, ``{namespace}local`` where it has a namespace.  value: of an attribute or text.
+    """name: of an element or attribute, ``{namespace}local`` if it has a namespace.  value: of an attribute or text.
 
-    order: its place in the document; attributes come behind their element.  children: elements and texts.
+    order: its place in the document; attributes follow their element.  children: elements and texts.
     """
 
     __slots__ = ("kind", "name", "value", "parent", "order", "children", "attributes")
@@ -36,7 +36,7 @@ class Node:
 
 
 class Builder(TreeBuilder):
-    """Stops the parser once there are too many nodes: reading on would only cost.  Raises: ValueError."""
+    """Stops the parser once there are too many nodes.  Raises: ValueError."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Builder(TreeBuilder):
 
 
 def read_document(body: bytes) -> Node | None:
-    """Return the root of a body that is XML within the limits, None for any other."""
+    """Return the root of an XML body within the limits, None for any other body."""
     if not body or len(body) > DOCUMENT_BYTES_MAX:
         return None
     from defusedxml.common import DefusedXmlException
@@ -60,7 +60,7 @@ def read_document(body: bytes) -> Node | None:
         parser = DefusedXMLParser(target=Builder(), forbid_dtd=True)
         parser.feed(body)
         element = parser.close()
-    except (ParseError, DefusedXmlException, ValueError, LookupError):  # also an encoding that nobody knows
+    except (ParseError, DefusedXmlException, ValueError, LookupError):  # also an unknown encoding
         return None
     return _tree(element)
 
@@ -69,7 +69,7 @@ def _tree(first: Element) -> Node | None:
     root = Node(ROOT, "", "", None, 0)
     count = 1
     waiting: list[tuple[Element, Node, int]] = [(first, root, 0)]
-    # A stack instead of recursion: how deep a body is, its sender decides.
+    # A stack instead of recursion: the sender decides how deep a body is.
     while waiting:
         element, parent, step = waiting.pop()
         if step == 0:
@@ -87,7 +87,7 @@ def _tree(first: Element) -> Node | None:
             if len(element):
                 waiting.append((element, node, 1))
             continue
-        # parent is the element's own node here; ``step`` is one past the child that comes next.
+        # parent is the element's own node here; ``step`` is one past the next child.
         if step > 1:
             tail = element[step - 2].tail
             if tail:

@@ -55,7 +55,7 @@ class Constant(Expression):
 
 
 class Chain(Expression):
-    """Operators of one precedence, from left to right; ``and`` and ``or`` stop where the rest cannot matter."""
+    """Operators of one precedence, from left to right; ``and`` and ``or`` stop as soon as the result is known."""
 
     __slots__ = ("_first", "_rest")
 
@@ -77,7 +77,7 @@ class Chain(Expression):
                 result = compared(operator, result, operand.value(focus), budget)
             elif operator == "|":
                 other = operand.value(focus)
-                assert isinstance(result, list) and isinstance(other, list), "the parser lets only paths be joined"
+                assert isinstance(result, list) and isinstance(other, list), "the parser joins only paths"
                 budget.spend(len(result) + len(other))
                 result = in_order(result + other)
             else:
@@ -140,7 +140,7 @@ class Step:
 
 
 def _along(axis: str, node: Node, budget: Budget) -> Nodes:
-    """Return the nodes of an axis, the nearest first."""
+    """Return the nodes of an axis, nearest first."""
     found: Nodes = []
     if axis == "child":
         found = node.children
@@ -173,7 +173,7 @@ def _along(axis: str, node: Node, budget: Budget) -> Nodes:
 
 
 def filtered(nodes: Nodes, predicate: Expression, budget: Budget) -> Nodes:
-    """Return the nodes that a predicate is true of; a number is a position."""
+    """Return the nodes for which a predicate is true; a number is a position."""
     found: Nodes = []
     for position, node in enumerate(nodes, 1):
         budget.spend(1)
@@ -184,7 +184,7 @@ def filtered(nodes: Nodes, predicate: Expression, budget: Budget) -> Nodes:
 
 
 class Path(Expression):
-    """start: None for the focus, else what the steps begin with; is_absolute: with the root."""
+    """start: where the steps begin, None for the focus; is_absolute: they begin at the root."""
 
     __slots__ = ("_start", "_is_absolute", "_predicates", "_steps")
 
@@ -201,7 +201,7 @@ class Path(Expression):
         nodes = [focus.node]
         if self._start is not None:
             value = self._start.value(focus)
-            assert isinstance(value, list), "the parser lets only node-sets be walked on from"
+            assert isinstance(value, list), "the parser applies steps only to node-sets"
             nodes = value
         elif self._is_absolute:
             while nodes[0].parent is not None:

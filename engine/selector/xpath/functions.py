@@ -26,7 +26,7 @@ def _sum(focus: Focus, values: list[Result]) -> Result:
 
 
 def _nodes(value: Result) -> Nodes:
-    assert isinstance(value, list), "the parser lets only node-sets be counted"
+    assert isinstance(value, list), "the parser passes only node-sets here"
     return value
 
 
@@ -107,7 +107,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[Focus, list[Result]], 
     return whole
 
 
-# name -> function, least and most arguments, whether the first is a node-set, what it returns.
+# name -> function, least and most arguments, whether the first argument is a node-set.
 FUNCTIONS: Final[dict[str, tuple[Callable[[Focus, list[Result]], Result], int, int, bool]]] = {
     "last": (lambda focus, values: float(focus.size), 0, 0, False),
     "position": (lambda focus, values: float(focus.position), 0, 0, False),

@@ -1,4 +1,4 @@
-"""XPath 1.0 on the body of a message, in as many steps as a message may cost.
+"""XPath 1.0 on the body of a message, with a limit of steps per message.
 
     or      and or and ...              sum      product [+ -] product ...
     and     equal and equal ...         product  sign [* div mod] sign ...
@@ -8,10 +8,10 @@
     step    [axis::] test predicates | @test predicates | . | ..
     primary literal, number, ( or ), function
 
-Everything of XPath 1.0 but namespaces (a name without a prefix is one without a namespace; a prefix is refused),
-variables, comments, ``id``, ``lang`` and ``namespace-uri``.  No library that was looked at counts its steps, and an
-expression of a few characters may take days on a few kilobytes; here each node that is looked at and each piece of text
-that is put together costs a step, and an expression that has used them up does not match.
+It supports all of XPath 1.0 except namespaces (a name without a prefix has no namespace; prefixes are refused),
+variables, comments, ``id``, ``lang`` and ``namespace-uri``.  No library that was considered limits its steps, and a
+short expression may take days on a few kilobytes.  Here each node visited and each piece of text assembled costs a
+step, and an expression that has used up its steps does not match.
 Source: XML Path Language 1.0 (W3C, 1999); ActiveMQ's ``XPATH``, which is false for what cannot be evaluated.
 """
 
@@ -38,7 +38,7 @@ _END: Final = ""
 
 
 class XPath:
-    """text: as the selector has it."""
+    """text: as in the selector."""
 
     __slots__ = ("text", "expression")
 
@@ -48,7 +48,7 @@ class XPath:
         self.expression: Expression = _Parser(text).expression()
 
     def matches(self, document: Node | None, budget: Budget) -> bool:
-        """Say whether the expression is true of a document; of what is none, or costs more than allowed, it is not."""
+        """Say whether the expression is true of a document; not without one, or past the limit of steps."""
         if document is None:
             return False
         try:
@@ -138,7 +138,7 @@ class _Parser:
             if not isinstance(other, Path):
                 raise InvalidSelector("XPath: | has something else than a path beside it")
             rest.append(("|", other))
-        # As a path, so that it can be counted and walked on from.
+        # As a path, so that it can be counted and have further steps.
         return Path(Chain(first, rest), False, [], []) if rest else first
 
     def _path(self) -> Expression:

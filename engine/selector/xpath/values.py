@@ -1,4 +1,4 @@
-"""Values of an expression: a boolean, a number, a string or nodes, and the steps that finding it may take.
+"""Values of an expression: a boolean, a number, a string or nodes; and the limit of steps to compute them.
 
 Source: XML Path Language 1.0, sections 3.4, 4.2 to 4.4 and 5.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.selector.xpath.document import ATTRIBUTE, TEXT, Node
 
-XPATH_STEPS_MAX: Final = 20_000  # nodes and pieces of text that one message may cost one selector
+XPATH_STEPS_MAX: Final = 20_000  # steps per message and selector
 TEXT_STEP: Final = 64  # characters that cost a step
 
 Nodes = list[Node]
@@ -23,11 +23,11 @@ _NUMBER: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
 
 class StepsUsedUp(Exception):
-    """This message would cost more than one may."""
+    """The evaluation exceeds the limit of steps for this message."""
 
 
 class Focus:
-    """One node that an expression is evaluated for, its place among those that were found with it, and what is left."""
+    """The node for which an expression is evaluated, its place among the nodes of its step, and the budget."""
 
     __slots__ = ("node", "position", "size", "budget")
 
@@ -39,7 +39,7 @@ class Focus:
 
 
 class Budget:
-    """The steps that one selector has left for one message, over all its expressions."""
+    """The steps that one selector may still spend on one message, over all its expressions."""
 
     __slots__ = ("left",)
 
@@ -47,7 +47,7 @@ class Budget:
         self.left = XPATH_STEPS_MAX
 
     def taken(self) -> int:
-        """Return the steps that the message has taken."""
+        """Return the steps that the message has cost."""
         return XPATH_STEPS_MAX - self.left
 
     def spend(self, steps: int) -> None:
@@ -102,7 +102,7 @@ def boolean_of(value: Result) -> bool:
 
 
 def compared(operator: str, left: Result, right: Result, budget: Budget) -> bool:
-    """XPath 1.0, section 3.4: of node-sets, whether it is true of any of their nodes."""
+    """XPath 1.0, section 3.4: for node-sets, whether it is true for any of their nodes."""
     if isinstance(left, list) and isinstance(right, list):
         texts = [text_of(node, budget) for node in right]
         for node in left:

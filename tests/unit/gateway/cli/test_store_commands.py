@@ -102,7 +102,7 @@ def test_query_times(cli: Cli, time: str, expected: int) -> None:
     ("words", "code", "expected"),
     [
         (["--key", "none"], exit_codes.OK, "0 messages, up to log offset"),
-        (["--id", "ID:other-3"], exit_codes.FAILED, "is not of this store"),
+        (["--id", "ID:other-3"], exit_codes.FAILED, "is not an id of this store"),
         (["--destination", "nobody"], exit_codes.FAILED, "no destination 'nobody'"),
         ([], exit_codes.USAGE, "asked for is nothing"),
         (["--key", "a", "--limit", "many"], exit_codes.USAGE, "limit is 'many'; allowed is a whole number from 0 on"),

@@ -317,7 +317,7 @@ def test_a_transaction_asks_for_room_with_all_that_it_schedules(client: FakeClie
     assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
     schedule(world, b"another's", Plan(delay_ms=1_000))
     with pytest.raises(
-        LimitReached, match=r"1 messages are scheduled, 2 more are to be, allowed are 2 \(schedule.max-count\)"
+        LimitReached, match=r"1 messages are scheduled, 2 more would be, allowed are 2 \(schedule.max-count\)"
     ):
         world.broker.commit_refusal(transaction)
 

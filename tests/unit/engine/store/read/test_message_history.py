@@ -140,8 +140,8 @@ def test_a_dead_letter_names_where_it_went(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ID:ffffffff-12", "not of this store"),
-        ("nonsense", "not of this store"),
+        ("ID:ffffffff-12", "not an id of this store"),
+        ("nonsense", "not an id of this store"),
         ("ID:{store}-1-n7", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
         ("ID:{store}-" + "9" * 5_000, "was not logged"),

@@ -101,7 +101,7 @@ def test_by_id_is_the_message_itself(shop: Shop, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ID:ffffffff-0", "is not of this store"),
+        ("ID:ffffffff-0", "is not an id of this store"),
         ("ID:{store}-3-n2", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
         ("ID:{store}-0", "no message is"),
