@@ -133,11 +133,15 @@ def test_prefetch(credit: int, connect: Connect, unique: Unique) -> None:
 
 
 class Transacting(MessagingHandler, TransactionHandler):
-    """Sends two messages in a transaction that is rolled back, then in one that is committed; takes one likewise."""
+    """Sends two messages in a transaction that is rolled back, then in one that is committed; takes one likewise.
 
-    def __init__(self, url: str, address: str) -> None:
+    settles: what it takes, before it discharges; otherwise it releases after a rollback what it has taken.
+    """
+
+    def __init__(self, url: str, address: str, settles: bool) -> None:
         super().__init__(prefetch=0, auto_accept=False)
         self.url = url
+        self.settles = settles
         self.address = address
         self.steps: list[str] = []
         self.transaction: Any = None
@@ -150,7 +154,7 @@ class Transacting(MessagingHandler, TransactionHandler):
         self.sender = event.container.create_sender(self.connection, self.address)
         self.receiver = event.container.create_receiver(self.connection, self.address)
         self.container.schedule(LIMIT_S, self)
-        self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)
+        self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=self.settles)
 
     def on_timer_task(self, event: Any) -> None:
         self.error = f"took too long, after {self.steps}"
@@ -184,18 +188,21 @@ class Transacting(MessagingHandler, TransactionHandler):
             self.container.stop()
         else:
             self.transaction = None
-            self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)
+            self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=self.settles)
 
     def on_transaction_aborted(self, event: Any) -> None:
         self.steps.append("rolled back")
-        self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)
+        self.container.declare_transaction(self.connection, handler=self, settle_before_discharge=self.settles)
 
 
-def test_transactions(shared_gateway: GatewayProcess, connect: Connect, unique: Unique) -> None:
-    handler = Transacting(f"127.0.0.1:{shared_gateway.stomp_port}", unique("q"))
+@pytest.mark.parametrize(("settles", "counted"), [(True, 1), (False, 0)])
+def test_transactions(
+    shared_gateway: GatewayProcess, connect: Connect, unique: Unique, settles: bool, counted: int
+) -> None:
+    handler = Transacting(f"127.0.0.1:{shared_gateway.stomp_port}", unique("q"), settles)
     Container(handler).run()
     assert handler.error == ""
-    assert handler.steps == ["rolled back", "committed", "a 0", "rolled back", "a 1", "committed"]
+    assert handler.steps == ["rolled back", "committed", "a 0", "rolled back", f"a {counted}", "committed"]
     receiver = connect().create_receiver(unique("q"), credit=5)
     assert taken(receiver, 1) == ["b"]
     assert is_empty(receiver)

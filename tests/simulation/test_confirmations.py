@@ -275,17 +275,20 @@ def outcome_in_transaction(gateway: ConfirmingGateway) -> Asked:
     return Asked(accepted(peer, number), is_empty)
 
 
-def outcome_in_transaction_settled_second(gateway: ConfirmingGateway) -> Asked:
-    peer = consumer(gateway, rcv_settle_mode=1)
-    peer.attach_coordinator(9)
-    peer.transfer(b"\x00\x53\x77" + encode_composite(Declare()), 9)
-    state = peer.one(Disposition).state
-    assert isinstance(state, Declared)
-    gateway.sync_all()
-    with gateway.one_turn():
-        peer.dispose(0, TransactionalState(state.txn_id, Accepted()), settled=False)
-        discharge(peer, state.txn_id)
-    return Asked(settled(peer), is_empty)
+def outcome_in_transaction_settled_second(outcome: State, kept: Callable[[ConfirmingGateway], bool]) -> Way:
+    def way(gateway: ConfirmingGateway) -> Asked:
+        peer = consumer(gateway, rcv_settle_mode=1)
+        peer.attach_coordinator(9)
+        peer.transfer(b"\x00\x53\x77" + encode_composite(Declare()), 9)
+        state = peer.one(Disposition).state
+        assert isinstance(state, Declared)
+        gateway.sync_all()
+        with gateway.one_turn():
+            peer.dispose(0, TransactionalState(state.txn_id, outcome), settled=False)
+            discharge(peer, state.txn_id)
+        return Asked(settled(peer), kept)
+
+    return way
 
 
 def outcome_then(frame: End | Close) -> Way:
@@ -501,7 +504,11 @@ WAYS: Final[dict[str, Way]] = {
     "amqp discharge, then close": commit_then(Close(), by_answer=True),
     "amqp discharge, accepted beside detach": commit_then(Detach(9, True), by_answer=False),
     "amqp discharge of an outcome": outcome_in_transaction,
-    "amqp discharge of an outcome, settled second": outcome_in_transaction_settled_second,
+    "amqp discharge of accepted, settled second": outcome_in_transaction_settled_second(Accepted(), is_empty),
+    "amqp discharge of rejected, settled second": outcome_in_transaction_settled_second(Rejected(), is_empty),
+    "amqp discharge of modified, settled second": outcome_in_transaction_settled_second(
+        Modified(True), lambda one: one.failed_attempts("q") != 0
+    ),
     "amqp accepted, settled second": settled_second(Accepted(), is_empty),
     "amqp rejected, settled second": settled_second(Rejected(), is_empty),
     "amqp modified, settled second": settled_second(Modified(True), lambda one: one.failed_attempts("q") != 0),
