@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -13,16 +14,21 @@ from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from protocols.outbox import Outbox
 from protocols.peer_socket import PeerSocket
 
+CONSUMER_BYTES: Final = 1024  # memory of a consumer's objects, measured
+SELECTOR_PART: Final = 40  # octets of memory for each character of a selector, measured
+SUBSCRIBED_FREE_BYTES: Final = 256 * 1024  # of both, for each connection: fleets of ordinary ones count nothing
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolConnection(Client):
     """One connection: octets in, operations on the engine, octets out.  No sockets; times are passed in.
 
     is_ending: nothing more is read; ``is_finished`` has a meaning only then.
+    selector_characters: of the selectors of all its subscriptions.
     outbox: octets for ``end_turn`` to return.  door: of the engine; context, holdings, store_events: its parts.
     """
 
-    __slots__ = ("is_ending", "socket", "outbox", "door", "context", "holdings", "store_events")
+    __slots__ = ("is_ending", "socket", "outbox", "door", "context", "holdings", "store_events", "selector_characters")
 
     def __init__(self, door: Door, socket: PeerSocket, output_limit_bytes: int) -> None:
         super().__init__()
@@ -33,6 +39,17 @@ class ProtocolConnection(Client):
         self.context = door.context
         self.holdings = door.holdings
         self.store_events = door.store_events
+        self.selector_characters = 0
+
+    def count_selector(self, characters: int) -> None:
+        """Take note of a subscription's selector that has come, or, below 0, gone."""
+        self.selector_characters += characters
+        self.is_holding = True
+
+    def subscribed_bytes(self) -> int:
+        """Return what its consumers and their selectors take, beyond what any connection may have of them."""
+        size_bytes = len(self.consumers) * CONSUMER_BYTES + self.selector_characters * SELECTOR_PART
+        return max(0, size_bytes - SUBSCRIBED_FREE_BYTES)
 
     def unread_now(self) -> int:
         return self.socket.unread_bytes()
@@ -46,7 +63,7 @@ class ProtocolConnection(Client):
         try:
             if not self.is_ending:
                 self.fail(error)
-            if self.unread_bytes:
+            if self.unread_bytes or self.socket.gathered_bytes():
                 self.socket.cut_off()
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
@@ -169,12 +186,15 @@ class ProtocolConnection(Client):
         """The gateway stops: inform the peer, release what can be released, finish."""
 
 
-def holding_words(under_way_bytes: int, transaction_bytes: int, parked_bytes: int, name_bytes: int) -> str:
+def holding_words(
+    under_way_bytes: int, transaction_bytes: int, parked_bytes: int, name_bytes: int, subscribed_bytes: int
+) -> str:
     """Return each part with its octets, "" for none."""
     parts = (
         ("messages under way", under_way_bytes),
         ("open transactions", transaction_bytes),
         ("what waits at a gate", parked_bytes),
         ("links", name_bytes),
+        ("subscriptions", subscribed_bytes),
     )
     return ", ".join(f"{what} {size}" for what, size in parts if size)

@@ -54,6 +54,10 @@ class PeerSocket:
         """Return how much output is neither read by the peer nor in the system's buffers."""
         return 0
 
+    def gathered_bytes(self) -> int:
+        """Return how many octets of input its carrier (a WebSocket) gathers, until it hands them over in one piece."""
+        return 0
+
     def cut_off(self) -> None:
         """End the connection and drop unread output; its session has ended, or ends in this turn."""
         return None

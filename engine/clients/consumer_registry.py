@@ -284,6 +284,7 @@ class Subscribing(Observer):
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
+        client.is_holding = True
         self.observers.consumer_coming(consumer)
         feed = queue.feed
         if feed.is_browser:

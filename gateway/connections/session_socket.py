@@ -72,6 +72,7 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         self._is_reading_paused = False  # by the session
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
+        self._gathered_bytes = 0
         self._fault: Exception | None = None  # a defect of ours that ends the connection with this turn
 
     @abstractmethod
@@ -141,6 +142,18 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
     def unread_bytes(self) -> int:
         transport = self._transport
         return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
+
+    def gathered_bytes(self) -> int:
+        return self._gathered_bytes
+
+    def input_gathered(self, size_bytes: int) -> None:
+        """Take note of what the carrier gathers, before it hands it over in one piece."""
+        self._gathered_bytes = size_bytes
+        session = self._session
+        if session is not None and not session.is_ending and not self._engine_loop.is_shut:
+            self._engine_loop.open_turn()
+            session.is_holding = True
+            session.outbox.touch()
 
     # -- the steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, cast
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from gateway.connections.admission import Place
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
+TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # of a WebSocket's message that is not whole
 HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
 
@@ -32,6 +34,9 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_serving = False
+        self._gather: Callable[[int], None] | None = None
+        self._gathered_bytes = 0
+        self._told_bytes = 0
 
     def request_taken(self) -> None:
         """The whole request has come: its processing has no time limit."""
@@ -43,10 +48,20 @@ class HttpConnection(asyncio.Protocol):
         self._is_serving = False
         self._cancel()
 
-    def upgraded(self) -> None:
-        """The socket is a WebSocket now, and has a place among the messaging connections instead."""
+    def upgraded(self, gather: Callable[[int], None]) -> None:
+        """The socket is a WebSocket now, and has a place among the messaging connections instead.
+
+        gather: is told how many octets have come of a message that is not whole.
+        """
         self.request_taken()
         self._place.leave()
+        self._gather = gather
+
+    def message_taken(self) -> None:
+        """A message of the WebSocket is handed over."""
+        self._gathered_bytes = 0
+        if self._told_bytes:
+            self._tell()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -57,6 +72,10 @@ class HttpConnection(asyncio.Protocol):
         if self._timer is None and not self._is_serving:
             self._arm(self._request_time_s)
         self._inner.data_received(data)
+        if self._gather is not None:
+            self._gathered_bytes += len(data)
+            if self._gathered_bytes - self._told_bytes >= TOLD_AT_ONCE_BYTES:
+                self._tell()
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()
@@ -74,6 +93,11 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._place.leave()
         self._inner.connection_lost(error)
+
+    def _tell(self) -> None:
+        if self._gather is not None:
+            self._told_bytes = self._gathered_bytes
+            self._gather(self._gathered_bytes)
 
     def _arm(self, time_s: float) -> None:
         self._cancel()

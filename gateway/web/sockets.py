@@ -108,6 +108,9 @@ class WebSocketTransport(asyncio.Transport):
         async for message in self._socket:
             if message.type != WSMsgType.BINARY:
                 return
+            http = connection_of(self._request)
+            if http is not None:
+                http.message_taken()
             await self._readable.wait()
             self._connection.data_received(message.data)
 
@@ -133,7 +136,7 @@ class SocketRoute:
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"too many connections")
             return socket
         if http is not None:
-            http.upgraded()
+            http.upgraded(connection.input_gathered)
         connection.expect(AMQP_1_0)
         transport = WebSocketTransport(socket, request, connection)
         connection.connection_made(transport)

@@ -9,8 +9,10 @@ import pytest
 from gateway.process.log_lines import LINES_MAX
 from protocols.amqp.v1_0.wire.composite import Error
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Described, Symbol
 from protocols.stomp.codec.frames import MESSAGE, RECEIPT, SEND
 from tests.support.hostile.aftermath import MIB, memory_bytes, metrics
 from tests.support.hostile.honest_clients import Trips, come_in, go_on, honest_stomp
@@ -288,4 +290,53 @@ def test_what_nobody_reads_shares_it(attacked: GatewayProcess, hostile: Hostiles
     go_on(trips)
     now = metrics(attacked)
     assert now["penstock_connections_held_bytes"] <= now["penstock_connections_held_limit_bytes"]
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+
+
+@pytest.mark.parametrize("carrier", ["tcp", "websocket"])
+def test_a_frame_under_way_shares_it_before_any_login(
+    carrier: str, attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]
+) -> None:
+    """Whoever has said nothing but the beginning of one frame, or of one message of a WebSocket."""
+    before_bytes = memory_bytes(attacked)
+    ended = metrics(attacked)["penstock_holders_ended_total"]
+    for _ in range(CONNECTIONS_PER_ADDRESS - 5 if carrier == "tcp" else HOLDERS):
+        if carrier == "tcp":
+            peer = hostile.raw()
+            peer.write(protocol_header(SASL_LAYER) + (16_384).to_bytes(4, "big") + b"\x02\x01\0\0" + b"x" * 16_000)
+        else:
+            peer = hostile.websocket()
+            peer.write(b"\x82\xff" + (4 * MIB - 1).to_bytes(8, "big") + b"\0\0\0\0" + protocol_header(SASL_LAYER))
+            for _ in range(20):
+                peer.write(b"x" * 50_000)
+    go_on(trips)
+    now = metrics(attacked)
+    if carrier == "tcp":
+        assert now["penstock_connections_held_bytes"] > 0.5 * MIB, "each holds 16 KiB, which all together may"
+    else:
+        check_budget(attacked, ended)
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+
+
+@pytest.mark.parametrize("protocol", ["stomp", "amqp"])
+def test_subscriptions_and_their_selectors_share_it(
+    protocol: str, attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]
+) -> None:
+    before_bytes = memory_bytes(attacked)
+    ended = metrics(attacked)["penstock_holders_ended_total"]
+    for holder in range(HOLDERS):
+        selector = " OR ".join(f"a{number}='{holder}'" for number in range(200))
+        if protocol == "stomp":
+            subscriber = hostile.stomp()
+            for number in range(20):
+                said = f"b={number} OR {selector}"
+                subscriber.write(frame("SUBSCRIBE", id=f"{number}", destination="/queue/plain.1", selector=said))
+        else:
+            receiver = hostile.amqp()
+            for number in range(20):
+                asked = Described(Symbol("apache.org:selector-filter:string"), f"b={number} OR {selector}")
+                source = Source("plain.1", filter={Symbol("s"): asked})
+                receiver.send(Attach(f"{number}", number, True, source=source, target=Target()))
+    go_on(trips)
+    check_budget(attacked, ended)
     assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES

@@ -137,7 +137,7 @@ class StompSession(FrameInput):
     # -- the engine's side
 
     def holding(self) -> str:
-        return holding_words(*self._held(), 0)
+        return holding_words(*self._held(), 0, self.subscribed_bytes())
 
     def release_owed(self, offset: int) -> bool:
         return self.receipts.release(offset)
@@ -167,10 +167,12 @@ class StompSession(FrameInput):
 
     def _held(self) -> tuple[int, int, int]:
         """Return the octets of frames under way, of transactions, and of frames that wait at a gate."""
-        return self.decoder.buffered_bytes(), self.transactions.size_bytes(), self.blocked.size_bytes
+        # A WebSocket is here until its first message tells the protocol.
+        under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
+        return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
 
     def _count_held(self) -> None:
         held_bytes = sum(self._held())
         is_partial = self.heart_beat.partial_number != NO_FRAME
         self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
-        self.holdings.count(self, held_bytes)
+        self.holdings.count(self, held_bytes + self.subscribed_bytes())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from config.model import ConnectionDefaults
-from engine.consumers.client import Client
 from engine.consumers.consumer import ACK_MODES
 from engine.door import Door
 from engine.sources.composite import is_several
 from engine.values.errors import InvalidSelector, LimitReached
+from protocols.connection import ProtocolConnection
 from protocols.peer_socket import PeerSocket
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSION_1_0
@@ -48,7 +48,7 @@ class SubscribeCommand:
     def __init__(
         self,
         door: Door,
-        client: Client,
+        client: ProtocolConnection,
         socket: PeerSocket,
         settings: SessionSettings,
         terms: Terms,
@@ -110,6 +110,7 @@ class SubscribeCommand:
             subscription.is_plain = False
         consumer.adapter = subscription
         self.subscriptions[key] = subscription
+        self.client.count_selector(len(asked.options.selector))
         self.unsettled.consumers[key] = consumer
         if asked.options.is_durable:
             self.receipts.has_logged = True
@@ -131,6 +132,7 @@ class SubscribeCommand:
         subscription = self._take(headers, durable)
         if subscription is not None:
             consumer = self.unsettled.consumers.pop(subscription.key)
+            self.client.count_selector(-len(subscription.options.selector))
             self.unsettled.forget(list(consumer.ledger.values()))
             self.door.unsubscribe(consumer, is_lost=False)
             if is_by_id:

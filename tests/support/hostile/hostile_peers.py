@@ -177,6 +177,16 @@ class Hostiles(ExitStack):
         assert web.hostname is not None and web.port is not None
         return self._kept(Peer(web.hostname, web.port))
 
+    def websocket(self) -> Peer:
+        """Return a WebSocket for AMQP, on which nothing has been said."""
+        peer = self.http()
+        head = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        head += f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\nSec-WebSocket-Protocol: amqp\r\n"
+        peer.write(f"{head}\r\n".encode())
+        answer = peer.read()
+        assert b" 101 " in answer, answer
+        return peer
+
     def empty(self, *queues: str) -> None:
         """Take what a scenario has left in queues."""
         reader = self.stomp()

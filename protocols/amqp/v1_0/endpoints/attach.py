@@ -174,6 +174,7 @@ class LinkFactory:
         consumer.adapter = link
         consumer.outlet = self.outgoing
         link.consumer = consumer
+        link.selector_characters = len(options.selector)
         link.node = node
         if options.is_durable:
             link.durable = ("" if options.is_global else connection.container_id, options.subscription)

@@ -84,9 +84,9 @@ class AmqpConnection(ConnectionEndpoint):
             if words:
                 self.out.append(words)
         elif self.is_holding:
-            held_bytes = sum(self.producers.held(self.name_bytes))
-            self.is_holding = held_bytes > self.name_bytes or bool(self.producers.transactions.open)
-            self.holdings.count(self, held_bytes)
+            *moving, names_bytes, subscribed_bytes = self._held()
+            self.is_holding = any(moving) or bool(self.producers.transactions.open)
+            self.holdings.count(self, sum(moving) + names_bytes + subscribed_bytes)
         octets = self.outbox.take()
         if octets:
             self.idle.sent_ms = self.now_ms
@@ -163,7 +163,7 @@ class AmqpConnection(ConnectionEndpoint):
     # -- the engine's side
 
     def holding(self) -> str:
-        return holding_words(*self.producers.held(self.name_bytes))
+        return holding_words(*self._held())
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -214,6 +214,12 @@ class AmqpConnection(ConnectionEndpoint):
         return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}
 
     # -- the steps
+
+    def _held(self) -> tuple[int, int, int, int, int]:
+        """Return the octets of messages and frames under way, and what ``holding_words`` tells besides."""
+        under_way, in_transactions, parked = self.producers.held()
+        under_way += self.decoder.buffered_bytes() + self.socket.gathered_bytes()
+        return under_way, in_transactions, parked, self.name_bytes, self.subscribed_bytes()
 
     def _output_full(self) -> None:
         """Stop the deliveries of all sessions."""

@@ -89,11 +89,11 @@ class ConnectionEndpoint(ProtocolConnection):
         self.is_due = True
         self.outbox.touch()
 
-    def count_link(self, count: int, name_bytes: int) -> None:
+    def count_link(self, count: int, name_bytes: int, selector_characters: int) -> None:
         """Count a link that has come (1) or gone (-1)."""
         self.link_count += count
         self.name_bytes += name_bytes
-        self.is_holding = True
+        self.count_selector(selector_characters)
 
     def advance(self, event: int) -> None:
         self.state = advance(CONNECTION, self.state, event)

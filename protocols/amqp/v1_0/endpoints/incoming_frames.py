@@ -13,6 +13,7 @@ from protocols.amqp.v1_0.wire.errors import SessionError, TimedOut, error_of
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import Heartbeat, ProtocolHeader
 from protocols.amqp.v1_0.wire.performatives import Close, Disposition, Flow, Open, Transfer
+from protocols.peer_times import NO_FRAME
 
 
 class IncomingFrames:
@@ -62,6 +63,8 @@ class IncomingFrames:
                 connection.fail(error)
             break
         number = decoder.partial_number()
+        if number != NO_FRAME:
+            connection.is_holding = True
         if number != connection.idle.partial_number:
             connection.idle.frame_seen(number, connection.now_ms)
         if not connection.outbox.is_touched:

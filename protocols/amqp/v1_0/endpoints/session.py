@@ -177,7 +177,7 @@ class AmqpSession(SessionEndpoint):
     def add_link(self, link: Link) -> None:
         self.links[link.peer_handle] = link
         self.handles[link.handle] = link
-        self.connection.count_link(1, link.name_bytes())
+        self.connection.count_link(1, link.name_bytes(), link.selector_characters)
 
     def discard(self, link: Link) -> None:
         if self.links.pop(link.peer_handle, None) is not None:
@@ -193,7 +193,7 @@ class AmqpSession(SessionEndpoint):
             raise self._unattached("a detach for", frame.handle)
         link.state = advance(LINK, link.state, frame.CODE)
         self.handles.pop(link.handle, None)
-        self.connection.count_link(-1, -link.name_bytes())
+        self.connection.count_link(-1, -link.name_bytes(), -link.selector_characters)
         if is_answered:
             return
         answer = Detach(link.handle, True if frame.closed else None)
@@ -207,7 +207,7 @@ class AmqpSession(SessionEndpoint):
         """Drop all links; return their consumers, which the caller closes."""
         consumers: list[Consumer] = []
         for link in [*self.links.values(), *self.discarding.values()]:
-            self.connection.count_link(-1, -link.name_bytes())
+            self.connection.count_link(-1, -link.name_bytes(), -link.selector_characters)
             if isinstance(link, OutgoingLink) and link.consumer is not None:
                 consumers.append(link.consumer)
             if not link.is_gone():

@@ -23,9 +23,9 @@ LINK_OVERHEAD_BYTES: Final = 1024  # memory of a link's objects, rounded up
 
 
 class Link(Endpoint):
-    """handle: ours; peer_handle: what the peer calls it."""
+    """handle: ours; peer_handle: what the peer calls it.  selector_characters: of its consumer's selector."""
 
-    __slots__ = ("session", "name", "handle", "peer_handle", "delivery_count")
+    __slots__ = ("session", "name", "handle", "peer_handle", "delivery_count", "selector_characters")
 
     def __init__(self, session: SessionEndpoint, name: str, handle: int, peer_handle: int) -> None:
         super().__init__(advance(LINK, DETACHED, Attach.CODE))
@@ -34,6 +34,7 @@ class Link(Endpoint):
         self.handle = handle
         self.peer_handle = peer_handle
         self.delivery_count = 0
+        self.selector_characters = 0
 
     def name_bytes(self) -> int:
         """Return the octets of the name, and a little for the link itself."""

@@ -44,6 +44,6 @@ class Producers:
             self.access.require_own_name(connection, scanned.user_id.decode("utf-8", "replace"))
         check_body(scanned.body)
 
-    def held(self, name_bytes: int) -> tuple[int, int, int, int]:
-        """Return the octets of partial messages, transactions, messages at a gate, and names of links."""
-        return self.multi_transfers.held_bytes, self.transactions.size_bytes(), self.blocked.size_bytes, name_bytes
+    def held(self) -> tuple[int, int, int]:
+        """Return the octets of partial messages, transactions, and messages at a gate."""
+        return self.multi_transfers.held_bytes, self.transactions.size_bytes(), self.blocked.size_bytes
