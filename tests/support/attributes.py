@@ -1,4 +1,4 @@
-"""What an object holds, for tests that compare all of it; compiled classes have no ``__slots__`` to go by."""
+"""The attributes of an object, for tests that compare all of them; compiled classes have no ``__slots__``."""
 
 from __future__ import annotations
 

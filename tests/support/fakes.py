@@ -1,4 +1,4 @@
-"""Fakes of everything that the engine and a session are given: time, timers, workers, a socket, a client."""
+"""Fakes of everything that the engine and a session get: time, timers, workers, a socket, a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class VirtualClock(Clock):
         self.wall_offset_ms = wall_ms - now_ms
 
     def set_wall(self, by_ms: int) -> None:
-        """Have somebody set the wall clock forward, or back."""
+        """Set the wall clock forward or back."""
         self.wall_offset_ms += by_ms
 
     def monotonic_ms(self) -> int:
@@ -44,7 +44,7 @@ class VirtualClock(Clock):
 
 
 class HastyClock(VirtualClock):
-    """A second passes whenever somebody looks."""
+    """A clock on which a second passes at each reading."""
 
     def monotonic_ms(self) -> int:
         self.now_ms += 1_000
@@ -72,7 +72,7 @@ class VirtualTimers(Timers):
         return len(self._due)
 
     def fire_due(self) -> None:
-        """Fire all that the clock has reached; what is set meanwhile is for the next call, as in an event loop."""
+        """Fire all due timers; timers set meanwhile are for the next call, as in an event loop."""
         last = self._number
         later: list[tuple[int, int, TimerTarget, int]] = []
         while self._due and self._due[0][0] <= self.clock.now_ms:
@@ -85,7 +85,7 @@ class VirtualTimers(Timers):
             heapq.heappush(self._due, timer)
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, timer by timer; what is set meanwhile for a time that comes is fired, too."""
+        """Let time pass, timer by timer; timers set meanwhile for that time fire, too."""
         until_ms = self.clock.now_ms + milliseconds
         while self._due and self._due[0][0] <= until_ms:
             when_ms, _, target, key = heapq.heappop(self._due)
@@ -107,7 +107,7 @@ class Handed:
 
 
 class FakeClient(Client):
-    """A connection that keeps what it gets.  ``hold_after``: its output is full once it has got so many, -1 for never.
+    """A connection that keeps its deliveries.  ``hold_after``: its output is full after this many, -1 for never.
 
     on_admit: messages to send again when a gate opens, one call of ``admit`` at a time.
     client_id: as JMS knows it.  browses_ended: browsers that have seen everything.
@@ -127,13 +127,13 @@ class FakeClient(Client):
         self.expelled: list[tuple[Consumer, EngineError, bool]] = []
 
     def bodies(self) -> list[bytes]:
-        """Return what came since the last call."""
+        """Return the messages since the last call."""
         bodies = [one.body for one in self.handed]
         self.handed = []
         return bodies
 
     def take(self) -> list[Delivery]:
-        """Return the deliveries that came since the last call."""
+        """Return the deliveries since the last call."""
         deliveries = [one.delivery for one in self.handed if one.delivery is not None]
         self.handed = []
         return deliveries
@@ -173,7 +173,7 @@ class FakeClient(Client):
 
 @dataclass(slots=True)
 class FakeLink(PeerSocket):
-    """A socket that remembers what was asked of it."""
+    """A socket that remembers the requests to it."""
 
     address: str = "192.0.2.1:40001"
     is_touched: bool = False
@@ -213,13 +213,13 @@ class FakeLink(PeerSocket):
 
 
 def destination_stats(stats: BrokerStats, name: str) -> DestinationStats:
-    """Return the numbers of one destination; of a name that is there once."""
+    """Return the numbers of one destination; its name must be unique."""
     (found,) = [one for one in stats.destinations if one.name == name]
     return found
 
 
 class HeldWorkers(Workers):
-    """Jobs that are done when the test says so, in the order of their submission.  submitted: how many of each lane."""
+    """Jobs that run on the test's request, in the order of their submission.  submitted: how many of each lane."""
 
     def __init__(self) -> None:
         self.submitted: Counter[int] = Counter()
@@ -230,7 +230,7 @@ class HeldWorkers(Workers):
         self.jobs.append((job, lane))
 
     def finish(self, lane: int) -> bool:
-        """Run and finish all jobs of ``lane`` that are there now; return whether there were any."""
+        """Run and finish all present jobs of ``lane``; return whether there were any."""
         mine = [job for job, found in self.jobs if found == lane]
         self.jobs = deque((job, found) for job, found in self.jobs if found != lane)
         for job in mine:
@@ -249,6 +249,6 @@ class HeldWorkers(Workers):
         return False
 
     def run_all(self, lane: int | None = None) -> None:
-        """Run jobs, and those that they lead to, until none is left."""
+        """Run jobs, and those that they submit, until none is left."""
         while self.run_one(lane):
             pass

@@ -1,4 +1,4 @@
-"""Runs of the fuzzers in tests/fuzz: atheris where it can be imported, from a corpus that each test brings."""
+"""Runs of the fuzzers in tests/fuzz, with atheris where it can be imported and a corpus of each test."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FUZZERS = Path(__file__).parents[1] / "fuzz"
 def run_fuzzer(name: str, runs: int, corpus: Mapping[str, bytes], directory: Path, *options: str) -> None:
     """Let ``tests/fuzz/<name>.py`` make ``runs`` runs; fail with its report if it finds anything.
 
-    corpus: what it begins with, by name.  directory: for the corpus and for a finding's octets, which also stand at the
-    end of the report, in base64.  options: of libFuzzer.
+    corpus: its first inputs, by name.  directory: for the corpus and for a finding's octets, which are also at the end
+    of the report, in base64.  options: of libFuzzer.
     """
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("needs atheris, which has no wheel for this platform")

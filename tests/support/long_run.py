@@ -1,4 +1,4 @@
-"""Seeds one after the other, until a time or a number is reached: the long form of every simulation."""
+"""Runs of one seed after the other, until a time or a number is reached: the long form of every simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Run = Callable[[int], object]
 class LongRun:
     """first: the seed to begin with.  count: how many, 0 for as many as ``minutes`` allow.
 
-    processes: so many share them.
+    processes: the number of processes that share the seeds.
     """
 
     first: int
@@ -24,7 +24,7 @@ class LongRun:
     processes: int = 1
 
     def take(self, run: Run) -> int:
-        """Run seed after seed; return how many.  Whatever ``run`` raises ends it, and names its seed itself."""
+        """Run seed after seed; return how many.  An exception of ``run`` ends it, and names its seed itself."""
         print(f"from --seed {self.first} on, {self.count or f'{self.minutes:g} minutes of'} seeds")
         taken = self._share(run, 0) if self.processes == 1 else self._take_together(run)
         print(f"{taken} seeds; go on with --seed {self.first + taken}")
@@ -41,7 +41,7 @@ class LongRun:
         return taken
 
     def _take_together(self, run: Run) -> int:
-        context = get_context("fork")  # what is run is a function of a test, with all that it has loaded
+        context = get_context("fork")  # the function belongs to a test, with all its loaded modules
         answers: list[Connection] = []
         children = []
         for number in range(self.processes):
@@ -59,7 +59,7 @@ class LongRun:
                     try:
                         count, failure = answer.recv()
                     except EOFError:
-                        raise AssertionError("a process ended in the middle; why stands above") from None
+                        raise AssertionError("a process ended in the middle; the reason is above") from None
                     if failure:
                         raise AssertionError(failure)
                     taken += count

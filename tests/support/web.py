@@ -1,4 +1,4 @@
-"""The HTTP application on fakes of all that it asks."""
+"""The HTTP application on fakes of all its sources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GUARDED = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 40
 
 
 class Seen(Inspection):
-    """A look at what it was given."""
+    """An inspection that returns its argument."""
 
     def __init__(self, stats: BrokerStats) -> None:
         self._seen = stats
@@ -95,7 +95,7 @@ class Knowing(WhySource):
 
 
 class Retrying(RetrySource):
-    """Knows the queue ``dead``; remembers what it was asked."""
+    """Knows the queue ``dead``; remembers the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, int, int]] = []

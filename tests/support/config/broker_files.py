@@ -1,4 +1,4 @@
-"""Configurations of other brokers with a bit of everything."""
+"""Configurations of other brokers with some of each kind of setting."""
 
 from __future__ import annotations
 

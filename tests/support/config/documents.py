@@ -1,4 +1,4 @@
-"""Files of other brokers, read: in a few words, and what became of them."""
+"""Short files of other brokers, and the settings that they become."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def setting(match: str, inner: str) -> str:
 
 
 def settings(document: Document, name: str, kind: int = QUEUE) -> AddressSettings:
-    """Return what is effective for a destination; the document may have no problems."""
+    """Return the effective settings of a destination; the document must have no problems."""
     assert document.problems == []
     return AddressMatcher(document.addresses).settings_for(kind, name)
 

@@ -1,4 +1,4 @@
-"""Every disk that a stop can leave behind, between any two operations of a piece of work, from one run of that work."""
+"""Every disk that a stop between two operations of a piece of work can leave, from one run of that work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.disk.faulty_files import FaultyFile, FaultyFiles
 
 
 class StoppableFile(FaultyFile):
-    """A write is torn in the disk that was kept before it, as by a stop in its middle."""
+    """A write that is torn in the copy made before it, as by a stop in its middle."""
 
     def pwrite(self, octets: bytes | memoryview, position: int) -> int:
         files = self._files
@@ -25,7 +25,7 @@ class StoppableFile(FaultyFile):
 class StoppableFiles(FaultyFiles):
     """A disk that keeps a copy of itself before each operation, while it ``is_keeping``.
 
-    copies: in such a copy, what each file of the first one became.
+    copies: each file of the original -> its copy.
     """
 
     file_class = StoppableFile
@@ -42,7 +42,7 @@ class StoppableFiles(FaultyFiles):
             self.stopped.append(self._copy())
 
     def tear(self, inode: Inode, octets: bytes | memoryview, position: int) -> None:
-        """Have the power gone in the middle of a write."""
+        """Cut the power in the middle of a write."""
         taken = self.torn_at(position, len(octets))
         inode.write(octets[:taken], position)
         self.note_order(inode, position, bytes(octets[:taken]))
@@ -76,9 +76,9 @@ class StoppableFiles(FaultyFiles):
 
 
 def disks_left_by(files: StoppableFiles, work: Callable[[], object], is_power_cut: bool) -> list[StoppableFiles]:
-    """Do ``work``; return what a stop before each of its operations, or in the middle of it, leaves on the disk.
+    """Do ``work``; return the disks that a stop before or during each of its operations leaves.
 
-    Disks that hold the same octets are one: what a start finds on them is the same.
+    Disks with the same octets are returned once, because a start finds the same on them.
     """
     files.is_keeping = True
     work()

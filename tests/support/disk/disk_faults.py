@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SHORT_WRITE: Final = "short write"  # also of a process that is killed in the middle of one
-TORN_SECTOR: Final = "torn sector"  # of which only the beginning got to the disk
+SHORT_WRITE: Final = "short write"  # also of a process that is killed in the middle of a write
+TORN_SECTOR: Final = "torn sector"  # only the beginning of the sector reached the disk
 BIT_FLIP: Final = "bit flip"
 LOST_WRITE: Final = "lost unsynced write"
 REORDERED_WRITES: Final = "reordered writes between syncs"
@@ -39,4 +39,4 @@ ERRORS: Final = {
     "fsync": SYNC_ERROR,
     "sync_directory": SYNC_ERROR,
     "syncfs": SYNC_ERROR,
-}  # by operation; of others an error is none of these
+}  # by operation; errors of other operations are none of these faults

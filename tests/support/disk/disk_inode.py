@@ -1,22 +1,22 @@
-"""A file of the simulated disk: what is read of it, what is on the disk, and what a crash leaves."""
+"""A file of the simulated disk: its content for reads, on the disk, and after a crash."""
 
 from __future__ import annotations
 
 import random
 
 SECTOR_BYTES = 512
-TORN_RATE = 0.1  # of the sectors that survive, until one is torn
+TORN_RATE = 0.1  # share of the sectors that survive, until one is torn
 
 
 class Tearing:
-    """What happens to the one sector that is being written when the power goes: only its beginning gets there."""
+    """The fate of the sector that is being written when the power is cut: only its beginning survives."""
 
     def __init__(self, chance: random.Random, is_over: bool) -> None:
         self._chance = chance
         self._is_over = is_over
 
     def size(self) -> int:
-        """Return how many octets of a sector get there."""
+        """Return how many octets of a sector survive."""
         if self._is_over or self._chance.random() >= TORN_RATE:
             return SECTOR_BYTES
         self._is_over = True
@@ -26,16 +26,16 @@ class Tearing:
 class Inode:
     """A file apart from its names.
 
-    ordered: (number, position, octets) of what was written since the last sync, on a disk that keeps the order of
-    writes; octets are None for a new size, which is the position.
+    ordered: (number, position, octets) of the writes since the last sync, on a disk that keeps the order of writes;
+    octets are None for a new size, which is the position.
     """
 
     def __init__(self) -> None:
         self.octets = bytearray()
         self.durable = bytearray()
         self.dirty: set[int] = set()
-        self.has_lost = False  # the system could not write some of it, and nobody has been told
-        self.is_loss_secret = False  # nor has anybody who syncs the whole file system: both are told, once each
+        self.has_lost = False  # the system could not write some of it, and has not reported that
+        self.is_loss_secret = False  # the same for a sync of the whole file system: each of the two reports it once
         self.ordered: list[tuple[int, int, bytes | None]] = []
 
     def write(self, octets: bytes | memoryview, position: int) -> None:
@@ -74,18 +74,18 @@ class Inode:
             self.durable.extend(bytes(size - len(self.durable)))
 
     def write_back(self, sector: int) -> None:
-        """Bring one sector to the disk; what reads find does not change."""
+        """Write one sector to the disk; the content for reads does not change."""
         self._flush(sector)
         self.dirty.discard(sector)
 
     def lose(self) -> None:
-        """Take the pages for clean without having written them."""
+        """Mark the pages as clean without writing them."""
         self.dirty.clear()
         self.has_lost = False
         self.is_loss_secret = True
 
     def lose_sector(self, sector: int) -> None:
-        """Take one page for clean without having written it; the next sync tells."""
+        """Mark one page as clean without writing it; the next sync reports that."""
         self.dirty.discard(sector)
         self.has_lost = True
         self.is_loss_secret = True
@@ -106,7 +106,7 @@ class Inode:
         return self._after(self.octets)
 
     def as_of(self, number: int) -> Inode:
-        """Return the file with what was synced, and of what was written since then all up to a number."""
+        """Return the file with all synced octets, and later writes up to a number."""
         after = self._after(self.durable)
         for one, position, octets in self.ordered:
             if one > number:
@@ -119,7 +119,7 @@ class Inode:
         return after
 
     def copy(self) -> Inode:
-        """Return a file of its own that has the same past."""
+        """Return a separate file with the same history."""
         after = Inode()
         after.octets, after.durable = bytearray(self.octets), bytearray(self.durable)
         after.dirty = set(self.dirty)

@@ -1,19 +1,19 @@
-"""A file system in memory that fails as asked and forgets as a machine does when its power goes.  Same seed, same disk.
+"""A file system in memory that fails on request and loses data like a machine in a power cut.  Same seed, same disk.
 
-What survives a crash, as on ext4 with ordered journalling:
+These survive a crash, as on ext4 with ordered journalling:
 
-- Octets of a file: those synced with fsync or fdatasync, and of the 512-octet sectors written since then some that
-  the seed chooses, in no order; now and then only the beginning of the one that was being written.
-- A file's length: as of its last sync, or longer or shorter as written since then if the seed says so; what lies
-  beyond the surviving sectors is zeros, also preallocated room.
-- Names (made, renamed, removed): those synced with the directory, and of the changes since then, in their order, as
-  many as the seed says: the journal keeps them in order.
+- Octets of a file: those synced with fsync or fdatasync, and some of the 512-octet sectors written since then.  The
+  seed chooses these, in no order; sometimes only the beginning of the sector that was being written survives.
+- A file's length: that of its last sync, or a later one if the seed chooses it.  Octets beyond the surviving sectors,
+  also in preallocated room, are zeros.
+- Names (made, renamed, removed): those synced with the directory, and the first of the later changes, in their order
+  because the journal keeps it.  The seed chooses how many.
 
-A sync that fails loses what it was to write, as Linux does: the pages count as clean, are still read, and vanish with
-the crash although a later sync succeeds.  So does what the system could not write of its own accord; then the next
-sync says so, once.
+A failed sync loses its octets, as on Linux: the pages count as clean, are still read, and vanish with the crash
+although a later sync succeeds.  The same holds for octets that the system could not write by itself; the next sync then
+reports an error, once.
 
-A disk may be ``without`` some of the faults in disk_faults.py: that a planted bug is found needs then another one.
+A disk may be ``without`` some of the faults in disk_faults.py: a planted bug must then be found by another fault.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from tests.support.disk.disk_faults import (
 )
 from tests.support.disk.disk_inode import SECTOR_BYTES, Inode, Tearing
 
-PAGE_BYTES = 4096  # of the system's memory: a process that is killed in a write has written whole ones
+PAGE_BYTES = 4096  # pages of the system's memory: a process that is killed in a write has written whole pages
 
 
 class Crashed(Exception):
-    """The machine has lost its power; whoever sees this has stopped existing."""
+    """The machine has lost its power, and no code of it runs any more."""
 
 
 class Crashing(Crashed):
-    """It loses its power at this very operation."""
+    """The machine loses its power at this very operation."""
 
 
 @dataclass
 class Fault:
-    """The next ``count`` calls of ``operation`` on paths containing ``path`` fail, once ``skip`` have gone by.
+    """The next ``count`` calls of ``operation`` on paths containing ``path`` fail, after ``skip`` successful ones.
 
     operation: a method of File or Files.
     """
@@ -63,7 +63,7 @@ class Fault:
 
 @dataclass
 class _Change:
-    """One change of a directory: ``inode`` is None for a name that goes; ``old_name`` goes with a rename."""
+    """One change of a directory: ``inode`` is None for a removed name; ``old_name`` is the one that a rename ends."""
 
     name: str
     inode: Inode | None
@@ -148,7 +148,7 @@ class FaultyFile(File):
 
 
 class FaultyWholeSync(WholeSync):
-    """All files and names at once.  What fails is lost, as in a sync of each file."""
+    """Sync all files and names at once.  Failed writes are lost, as in a sync of each file."""
 
     def __init__(self, files: FaultyFiles, path: str) -> None:
         self._files = files
@@ -165,7 +165,7 @@ class FaultyWholeSync(WholeSync):
 
 
 class FaultyFiles(Files):
-    """crash_at: the number of the operation at which the power goes, counted from 1; 0 for never.
+    """crash_at: the number of the operation at which the power is cut, counted from 1; 0 for never.
 
     without: faults of disk_faults.py that this disk does not have.
     """
@@ -181,30 +181,30 @@ class FaultyFiles(Files):
         self.is_crashed = False
         self.faults: list[Fault] = []
         self.locks: set[str] = set()
-        self.short_writes = 0  # so many writes to come take only a part
+        self.short_writes = 0  # this many of the next writes are short
         self.free_bytes = -1  # -1: as much as is wanted
-        self.error_rate = 0.0  # of every write and sync
+        self.error_rate = 0.0  # share of the writes and syncs that fail
         self.pid = 4711
         self._names: dict[str, dict[str, Inode]] = {".": {}}
         self._durable_names: dict[str, dict[str, Inode]] = {".": {}}
-        self._changes: list[tuple[str, _Change]] = []  # of names, in order, since their directory was synced
-        self._number = 0  # of the last change of a file or a name
-        self._synced_number = 0  # of the last one before a sync, which on a disk that keeps the order is one of all
+        self._changes: list[tuple[str, _Change]] = []  # changes of names since the sync of their directory, in order
+        self._number = 0  # number of the last change of a file or a name
+        self._synced_number = 0  # number of the last change before a sync of all files
 
-    # What tests do.
+    # Called by tests.
 
     def fail(self, operation: str, error: int, path: str = "", count: int = 1, skip: int = 0) -> None:
-        """Let calls fail, see Fault."""
+        """Make calls fail, see Fault."""
         self.faults.append(Fault(operation, error, path, count, skip))
 
     def heal(self) -> None:
-        """Let nothing fail any more."""
+        """Remove all faults."""
         self.faults.clear()
         self.error_rate = 0.0
         self.free_bytes = -1
 
     def is_faulty(self) -> bool:
-        """Say whether anything may fail, or has failed without anybody's knowing."""
+        """Say whether a fault is set, or a failure has not been reported yet."""
         inodes = [inode for entries in self._names.values() for inode in entries.values()]
         has_lost = any(inode.has_lost or inode.is_loss_secret for inode in inodes)
         return has_lost or bool(self.faults) or self.error_rate > 0 or self.free_bytes >= 0
@@ -214,7 +214,7 @@ class FaultyFiles(Files):
         self.is_crashed = True
         after = self._next()
         kept = self._chance.randint(0, len(self._changes))
-        # With a chance of its own, so that whatever else a seed does stays what it was.
+        # With a random generator of its own, so that other choices of a seed stay the same.
         tearing = Tearing(random.Random(self._seed), TORN_SECTOR in self.without)
         is_ordered = REORDERED_WRITES in self.without
         last = self._chance.randint(self._synced_number, self._number) if is_ordered else 0
@@ -256,20 +256,20 @@ class FaultyFiles(Files):
         return after
 
     def note_order(self, inode: Inode, position: int, octets: bytes | None) -> None:
-        """Take note of a change of a file, if this disk keeps the order of changes."""
+        """Record a change of a file, if this disk keeps the order of changes."""
         if REORDERED_WRITES in self.without:
             self._number += 1
             inode.ordered.append((self._number, position, octets))
 
     def write_back(self, loss_rate: float = 0.0) -> None:
-        """Bring sectors to the disk as the system does of its own accord: in order of path and place, up to a point.
+        """Write sectors to the disk as the system does by itself: in order of path and place, up to a point.
 
-        loss_rate: of those that the disk refuses.
+        loss_rate: share of the sectors that the disk refuses.
         """
         if REORDERED_WRITES in self.without:
             return
         if SYNC_ERROR in self.without:
-            loss_rate = 0.0  # which a sync would tell
+            loss_rate = 0.0  # a sync would report that
         inodes = {id(inode): inode for path in self.paths() if (inode := self._find(path)) is not None}
         sectors = [(inode, sector) for inode in inodes.values() for sector in sorted(inode.dirty)]
         for inode, sector in sectors[: self._chance.randint(0, len(sectors))]:
@@ -279,7 +279,7 @@ class FaultyFiles(Files):
                 inode.write_back(sector)
 
     def flip(self, path: str, position: int, mask: int) -> None:
-        """Change bits of an octet, in what is read and in what survives."""
+        """Change bits of an octet, for reads and on the disk."""
         inode = self.inode(path)
         octet = inode.octets[position]
         for octets in (inode.octets, inode.durable):
@@ -287,7 +287,7 @@ class FaultyFiles(Files):
                 octets[position] ^= mask
 
     def killed(self) -> FaultyFiles:
-        """Kill the process; return the same disk with all that was written, synced or not."""
+        """Kill the process; return the same disk with all written octets, synced or not."""
         self.is_crashed = True
         after = self._next()
         after._number = self._number
@@ -298,7 +298,7 @@ class FaultyFiles(Files):
         return after
 
     def octets(self, path: str) -> bytearray:
-        """Return what a file holds, to look at or to damage."""
+        """Return the content of a file, to examine or to damage."""
         return self.inode(path).octets
 
     def inode(self, path: str) -> Inode:
@@ -308,7 +308,7 @@ class FaultyFiles(Files):
         return inode
 
     def settle(self) -> None:
-        """Make everything durable, also what a test has damaged."""
+        """Make everything durable, also damage made by a test."""
         for entries in self._names.values():
             for inode in entries.values():
                 inode.dirty.update(range((len(inode.octets) + SECTOR_BYTES - 1) // SECTOR_BYTES))
@@ -325,7 +325,7 @@ class FaultyFiles(Files):
             if name.endswith(suffix)
         )
 
-    # What files ask.
+    # Called by files.
 
     def enter(self, operation: str, path: str) -> None:
         """Count an operation; crash or fail if its time has come."""
@@ -350,7 +350,7 @@ class FaultyFiles(Files):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def torn_at(self, position: int, size: int) -> int:
-        """Return how many octets of the last write have got through: none, all, or those of whole pages."""
+        """Return how many octets of the last write were written: none, all, or whole pages."""
         if SHORT_WRITE in self.without:
             return self._chance.choice((0, size))
         ends = range((position // PAGE_BYTES + 1) * PAGE_BYTES - position, size, PAGE_BYTES)
@@ -363,7 +363,7 @@ class FaultyFiles(Files):
         self._synced_number = self._number
 
     def sync_everything(self, path: str) -> None:
-        """Make all files and names durable.  path: on whose file system; there is but one."""
+        """Make all files and names durable.  path: any path of the file system; there is only one."""
         inodes = {id(inode): inode for each in self.paths() if (inode := self._find(each)) is not None}.values()
         try:
             self.enter("syncfs", path)
@@ -384,14 +384,14 @@ class FaultyFiles(Files):
         self._synced_number = self._number
 
     def room_for(self, path: str, size: int, growth: int) -> int:
-        """Return how many octets of a write are taken."""
+        """Return how many octets of a write are accepted."""
         if self.free_bytes >= 0 and NO_SPACE not in self.without:
             if growth > self.free_bytes:
                 fitting = size - growth + self.free_bytes
                 if fitting <= 0 or not size or SHORT_WRITE in self.without:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 self.free_bytes = 0
-                return fitting  # the system takes what there is room for, and refuses the next one
+                return fitting  # the system accepts as much as fits, and refuses the next write
             self.free_bytes -= growth
         if self.short_writes and size > 1 and SHORT_WRITE not in self.without:
             self.short_writes -= 1
@@ -465,7 +465,7 @@ class FaultyFiles(Files):
         return sorted(directories | set(self._names.get(path, {})))
 
     def make_directory(self, path: str) -> None:
-        # Directories are durable at once: what matters here is the names of files.
+        # Directories are durable at once; only the names of files matter here.
         self.enter("make_directory", path)
         parts = path.split("/")
         for length in range(1, len(parts) + 1):

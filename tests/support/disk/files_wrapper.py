@@ -1,4 +1,4 @@
-"""A file layer that hands everything on; planted bugs of the store are subclasses of it."""
+"""A file layer that forwards every call; planted bugs of the store are subclasses of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.store.disk.files import File, Files, WholeSync
 
 
 class FileWrapper(File):
-    """path: as the file was opened; it may bear another name meanwhile."""
+    """path: at the opening; the file may have another name now."""
 
     def __init__(self, inner: File, path: str) -> None:
         self.inner = inner
@@ -41,7 +41,7 @@ class FileWrapper(File):
 
 
 class FilesWrapper(Files):
-    """file_class: what opened files are wrapped in."""
+    """file_class: the wrapper of opened files."""
 
     file_class: type[FileWrapper] = FileWrapper
 

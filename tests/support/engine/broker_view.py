@@ -1,4 +1,4 @@
-"""What tests ask of a broker, and do behind its clients' backs: the one place that knows of which parts it is made."""
+"""Questions of tests to a broker, and changes without a client: only this file knows the broker's parts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.support.fakes import FakeClient
 
 
 def covered_by(delivery: Delivery) -> list[Delivery]:
-    """Return what an answer to ``delivery`` covers, as its consumer says."""
+    """Return the deliveries that an answer to ``delivery`` covers, by its consumer's mode."""
     return consumer_of(delivery).covered(delivery)
 
 
 class BrokerView(FeatureView):
-    """Worlds and gateways of tests are one; of any other broker it is made by hand."""
+    """A view of a broker.  Worlds and gateways of tests are views; for any other broker a test makes one."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -94,7 +94,7 @@ class BrokerView(FeatureView):
         return list(self._destinations.queues.values())
 
     def all_queues(self) -> list[Queue]:
-        """Return all queues, with temporary ones and those that feed the consumers of topics, browsers and replays."""
+        """Return all queues, also temporary ones and those of topics' consumers, browsers and replays."""
         return self._destinations.all_queues()
 
     def depth(self, name: str = "q") -> int:
@@ -103,7 +103,7 @@ class BrokerView(FeatureView):
         return 0 if queue is None else queue.depth
 
     def total_depth(self) -> int:
-        """Return how many messages there are, on queues, subscriptions and all."""
+        """Return how many messages there are, on queues and on subscriptions."""
         return sum(queue.depth for queue in self.all_queues())
 
     def topic_names(self) -> list[str]:
@@ -128,7 +128,7 @@ class BrokerView(FeatureView):
         return list(self._destinations.owned.get(client.client_number, ()))
 
     def feeds(self) -> list[Queue]:
-        """Return the queues that feed the consumers of topics, browsers and replays."""
+        """Return the queues of topics' consumers, browsers and replays."""
         return list(self._destinations.readers.queues.values())
 
     def destination(self, number: int) -> Queue | Topic | None:
@@ -145,7 +145,7 @@ class BrokerView(FeatureView):
         return bool(self.broker.upkeep.read or self._destinations.readers.by_source)
 
     def shares(self) -> LaneShares:
-        """Return how all lanes share the memory for what is in the log."""
+        """Return how all lanes share the memory for messages of the log."""
         return self._destinations.shares
 
     def delete(self, destination: Queue | Topic, *, is_forced: bool = False) -> None:
@@ -153,15 +153,15 @@ class BrokerView(FeatureView):
         self.broker.upkeep.delete(destination, is_forced)
 
     def remove(self, destination: Queue | Topic) -> None:
-        """Take a destination away, whoever uses it and whatever is scheduled for it."""
+        """Remove a destination, even one in use or with scheduled messages."""
         self._destinations.remove(destination)
 
     def let_go(self, queue: Queue) -> None:
-        """Have a queue let go of all that waits in it, as one that ends does."""
+        """Make a queue drop its waiting messages, as an ending one does."""
         self.broker.upkeep.ends.let_go(queue)
 
     def accept(self, destination: Queue | Topic, message: Message) -> None:
-        """Have a message taken that a gate has let through before."""
+        """Send a message that a gate has admitted before."""
         self.broker.acceptance.accept(destination, message)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
@@ -200,30 +200,30 @@ class BrokerView(FeatureView):
     # -- clients
 
     def hear(self, client_number: int) -> None:
-        """Have what comes in this turn be of a client, 0 for the broker's own."""
+        """Set the client whose inputs this turn has, 0 for the broker itself."""
         self.broker.context.sender = client_number
 
     def id_prefix(self) -> str:
-        """Return what the ids of this store's messages begin with."""
+        """Return the prefixes of the ids of this store's messages."""
         return self.broker.readers.id_prefix
 
     def connections(self) -> list[Client]:
         return list(self.broker.clients.values())
 
     def take_client_id(self, client: Client, client_id: str) -> None:
-        """Have a client be the only one of its id."""
+        """Make a client the only one of its id."""
         self.broker.client_ids.take(client, client_id, True)
 
     def let_send(self, client: Client) -> None:
-        """Have a client be the one that sends what comes next."""
+        """Make a client the sender of the next messages."""
         self.broker.context.sender = client.client_number
 
     def hold_by(self, client: Client, held_bytes: int) -> None:
-        """Have a connection hold so many octets."""
+        """Make a connection hold this many octets."""
         self.broker.holdings.count(client, held_bytes)
 
     def leave_unread(self, client: Client, unread_bytes: int) -> None:
-        """Have a peer not read so many octets that were sent to it."""
+        """Make a peer leave this many octets unread."""
         self.broker.holdings.count_unread(client, unread_bytes)
 
     def held_by_connections(self) -> int:
@@ -252,7 +252,7 @@ class BrokerView(FeatureView):
         return self._memory.used_bytes
 
     def memory_paged(self) -> int:
-        """Return the octets of what is in memory and in the log."""
+        """Return the octets of the messages that are in memory and in the log."""
         return self._memory.paged_bytes
 
     def memory_held(self) -> int:
@@ -260,17 +260,17 @@ class BrokerView(FeatureView):
         return self._memory.held_bytes()
 
     def unsettled(self) -> dict[str, int]:
-        """Return what is counted of each user's unsettled deliveries, as the operator is told."""
+        """Return the count of each user's unsettled deliveries, as reported to the operator."""
         return self.broker.inspect().unsettled.largest
 
     def unsettled_used(self) -> dict[str, int]:
-        """Return what is used of each user's share, with what windows have paid for ahead."""
+        """Return the used part of each user's share, including units that windows have paid ahead."""
         return {holder: share.used_bytes for holder, share in self._flow.shares.by_holder.items()}
 
     def unsettled_in_ledgers(self) -> dict[str, int]:
-        """Return what these deliveries count, found one by one; nobody may be leaving.
+        """Return the sum for these deliveries, computed one by one; no consumer may be leaving.
 
-        What transactions hold of consumers that have gone is in no ledger: of these it is what is counted.
+        Deliveries that transactions hold for consumers that have gone are in no ledger: for them it is the count.
         """
         consumers = [consumer for client in self.connections() for consumer in client.consumers.values()]
         ledgers = {id(consumer.ledger): consumer for consumer in consumers}  # siblings share one
@@ -287,21 +287,21 @@ class BrokerView(FeatureView):
         return found
 
     def unsettled_limit(self) -> int:
-        """Return what each user's share is, -1 for no limit."""
+        """Return each user's share, -1 for no limit."""
         return self._flow.shares.limit_bytes
 
     def is_anybody_leaving(self) -> bool:
         return any(isinstance(chore, Departure) for chore in self.chores())
 
     def returning(self) -> dict[Queue, int]:
-        """Return how much of each queue is still with clients that have refused it, or with consumers that leave."""
+        """Return the number of messages of each queue that are still with refusing clients or leaving consumers."""
         leaving = [consumer for queue in self.all_queues() for consumer in queue.consumers.values()]
         ledgers = {id(consumer.ledger): consumer.ledger for consumer in leaving if consumer.departure is not None}
         left = [one for ledger in ledgers.values() for one in ledger.values() if one.state == IN_FLIGHT]
         return Counter(consumer_of(one).queue for one in [*self._refused(), *left])
 
     def refused(self) -> dict[Queue, int]:
-        """Return how much of each queue its clients have refused and is not back."""
+        """Return the number of messages of each queue that were refused and are not back yet."""
         return Counter(consumer_of(one).queue for one in self._refused())
 
     def _refused(self) -> list[Delivery]:
@@ -309,7 +309,7 @@ class BrokerView(FeatureView):
         return [one for refused in refusing for job, _ in refused.jobs for one in job if one.state == REFUSED]
 
     def is_memory_short(self) -> bool:
-        """Say whether no more is read of backlogs than somebody takes now, or nothing at all."""
+        """Say whether backlogs are read only on demand, or not at all."""
         return self._memory.is_short() or self._memory.is_choked()
 
     def memory_limit(self) -> int:
@@ -333,11 +333,11 @@ class BrokerView(FeatureView):
         return list(self._flow.waits.parked.get(client.client_number, {}).values())
 
     def forget_waits(self) -> None:
-        """Have nobody wait any more."""
+        """End all waits."""
         self._flow.waits.parked.clear()
 
     def deadline_count(self) -> int:
-        """Return how many producers wait no longer than for a time."""
+        """Return how many producers wait with a time limit."""
         return len(self._flow.waits.deadlines)
 
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
@@ -345,11 +345,11 @@ class BrokerView(FeatureView):
         return self._flow.refusal(destination, message)
 
     def must_reject(self, destination: Queue | Topic) -> bool:
-        """Say whether a producer without credit is to be refused what it sends."""
+        """Say whether the messages of a producer without credit must be refused."""
         return self._flow.must_reject(destination)
 
     def reasons(self, client: Client) -> list[str]:
-        """Return why a client waits, as the operator is told."""
+        """Return why a client waits, as reported to the operator."""
         return self._flow.reasons(client.client_number)
 
     def is_blocked(self) -> bool:
@@ -364,7 +364,7 @@ class BrokerView(FeatureView):
         return self._flow.disk_warning
 
     def shut_disk(self, reason: str) -> None:
-        """Have the disk's gate shut, or open for no reason."""
+        """Shut the disk's gate for a reason, or open it for ""."""
         self._flow.disk_reason = reason
         self._flow.block()
 
@@ -375,23 +375,23 @@ class BrokerView(FeatureView):
         self._flow.is_memory_shut = is_shut
 
     def look_at_gates(self) -> None:
-        """Have the next turn look at all gates."""
+        """Make the next turn check all gates."""
         self._flow.block()
 
     def open_gates(self) -> None:
-        """Let those go on who wait at a gate that has opened."""
+        """Admit the clients that wait at a gate that has opened."""
         self._flow.open_gates()
 
     def has_limits(self) -> bool:
-        """Say whether anything that addresses hold is counted."""
+        """Say whether the accounts count anything."""
         return self._memory.accounts is not None
 
     def address_accounts(self) -> Accounts:
-        """Return what addresses with limits hold."""
+        """Return the holdings of addresses with limits."""
         return self._flow.accounts
 
     def see_durable(self) -> None:
-        """Have the accounts of topics learn what has become durable, which they do by themselves where it matters."""
+        """Update the accounts of topics with the durable offset; they do so themselves where it matters."""
         for topic in self.topics():
             if topic.account is not None:
                 topic.account.see_durable(self.broker.store)
@@ -399,11 +399,11 @@ class BrokerView(FeatureView):
     # -- the store's answers
 
     def tell_durable(self, offset: int) -> None:
-        """Have the store say that everything up to ``offset`` is durable."""
+        """Make the store report that everything up to ``offset`` is durable."""
         self._store_events.durable(offset)
 
     def fault(self) -> str:
-        """Return what of the store cannot be read, as the operator is told."""
+        """Return the unreadable places of the store, as reported to the operator."""
         return self._store_events.fault()
 
     def page_fault(self) -> str:
@@ -420,33 +420,33 @@ class BrokerView(FeatureView):
         return message.log_offset < self.broker.dispatcher.written_offset
 
     def is_settling(self) -> bool:
-        """Say whether settlements are put off that nobody waits for."""
+        """Say whether settlements without a waiting client are deferred."""
         return bool(self.broker.dispatcher.settling)
 
     # -- the work of a turn
 
     def is_more_to_come(self) -> bool:
-        """Say whether something goes on in the next turn."""
+        """Say whether work continues in the next turn."""
         return self.broker.steps.is_waiting()
 
     def is_agenda_forgotten(self) -> bool:
-        """Say whether a part has something to do at the end of a turn that will not be looked at then."""
+        """Say whether a part has work for the end of a turn that is missing on the agenda."""
         turn = self.broker.turn
         return turn.has_agenda() and not turn.agenda.is_open
 
     def leave_steps(self, count: int) -> None:
-        """Leave this turn, its end included, ``count`` steps: others have used the rest."""
+        """Leave ``count`` steps to this turn and its end, as if others had used the rest."""
         steps = self.broker.steps
         steps.left = count
         steps.reserved = min(count, steps.reserved)
 
     def most_steps(self) -> int:
-        """Return the most that one turn has taken since the start, or since they were counted anew."""
+        """Return the largest number of steps of one turn since the start or the last reset."""
         return self.broker.steps.most
 
     def count_steps_anew(self) -> None:
         self.broker.steps.most = 0
 
     def chores(self) -> list[Chore]:
-        """Return what is done a piece in each turn."""
+        """Return the chores."""
         return list(self.broker.steps.chores)

@@ -34,7 +34,7 @@ def address(pattern: str, **values: object) -> AddressEntry:
 
 
 class EngineWorld(BrokerView):
-    """Everything that a test of the engine needs.  ``turn`` after each step that should show."""
+    """Everything that a test of the engine needs.  Call ``turn`` to see the effect of a step."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class EngineWorld(BrokerView):
         )
 
     def turn(self) -> int:
-        """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished.
+        """End turns until no work is left; pages are served, syncs are not finished.
 
-        What no one waits for is logged now, not a little later.
+        Settlements without a waiting client are logged now, not a little later.
         """
         while True:
             offset = self.broker.end_turn()
@@ -140,7 +140,7 @@ class EngineWorld(BrokerView):
         group: str = "",
         sender: FakeClient | None = None,
     ) -> None:
-        """Send and let it show; every message must be accepted."""
+        """Send and end the turn; every message must be accepted."""
         destination = self.queue(to) if isinstance(to, str) else to
         self.hear(0 if sender is None else sender.client_number)
         for body in bodies:
@@ -182,7 +182,7 @@ class EngineWorld(BrokerView):
         self.turn()
 
     def dead_letters(self, name: str = "ActiveMQ.DLQ") -> list[Message]:
-        """Consume a dead-letter queue; return what was in it."""
+        """Consume a dead-letter queue; return its messages."""
         client = self.client("operator")
         self.consumer(client, name, AUTO)
         self.turn()

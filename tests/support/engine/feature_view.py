@@ -1,4 +1,4 @@
-"""What tests ask of a broker's features, and do to them: the one place that knows their parts."""
+"""Questions of tests to a broker's features, and changes to them: only this file knows their parts."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class FeatureView:
         return self.broker.retries.begin(queue, selector, rate, limit)
 
     def copies(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
-        """Return what a message to a composite or virtual destination becomes."""
+        """Return the copies of a message to a composite or virtual destination."""
         return self.broker.composite_send.copies.expand(destination, message)
 
     def replay_count(self) -> int:
-        """Return how many replays there are, with those that follow what is still sent."""
+        """Return how many replays there are, including up-to-date ones that follow new messages."""
         return len(self.broker.subscribing.replays.replays) + len(self.broker.subscribing.replays.followers)
 
     def browsers(self) -> list[Consumer]:
         return list(self.broker.subscribing.browsing.consumers)
 
     def delayed(self, queue: Queue) -> list[Delivery]:
-        """Return what waits for its redelivery."""
+        """Return the deliveries that wait for their redelivery."""
         return self.broker.refusals.redelivery.delays.delayed_of(queue)
 
     def delayed_count(self) -> int:
@@ -74,7 +74,7 @@ class FeatureView:
         return len(self.broker.refusals.redelivery.delays.reloading)
 
     def handed_over_ms(self, delivery: Delivery) -> int:
-        """Return when a delivery was handed over, about."""
+        """Return the approximate time of a delivery's hand-over."""
         return self.broker.turn.hand_overs.since_ms(delivery.tag)
 
     def rated_count(self) -> int:
@@ -82,31 +82,31 @@ class FeatureView:
         return len(self.broker.dispatcher.rates.waiting)
 
     def look_for_expired(self) -> None:
-        """Have the scan for what has expired begin, as its timer would."""
+        """Begin the scan for expired messages, as its timer would."""
         self.broker.expiry.timer_fired(0)
 
     def is_sweeping(self) -> bool:
-        """Say whether the scan for what has expired is under way on the disk."""
+        """Say whether the scan for expired messages is under way on the disk."""
         sweep = self.broker.expiry.sweep
         return sweep.lane is not None or bool(sweep.waiting)
 
     def evicted_count(self) -> int:
-        """Return how many messages a limit of pending messages has let go."""
+        """Return how many messages a limit of pending messages has dropped."""
         return self.broker.subscribing.pending_limits.evicted_count
 
     def watches(self) -> list[tuple[int, int, Watch, bool]]:
-        """Return which consumers are to be looked at because they may be slow."""
+        """Return the consumers that are checked for slowness."""
         return self.broker.slow_consumers.looks
 
     def slow_count(self) -> int:
         return self.broker.slow_consumers.found_count
 
     def slow_notices(self) -> list[str]:
-        """Return what is to be told of slow consumers."""
+        """Return the pending reports of slow consumers."""
         return self.broker.slow_consumers.notices
 
     def announce(self, client: Client) -> None:
-        """Tell of a connection in an advisory."""
+        """Send a connection advisory."""
         self._advisories.connected(client)
 
     def advisory_listeners(self) -> int:
@@ -116,7 +116,7 @@ class FeatureView:
         self._advisories.is_enabled = False
 
     def announced_producers(self) -> list[object]:
-        """Return the producers of which an advisory has told."""
+        """Return the producers that an advisory has reported."""
         return list(self._advisories.producers)
 
     def question_count(self) -> int:
@@ -131,16 +131,16 @@ class FeatureView:
         return self._statistics.counts.get(client.client_number, 0)
 
     def question_steps(self) -> int:
-        """Return how many destinations and consumers may still be looked at in this turn."""
+        """Return how many destinations and consumers may still be examined in this turn."""
         return self._statistics.steps_left
 
     def answer_questions(self) -> None:
-        """Go on answering, as the timer would if it is set."""
+        """Continue the answers, as the timer would if it is set."""
         if self._statistics.is_armed:
             self._statistics.go_on()
 
     def refused_counts(self) -> dict[str, int]:
-        """Return how often somebody was refused for each limit of a user."""
+        """Return the number of refusals for each limit of a user."""
         return self._quotas.refused_counts()
 
     def destinations_made_by(self, holder: str) -> int:
@@ -154,9 +154,9 @@ class FeatureView:
         self._quotas.enter(client, user, host)
 
     def read_properties_by(self, encoding: int, reader: PropertyReader) -> None:
-        """Have ``reader`` find properties in messages of one protocol."""
+        """Register ``reader`` for the properties of one protocol's messages."""
         self._readers.register(encoding, reader)
 
     def properties(self, message: Message) -> Properties:
-        """Return what selectors see of a message."""
+        """Return the properties of a message for selectors."""
         return self._readers.properties(message, 1, False)

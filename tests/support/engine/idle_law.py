@@ -1,6 +1,6 @@
 """The law of idle consumers: after a turn no message waits in memory beside a consumer that could have it.
 
-It asks the messages, consumers, selectors and groups themselves, not what dispatch has noted of them.
+It examines messages, consumers, selectors and groups themselves, not the notes of dispatch about them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.world.bodies import Violation
 
 
 def check_nobody_idles(broker: Broker) -> None:
-    """Call it after a turn that is over.  Raises: Violation."""
+    """Call it after the end of a turn.  Raises: Violation."""
     view = BrokerView(broker)
     if view.is_agenda_forgotten():
         raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
@@ -34,9 +34,9 @@ def check_nobody_idles(broker: Broker) -> None:
                 f"counted are {queue.fates.refused_count}"
             )
     if view.is_more_to_come():
-        return  # what is left of the turn goes on in the next
+        return  # the rest of this turn's work follows in the next
     if view.store_failure():
-        return  # what the disk did not take waits until it has healed, and what is behind it
+        return  # messages that the disk refused wait until it has healed, and those behind them
     for queue in view.all_queues():
         _check_places(queue)
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
@@ -47,7 +47,7 @@ def check_nobody_idles(broker: Broker) -> None:
             continue
         ready = list(_ready(broker, queue))
         if any(not view.is_written(one.message) for one in ready):
-            continue  # the disk does not take it now, and what is behind it waits, too
+            continue  # the disk refuses it now, and the messages behind it wait, too
         for delivery in ready:
             taker = next((one for one in able if selection is None or _may_have(selection, one, delivery)), None)
             if taker is not None:
@@ -58,7 +58,7 @@ def check_nobody_idles(broker: Broker) -> None:
 
 
 def _check_rotation(queue: Queue) -> None:
-    """Raises: Violation for who takes turns and has gone, takes two, or has no seat where there are seats."""
+    """Raises: Violation for a consumer in a rotation that has gone, is there twice, or lacks a seat."""
     listed = list(queue.rotation)
     if len({consumer.consumer_id for consumer in listed}) < len(listed):
         raise Violation(f"{queue.uri()}: a consumer takes its turn twice in a round")
@@ -70,9 +70,7 @@ def _check_rotation(queue: Queue) -> None:
 
 
 def _check_places(queue: Queue) -> None:
-    """Raises: Violation for what is among that which has come back, and does not wait, is not in its order, or not
-    counted.
-    """
+    """Raises: Violation for a returned delivery that does not wait, is out of order, or is not counted."""
     for lane in queue.used_lanes:
         returned_bytes = sum([delivery.message.size for delivery in lane.returned])
         if returned_bytes > lane.ready_bytes:
@@ -100,9 +98,9 @@ def _is_able(consumer: Consumer) -> bool:
 
 
 def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
-    """Return what is in memory and in its turn."""
+    """Return the deliveries in memory that are next in order."""
     for lane in queue.used_lanes:
-        ahead = lane.ahead.by_offset.values() if queue.selection is not None else ()  # else a page comes before it
+        ahead = lane.ahead.by_offset.values() if queue.selection is not None else ()  # otherwise a page comes before it
         for delivery in (*lane.returned, *lane.ready, *ahead):
             message = delivery.message
             if delivery.state == READY and not 0 < message.expires_ms <= broker.wall_ms:
@@ -110,7 +108,7 @@ def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
 
 
 def _is_read(lane: Lane) -> bool:
-    """Say whether some of a lane is on its way to memory, or waits until the disk may be asked again."""
+    """Say whether a part of a lane is on its way to memory, or waits for the next request to the disk."""
     return (
         lane.pages.is_loading
         or lane.pages.is_scanning
@@ -128,9 +126,9 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
     if index.exclusions is not None and index.exclusions.excludes(delivery, consumer):
         return False
     if any(lane.priority > delivery.lane.priority and _is_read(lane) for lane in selection.queue.used_lanes):
-        return False  # something of a higher priority may come first
+        return False  # a message of a higher priority may come first
     if not seat.view.has_passed(delivery):
-        return False  # as much was found for its selector as may be, or what comes before is on disk or in a file
+        return False  # its selector has found as much as allowed, or earlier messages are on disk or in a file
     group = selection.groups.of(delivery)
     if group is None:
         return True

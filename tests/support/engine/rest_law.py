@@ -1,7 +1,7 @@
-"""The law of rest: where nothing moves any more, nobody lacks what it could have, wherever that lies.
+"""The law of rest: when no work is left, no consumer lacks a message that it could have, wherever that is.
 
-It looks further than the law of idle consumers, and trusts less: at what is on disk and in temporary files, at
-selectors themselves instead of the index, at windows of those who hold nothing, at who has a queue or a group.
+It covers more than the law of idle consumers, and trusts less.  It examines messages on disk and in temporary files,
+selectors themselves instead of the index, windows of consumers that hold nothing, and owners of queues and groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _check_window(queue: Queue, consumer: Consumer) -> None:
 
 
 def _check_owners(queue: Queue) -> None:
-    """Raises: Violation where somebody has a queue or a group who has gone."""
+    """Raises: Violation if the owner of a queue or a group has gone."""
     selection = selection_of(queue)
     if selection is None:
         return
@@ -106,5 +106,5 @@ def _may_have(view: BrokerView, selection: Selection, consumer: Consumer, messag
         if not consumer.selector.matches(view.properties(message)):
             return False
     if selection.index.exclusions is not None or message.group_hash:
-        return False  # the law of idle consumers knows more of these
+        return False  # the law of idle consumers covers these
     return not any(lane.is_ahead_full() for lane in queue.used_lanes)

@@ -1,4 +1,4 @@
-"""An engine on the store in memory that keeps its contract, with crashes: what was not durable is gone."""
+"""An engine on the store in memory, with crashes that lose everything that was not durable."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RestartWorld(EngineWorld):
         )
 
     def broker_options(self) -> dict[str, Any]:
-        """Return what else the broker is made with, anew at each start."""
+        """Return further arguments of the broker, made at each start."""
         return {}
 
     def turn(self) -> int:
@@ -66,7 +66,7 @@ class RestartWorld(EngineWorld):
         assert self.memory_store.durable_offset() == self.memory_store.append_offset()
 
     def crash(self) -> None:
-        """Stop without a word, and start again."""
+        """Stop without closing anything, and start again."""
         self.workers = HeldWorkers()
         self.memory_store = self.memory_store.restarted(self.workers)
         self._start()

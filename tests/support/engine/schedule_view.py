@@ -1,4 +1,4 @@
-"""What tests ask of the schedules that a broker keeps, and do to them: the one place that knows its parts."""
+"""Questions of tests to a broker's schedules, and changes to them: only this file knows their parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.features.scheduler.read_ahead import ReadAhead
 class ScheduleView:
     """place: the log offset of a schedule, which names it.
 
-    held: what is due and waits before a shut gate.  read_ahead: the messages in memory because they are due soon.
+    held: due messages that wait at a shut gate.  read_ahead: messages in memory because they are due soon.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -75,7 +75,7 @@ class ScheduleView:
         """Say whether schedules of a destination that has ended are still looked for."""
         return bool(self._scheduler.ending.ended)
 
-    # -- what a test does
+    # -- actions of a test
 
     def limit(self, limits: ScheduleLimits) -> None:
         self._scheduler.limits = limits
@@ -88,25 +88,25 @@ class ScheduleView:
         return found is not None
 
     def fire_due(self) -> None:
-        """Fire what is due, as the timer would."""
+        """Fire the due messages, as the timer would."""
         self._scheduler.run()
 
     def set_fired(self, place: int, count: int) -> None:
-        """Have one that repeats have fired so often."""
+        """Set how often a repeating one has fired."""
         self._scheduler.fired[place] = count
 
     def damage(self, place: int, reason: str) -> None:
-        """Have the store say that a schedule's record cannot be read."""
+        """Make the store report that a schedule's record is unreadable."""
         self._scheduler.damaged(place, reason)
 
     def put_aside(self, place: int, reason: str) -> None:
-        """Have one be such as cannot be fired."""
+        """Make the firing of one fail."""
         self._scheduler.aside[place] = reason
 
     def take_back(self) -> None:
-        """Have none be put aside."""
+        """Clear the list of those put aside."""
         self._scheduler.aside.clear()
 
     def break_down(self) -> None:
-        """Have every look at what was put aside end in a defect of ours."""
+        """Make every check of those put aside fail with a defect of ours."""
         self._scheduler.aside = None  # type: ignore[assignment]

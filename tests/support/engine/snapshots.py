@@ -1,4 +1,4 @@
-"""Snapshots of a broker for tests of what shows them."""
+"""Snapshots of a broker, for tests of the code that shows them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def broker(
 
 
 def rates_after(*samples: tuple[float, BrokerStats]) -> RateSampler:
-    """Return what has taken these samples, each with its time in seconds."""
+    """Return rates that have taken these samples, each with its time in seconds."""
     sampler = RateSampler()
     for now_s, stats in samples:
         for _ in sampler.sample(stats.destinations, now_s):
@@ -57,6 +57,6 @@ def rates_after(*samples: tuple[float, BrokerStats]) -> RateSampler:
 
 
 def stat_document(stats: BrokerStats, rates: RateSampler) -> dict[str, Any]:
-    """Return what ``/api/stat`` answers."""
+    """Return the answer of ``/api/stat``."""
     document: dict[str, Any] = json.loads("".join(stat_text(stats, rates)))
     return document

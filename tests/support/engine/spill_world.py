@@ -1,4 +1,4 @@
-"""An engine with temporary files on a disk in memory, whose workers run when a turn ends, or when the test says so."""
+"""An engine with temporary files on a disk in memory; its workers run at the end of a turn, or on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.fakes import HeldWorkers
 
 
 class SpillWorld(RestartWorld):
-    """holds_workers: nothing is written to temporary files, nor read, before the test says so."""
+    """holds_workers: temporary files are written and read only on the test's request."""
 
     def __init__(self, *addresses: AddressEntry, memory_limit_bytes: int = 1 << 20) -> None:
         self.files = FaultyFiles()

@@ -1,13 +1,13 @@
 """A simulation of transactions on a store with small segments: each is found whole or not at all after any stop.
 
 A real Broker works on a real FileStore over a disk in memory.  Durable subscriptions pass messages over (selector,
-noLocal), refused messages are dead-lettered, topics without a route send on, schedules are added: all that a COMMIT
-can bring into the log.  Run one with
+noLocal), refused messages are dead-lettered, messages without a route are sent on, schedules are added: everything that
+a COMMIT can put into the log.  Run one with
 
     CommitWorld(seed).run()
 
-It raises Violation as soon as a law is broken: after a start the messages of a transaction are all there or none of
-them is, what it acknowledged is settled exactly if they are, and a transaction whose COMMIT was confirmed is there.
+It raises Violation as soon as a law is broken.  After a start all messages of a transaction are there or none is, its
+acknowledgements are settled exactly if they are, and a transaction whose COMMIT was confirmed is there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TURNS_MOST: Final = 12
 
 @dataclass(slots=True)
 class Committed:
-    """A transaction.  bodies: (destination, body); settled: entries of the queue; end: what its receipt waits for."""
+    """A transaction.  bodies: (destination, body); settled: entries of the queue; end: offset for its receipt."""
 
     bodies: list[tuple[str, bytes]] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Committed:
 
 
 class CommitWorld(BrokerView):
-    """own_segments: transactions that were given a segment of their own, because theirs had no room."""
+    """own_segments: transactions that got a segment of their own, because the current one had no room."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -79,7 +79,7 @@ class CommitWorld(BrokerView):
                 self._stop_and_look()
         self._stop_and_look()
 
-    # -- what happens
+    # -- actions
 
     def _start(self) -> None:
         home = self.home
@@ -151,7 +151,7 @@ class CommitWorld(BrokerView):
             self._turn()
 
     def _turn(self) -> None:
-        """End the turn; let the disk do some of what it was asked for."""
+        """End the turn; let the disk do some of the requested work."""
         self.broker.end_turn()
         if self.chance.random() < 0.6:
             self.home.store.sync()
@@ -227,7 +227,7 @@ class CommitWorld(BrokerView):
 
 
 def run_seed(seed: int) -> CommitWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = CommitWorld(seed)
     try:
         world.run()

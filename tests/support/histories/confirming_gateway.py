@@ -1,4 +1,4 @@
-"""A gateway whose disk syncs only when the test says so, and whose power goes at any moment: STOMP and AMQP."""
+"""A gateway whose disk syncs only on request, and whose power may be cut at any moment: STOMP and AMQP."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tests.support.fakes import HeldWorkers
 from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.store.memory_store import MemoryStore
 
-SYNCS_MOST = 5  # that one confirmation may wait for
+SYNCS_MOST = 5  # turns that one confirmation may wait for
 
 
 class ConfirmingGateway(AmqpGateway):
-    """Turns as the gateway's loop makes them: nothing is synced that nobody waits for.
+    """Turns like those of the gateway's loop: a sync happens only if somebody waits for it.
 
-    confirms_early: the planted bug: what is appended counts as durable.
+    confirms_early: the planted bug: appended records count as durable.
     """
 
     def __init__(self, store: MemoryStore | None = None, *, confirms_early: bool = False) -> None:
@@ -44,23 +44,23 @@ class ConfirmingGateway(AmqpGateway):
                 return
 
     def sync_once(self) -> bool:
-        """Let the syncs end that are under way; return whether there were any."""
+        """End the syncs that are under way; return whether there were any."""
         is_synced = self.workers.finish(SYNC_LANE)
         self.settle()
         return is_synced
 
     def sync_all(self) -> None:
-        """Make everything durable, whether anybody waits for it or not."""
+        """Make everything durable, even if nobody waits for it."""
         self.settle()
         self.broker.sync()
         while self.workers.finish(SYNC_LANE):
             self.settle()
 
     def after_power_cut(self) -> ConfirmingGateway:
-        """Return what starts again with what was durable, and nothing else."""
+        """Return a gateway that starts with the durable octets only."""
         return ConfirmingGateway(self.store)
 
-    # -- what is there
+    # -- questions
 
     def failed_attempts(self, name: str) -> int:
         """Return how often the next message of a queue has failed, -1 if there is none."""

@@ -1,15 +1,15 @@
-"""A fuzz of the engine with all its features at once, and what must become of every message.
+"""A fuzz of the engine with all its features at once, and the law for the end of every message.
 
-``World`` (world.py) knows queues, subscriptions and disks to the last detail.  Here are, on the store in memory with
-crashes: composite, virtual and wildcard destinations, delayed deliveries, browsers, replays, groups, exclusive and
+``World`` (world.py) knows queues, subscriptions and disks to the last detail.  This world has, on the store in memory
+with crashes: composite, virtual and wildcard destinations, delayed deliveries, browsers, replays, groups, exclusive and
 selective consumers, expiry, redelivery delays, full addresses that block or drop, transactions, queues that are deleted
-while they are browsed, questions to the broker, a wall clock that somebody sets.  The law is short:
+while they are browsed, questions to the broker, and changes of the wall clock.  The law is short:
 
-- Each message has, on each queue and durable subscription that it was sent to, exactly one end: acknowledged,
-  dead-lettered, expired or dropped; a non-persistent one may instead go with a crash.  None comes after its end, none
-  is with two consumers, none comes before its time, none exceeds a window, and groups and exclusive queues keep order.
-- What has expired leaves within two scans, though nobody takes it; nothing expires before its time.
-- Accounts, memory, depths and schedules return to zero, also with questions about statistics and looks at the schedule.
+- On each queue and durable subscription that it was sent to, a message has exactly one end: acknowledged,
+  dead-lettered, expired or dropped; a crash may also end a non-persistent one.  None comes after its end, none is with
+  two consumers, none comes before its time, none exceeds a window, and groups and exclusive queues keep order.
+- Expired messages leave within two scans even without a consumer; nothing expires before its time.
+- Accounts, memory, depths and schedules return to zero, also with questions about statistics and the schedule.
 
 Run one with ``FeatureWorld(seed).run()``.
 """
@@ -61,7 +61,7 @@ REFUSALS: Final = (
     Refusal("redeliver", is_excluding=False),
 )
 DRAIN_ROUNDS: Final = 800
-ANSWERS: Final = "answers"  # of questions about the broker and its schedule
+ANSWERS: Final = "answers"  # answers to questions about the broker and its schedule
 STATISTICS: Final = "ActiveMQ.Statistics."
 QUESTIONS: Final = (f"{STATISTICS}Broker", f"{STATISTICS}Subscription", f"{STATISTICS}Destination.>", MANAGEMENT)
 ORIGIN: Final = b"original-destination:"
@@ -70,7 +70,7 @@ ENDS: Final = ("acknowledged", "dead-lettered", "expired", "dropped")
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """One message at one place.  due_ms: not before.  may_go: it need not come (a crash, a full address that drops)."""
+    """One message at one place.  due_ms: its earliest time.  may_go: it may be lost (crash, address that drops)."""
 
     uid: int
     order: int
@@ -90,14 +90,14 @@ class Taker:
     client: FakeClient
     consumers: list[Consumer]
     colour: str = ""
-    is_reader: bool = False  # browses or replays: what it gets says nothing
+    is_reader: bool = False  # browses or replays: its messages prove nothing
     held: list[Delivery] = field(default_factory=list)
 
 
 class FeatureWorld(RestartWorld):
-    """places: of queues by name, of the durable subscription by its own: uid -> what is there, or was.
+    """places: by name of a queue or of the durable subscription: uid -> the message that is or was there.
 
-    more_addresses: of a kind of world that goes on from this one.
+    more_addresses: of a world that extends this one.
     """
 
     more_addresses: tuple[AddressEntry, ...] = ()
@@ -114,7 +114,7 @@ class FeatureWorld(RestartWorld):
                 expiry_address=EXPIRED,
             ),
             address("grouped", queue__group_rebalance=True, queue__group_idle_timeout_ms=300),
-            # A dead letter of theirs would name the topic, and so not tell which of them it comes from.
+            # Their dead letters would name the topic, and not the subscription that they come from.
             address("Consumer.>", blame="none", redelivery__maximum_redeliveries=-1),
             address("alone", queue__exclusive_consumer=True),
             address("blocked", full__address_full_policy="BLOCK", full__max_size_messages=5),
@@ -130,7 +130,7 @@ class FeatureWorld(RestartWorld):
         self.delivered_count = 0
         self.crash_count = 0
         self.answer_count = 0
-        self.highest_ms = 0  # that the wall clock has shown
+        self.highest_ms = 0  # highest time that the wall clock has shown
         self.told: list[str] = []
         self._next_uid = 1
         self._has_durable = False
@@ -146,7 +146,7 @@ class FeatureWorld(RestartWorld):
         self._expire_all()
         self._finish()
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draw = self.chance.random()
@@ -174,7 +174,7 @@ class FeatureWorld(RestartWorld):
             self._crash()
 
     def _draw_destination(self) -> tuple[Destination, list[str]]:
-        """Return where to send, and the places that this means."""
+        """Return a destination to send to, and its places."""
         destinations = self.broker.destinations
         draw = self.chance.random()
         if draw < 0.7:
@@ -223,7 +223,7 @@ class FeatureWorld(RestartWorld):
         for _ in range(self.chance.randint(1, 5)):
             destination, names = self._draw_destination()
             delay_ms = 0
-            if self.chance.random() < 0.15 and destination.uri().startswith("queue:"):  # else who gets it shows later
+            if self.chance.random() < 0.15 and destination.uri().startswith("queue:"):  # else known later
                 delay_ms = self.chance.choice((30, 300, 2_000))
                 destination = delayed(destination, Plan(delay_ms))
             message, sent = self._make(destination, delay_ms)
@@ -238,7 +238,7 @@ class FeatureWorld(RestartWorld):
             self.places.setdefault(name, {})[sent.uid] = one
 
     def _commit(self) -> None:
-        """A transaction: sends to several places, and acknowledgements; committed or given up."""
+        """Make a transaction: sends to several places, and acknowledgements; commit or abort it."""
         transaction = Transaction(FakeClient(), "t", TransactionLimits())
         sent: list[tuple[list[str], Sent]] = []
         for _ in range(self.chance.randint(1, 3)):
@@ -281,7 +281,7 @@ class FeatureWorld(RestartWorld):
             source: str | Source = name
             if chance.random() < 0.25:
                 source = self._draw_several()
-                # What a group's owner does not select goes to others: then groups say nothing of order.
+                # Others get the messages that a group's owner does not select: then groups have no order.
                 colour = "" if "grouped" in source.uri() else chance.choice(("", *COLOURS))
             selector = f"colour = '{colour}'" if colour else ""
             consumer = self.consumer(client, source, mode, prefetch, selector=selector)
@@ -313,7 +313,7 @@ class FeatureWorld(RestartWorld):
         self._note(f"{client.name} {how} {consumer.queue.uri()} {mode} {prefetch}")
 
     def _draw_several(self) -> Source:
-        """Return what one consumer takes from that takes from several queues."""
+        """Return the queues of a consumer of several."""
         destinations = self.broker.destinations
         if self.chance.random() < 0.3:
             return destinations.source(QUEUE, "Consumer.*.VirtualTopic.v")
@@ -344,7 +344,7 @@ class FeatureWorld(RestartWorld):
             holding = [taker for taker in self.takers if taker.held]
 
     def _must_requeue(self, delivery: Delivery) -> bool:
-        """Say whether a dead letter would not tell where it comes from."""
+        """Say whether a dead letter would not name its origin."""
         return queue_of(delivery.lane).name in VIRTUAL_QUEUES
 
     def _leave(self) -> None:
@@ -357,7 +357,7 @@ class FeatureWorld(RestartWorld):
             self._gone(taker.client)
 
     def _gone(self, client: FakeClient) -> None:
-        """A connection has ended, and everything that ends with it."""
+        """Note the end of a connection, and everything that ends with it."""
 
     def _pause(self) -> None:
         if self.takers:
@@ -368,7 +368,7 @@ class FeatureWorld(RestartWorld):
                 client.is_output_full = True
 
     def _ask(self) -> None:
-        """Ask the broker something; the answer goes to a queue, to a question, or to what is gone before it comes."""
+        """Ask the broker a question; its reply-to is a queue, another question, or a destination that ends early."""
         client = self.client("asks")
         reply = self.broker.open_temporary(client, TEMP_QUEUE)
         reply_to = self.chance.choice(
@@ -382,14 +382,14 @@ class FeatureWorld(RestartWorld):
         self.broker.disconnect(client, is_lost=False)
 
     def _set_clock(self) -> None:
-        """Somebody sets the wall clock."""
+        """Set the wall clock."""
         by_ms = self.chance.choice((-3_000, -300, 300, 3_000))
         self._note(f"the wall clock is set by {by_ms} ms")
         self.clock.set_wall(by_ms)
         self.broker.begin_turn()
 
     def _crash(self) -> None:
-        """Stop without a word once everything is durable, so that it is known what must be there."""
+        """Stop without closing once everything is durable, so that the expected state is known."""
         self._note("crash")
         self.crash_count += 1
         self.sync()
@@ -404,7 +404,7 @@ class FeatureWorld(RestartWorld):
         self._open_undertakers()
 
     def _open_undertakers(self) -> None:
-        """What is dead or has expired is taken at once."""
+        """Consume dead letters and expired messages at once."""
         self.dead = self.client("dead")
         self.consumer(self.dead, DEAD, AUTO, 1_000)
         self.expired = self.client("expired")
@@ -412,7 +412,7 @@ class FeatureWorld(RestartWorld):
         self.answered = self.client("answered")
         self.consumer(self.answered, ANSWERS, AUTO, 1_000)
 
-    # -- what is seen
+    # -- observations
 
     def _note(self, line: str) -> None:
         self.told.append(line)
@@ -446,7 +446,7 @@ class FeatureWorld(RestartWorld):
             self.places[name][_uid(delivery.message)].holder = None
 
     def _look(self) -> None:
-        """Take what came and check it."""
+        """Take the deliveries and check them."""
         self.highest_ms = max(self.highest_ms, self.broker.wall_ms)
         for client, end in ((self.dead, "dead-lettered"), (self.expired, "expired")):
             for one in client.handed:
@@ -477,7 +477,7 @@ class FeatureWorld(RestartWorld):
                     raise Violation(f"{consumer.name} holds {len(consumer.ledger)} of {consumer.window.prefetch}")
 
     def _moved(self, message: Message, end: str) -> None:
-        """A message has come to the dead-letter or to the expiry queue; topics have no place of their own."""
+        """Note a message on the dead-letter or the expiry queue; topics have no place of their own."""
         lines = message.annotations.splitlines()
         origin = next(line.removeprefix(ORIGIN).decode() for line in lines if line.startswith(ORIGIN))
         name = origin.removeprefix("/queue/")
@@ -511,7 +511,7 @@ class FeatureWorld(RestartWorld):
     # -- the end
 
     def _expire_all(self) -> None:
-        """What has expired leaves where nobody takes it: what a scan finds in memory and what it finds on the disk."""
+        """Check that expired messages leave without a consumer, in memory and on the disk."""
         if self.chance.random() < 0.5:
             return
         while self.takers:
@@ -521,7 +521,7 @@ class FeatureWorld(RestartWorld):
             self.leave(taker.client)
             self._gone(taker.client)
             self._look()
-        for _ in range(2):  # one that a refusal delays is back for the second scan
+        for _ in range(2):  # a message that a refusal delays is back before the second scan
             expired_ms = self.broker.wall_ms
             self.advance(EXPIRE_MESSAGES_PERIOD_MS)
             self._look()
@@ -535,14 +535,14 @@ class FeatureWorld(RestartWorld):
             raise Violation(f"has expired, and is there after two scans: {left[:10]}")
 
     def _finish(self) -> None:
-        """Everything comes to its end once there are consumers who acknowledge."""
+        """Bring everything to its end with consumers that acknowledge."""
         while self.takers:
             taker = self.takers.pop()
             for delivery in taker.held:
                 self._released(delivery)
             self.leave(taker.client)
             self._gone(taker.client)
-            self._look()  # what it had goes to those who are still there
+            self._look()  # the remaining consumers get its messages
         for name in [name for name in self.queue_names() if name not in (DEAD, EXPIRED, ANSWERS)]:
             client = self.client(f"drains {name}")
             self.takers.append(Taker(client, [self.consumer(client, name, INDIVIDUAL, 20)]))
@@ -596,7 +596,7 @@ def _uid(message: Message) -> int:
 
 
 def run_seed(seed: int) -> FeatureWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = FeatureWorld(seed)
     try:
         world.run()

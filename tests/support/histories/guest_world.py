@@ -1,12 +1,12 @@
-"""``FeatureWorld`` with guests: connections that bring something, wait for something, hold much, or are still leaving.
+"""``FeatureWorld`` with guests: connections that own temporary queues, wait, hold much, or are still leaving.
 
 - Temporary queues that hold messages, delayed ones too, sent in transactions that may end after the queue has.
-- Producers that wait at an address with ``block-timeout-ms``: each is admitted or told in time.
+- Producers that wait at an address with ``block-timeout-ms``: each is admitted or gets an error in time.
 - Durable subscriptions with an owner; another user is refused, and the same client id comes back while the connection
-  that had it still gives back what it held.
-- Turns that have hardly any steps, so that departures and joins go on through later ones; consumers of several
-  destinations that close meanwhile.
-- Connections that hold more than there is for all of them.
+  that had it still returns its deliveries.
+- Turns with hardly any steps, so that departures and joins continue in later ones; consumers of several destinations
+  that close meanwhile.
+- Connections that hold more than the limit for all of them.
 - Temporary files whose messages expire, and expiry on topics.
 
 All laws of FeatureWorld hold; and in the end nobody waits, nothing is scheduled, and no file is left.
@@ -43,15 +43,15 @@ WAITING: Final = "waiting"
 WAIT_MS: Final = 150
 SPILLED: Final = "spilled"
 OWN_TOPIC: Final = "owned"
-OWN: Final = "own"  # name of a durable subscription of one client id
+OWN: Final = "own"  # name of the durable subscription of each client id
 USERS: Final = {"ann": "ann's login", "bob": "bob's login"}  # by client id
-LITTLE_STEPS: Final = (0, 1, 12)  # left in a turn that others have used up
+LITTLE_STEPS: Final = (0, 1, 12)  # steps left in a turn that others have used up
 HOLDINGS_BYTES: Final = 4 << 20
 BLOCK_BYTES: Final = 6_000
 
 
 class Guest(FakeClient):
-    """parked: what it could not send, and what that is on its queue.  since_ms: it waits.  given_up: it is to go."""
+    """parked: the message that it could not send, and its record.  since_ms: of the wait.  given_up: it must end."""
 
     def __init__(self, world: GuestWorld, name: str, client_id: str) -> None:
         super().__init__(name, client_id)
@@ -74,12 +74,12 @@ class Guest(FakeClient):
 
 
 class GuestWorld(FeatureWorld):
-    """temporaries: number of a client -> names of its temporary queues.  open: transactions, with what they send."""
+    """temporaries: number of a client -> names of its temporary queues.  open: transactions with their messages."""
 
     more_addresses: tuple[AddressEntry, ...] = (
         address(WAITING, full__address_full_policy="BLOCK", full__max_size_messages=3, full__block_timeout_ms=WAIT_MS),
         address(SPILLED, full__max_size_bytes=2_000),
-        # A dead letter would not tell of which subscription it is.
+        # A dead letter would not name its subscription.
         address(OWN_TOPIC, blame="none", redelivery__maximum_redeliveries=-1, expiry_address=None),
     )
 
@@ -88,7 +88,7 @@ class GuestWorld(FeatureWorld):
         self.guests: list[Guest] = []
         self.temporaries: dict[int, list[str]] = {}
         self.open: list[tuple[Transaction, list[tuple[str, Sent, int]]]] = []
-        self.owned: set[str] = set()  # client ids that have their durable subscription
+        self.owned: set[str] = set()  # client ids with a durable subscription
         self.counts: dict[str, int] = {}
         self.draws = Random(seed * 31 + 7)
         super().__init__(seed, broker_class)
@@ -111,7 +111,7 @@ class GuestWorld(FeatureWorld):
                 return offset
             self.spill_workers.run_all()
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draws = self.draws
@@ -170,7 +170,7 @@ class GuestWorld(FeatureWorld):
             self.takers.append(Taker(guest, [consumer]))
 
     def _send_to_temporary(self) -> None:
-        """Outside of transactions or in one, now or later."""
+        """Send outside of transactions or in one, now or later."""
         names = [name for some in self.temporaries.values() for name in some]
         if not names:
             return
@@ -209,7 +209,7 @@ class GuestWorld(FeatureWorld):
         self._count("commits" if all(name in there for name, _, _ in sends) else "commits to what has gone")
 
     def _wait(self) -> None:
-        """Send to an address that blocks, for a while; who is refused waits."""
+        """Send to an address that blocks; a refused sender waits for a while."""
         guest = self._draw_guest()
         queue = self.queue(WAITING)
         for _ in range(self.draws.randint(1, 3)):
@@ -237,7 +237,7 @@ class GuestWorld(FeatureWorld):
         self._count("waits for room")
 
     def _subscribe_own(self) -> None:
-        """A client id takes its durable subscription up, perhaps while the connection that had it is leaving."""
+        """Let a client id resume its durable subscription, perhaps while the connection that had it is leaving."""
         client_id = self.draws.choice(sorted(USERS))
         for taker in [taker for taker in self.takers if taker.client.client_id == client_id]:
             self._take_away(taker)
@@ -266,7 +266,7 @@ class GuestWorld(FeatureWorld):
             if self.draws.random() < 0.3:
                 message.expires_ms = sent.expires_ms = self.broker.wall_ms + self.draws.choice((40, 400))
             if self.broker.send(topic, message) == gates.OPEN:
-                sent.may_go = sent.expires_ms > 0  # it goes nowhere, so nobody sees it
+                sent.may_go = sent.expires_ms > 0  # it has no destination, so nobody sees it
                 self._accepted([f"{client_id}:{OWN}" for client_id in sorted(self.owned)], sent)
 
     def _send_to_files(self) -> None:
@@ -288,7 +288,7 @@ class GuestWorld(FeatureWorld):
             self.takers.append(Taker(client, [self.consumer(client, queue, INDIVIDUAL, 2)]))
 
     def _glance(self) -> None:
-        """Subscribe to several destinations, and close again before all of them are joined, or soon after."""
+        """Subscribe to several destinations, and close before all of them are joined, or soon after."""
         client = self.client(f"glances{self._next_uid}")
         self.leave_steps(self.draws.choice(LITTLE_STEPS))
         source = self.source(TOPIC, "t.>") if self.draws.random() < 0.3 else self._draw_several()
@@ -302,7 +302,7 @@ class GuestWorld(FeatureWorld):
         self._count("glances")
 
     def _refuse_many(self) -> None:
-        """Refuse, or roll back, all that somebody holds in a turn that has no steps for it; then something happens."""
+        """Refuse or roll back all deliveries of a client in a turn without steps for that; then act on it."""
         draws = self.draws
         takers = [taker for taker in self.takers if taker.held and not taker.is_reader]
         if not takers:
@@ -342,7 +342,7 @@ class GuestWorld(FeatureWorld):
             self.hold_by(guest, size)
 
     def _send_away(self) -> None:
-        """The connections that were given up end, as do some others."""
+        """End the connections that the engine expelled, and some others."""
         for guest in [guest for guest in self.guests if guest.is_given_up]:
             self._count("is given up")
             self._end_guest(guest)
@@ -380,20 +380,20 @@ class GuestWorld(FeatureWorld):
             self.broker.abort(transaction)
         self.open = []
         self.turn()
-        while self.is_more_to_come():  # what earlier turns have left is seen before the end
+        while self.is_more_to_come():  # the rest of earlier turns is observed before the end
             self._look()
             self.advance(0)
         self._look()
         super()._crash()
         for guest in list(self.guests):
-            guest.unread_bytes = 0  # with the process
+            guest.unread_bytes = 0  # they end with the process
             self._gone(guest)
 
     def _must_requeue(self, delivery: Delivery) -> bool:
         queue = queue_of(delivery.lane)
         return super()._must_requeue(delivery) or not queue.feed.is_own or queue.kind == TEMP_QUEUE
 
-    # -- what is seen
+    # -- observations
 
     def _place_of(self, queue: Queue) -> str:
         subscription = queue.feed.subscription
@@ -483,7 +483,7 @@ class GuestWorld(FeatureWorld):
 
 
 def run_seed(seed: int, broker_class: type[Broker] = Broker) -> GuestWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = GuestWorld(seed, broker_class)
     try:
         world.run()

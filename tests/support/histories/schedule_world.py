@@ -1,7 +1,8 @@
-"""Schedules over random histories: stops of every kind, a disk that fails, clocks that are set; a seed decides all.
+"""Schedules over random histories: stops of every kind, a failing disk, changed clocks; a seed decides everything.
 
-Laws: nothing fires before its time; what was confirmed fires exactly as often as it should, whatever stops in between;
-what was cancelled, confirmed, never fires again; a firing and what it takes from the schedule stay or go together.
+Laws: nothing fires before its time.  A confirmed schedule fires exactly as often as it should, whatever stops in
+between.  After a confirmed cancellation it never fires again.  A firing and its settlement in the schedule stay or go
+together.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tests.support.world.store import StoreWrapper, census
 from tests.support.world.time import VirtualWorkers
 
 TARGETS: Final = ("a", "b")
-NOISE: Final = "noise"  # somebody takes what comes there at once
+NOISE: Final = "noise"  # a consumer takes its messages at once
 NOISE_UIDS: Final = 1_000_000
 DELAYS_MS: Final = (0, 1, 40, 700, 2_500, 9_000, 30_000, 400_000)
 PERIODS_MS: Final = (100, 250, 3_000)
@@ -52,7 +53,7 @@ END_TURNS: Final = 20_000
 
 @dataclass(slots=True)
 class Asked:
-    """One schedule.  due_ms: first.  end: log offset that its confirmation waits for, and likewise cancelled_end.
+    """One schedule.  due_ms: first.  end, cancelled_end: log offsets that its confirmations wait for.
 
     fired_at_cancel: how often it had fired when it was cancelled, -1 for never cancelled.
     """
@@ -71,7 +72,7 @@ class Asked:
 
 
 class WatchingStore(StoreWrapper):
-    """Tells the world of each message that enters a target."""
+    """Informs the world of each message that enters a target."""
 
     def __init__(self, inner: Store, world: ScheduleWorld) -> None:
         super().__init__(inner)
@@ -83,7 +84,7 @@ class WatchingStore(StoreWrapper):
 
 
 class ScheduleWorld(BrokerView):
-    """One run; ``stop_count``, ``fired_count`` and ``sparse_count`` tell what it has seen."""
+    """One run; ``stop_count``, ``fired_count`` and ``sparse_count`` count its events."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -91,7 +92,7 @@ class ScheduleWorld(BrokerView):
         self.disk = FaultyFiles(seed)
         self.clock = VirtualClock(now_ms=0)
         self.asked: dict[int, Asked] = {}
-        self.fired: Counter[int] = Counter()  # in the log, as the engine of this start knows it
+        self.fired: Counter[int] = Counter()  # in the log, by the knowledge of this start's engine
         self.stop_count = 0
         self.fired_count = 0
         self.sparse_count = 0  # segments found thinned at all starts
@@ -101,7 +102,7 @@ class ScheduleWorld(BrokerView):
         self._start()
 
     def wrap(self, store: Store) -> Store:
-        """Return what stands between the engine and the store; planted bugs put themselves there."""
+        """Return the layer between the engine and the store; planted bugs replace it."""
         return store
 
     # -- a run
@@ -197,7 +198,7 @@ class ScheduleWorld(BrokerView):
             asked.fired_at_cancel = self.fired[asked.uid]
 
     def _make_noise(self) -> None:
-        """Fill segments with what is gone at once, so that they go, or become sparse."""
+        """Fill segments with messages that are consumed at once, so that they are dropped or become sparse."""
         queue = self.queue(NOISE)
         for _ in range(self.chance.randint(1, 6)):
             body = make_body(NOISE_UIDS + next(self._uids), 3_000)
@@ -216,7 +217,7 @@ class ScheduleWorld(BrokerView):
         self.timers.advance(0)
 
     def appended(self, message: Message) -> None:
-        """Something enters a queue: the laws of a firing."""
+        """A message enters a queue: check the laws of a firing."""
         name = self._numbers.get(message.destination_id)
         if name is None:
             known = self.destination(message.destination_id)
@@ -229,7 +230,7 @@ class ScheduleWorld(BrokerView):
         self.fired_count += 1
         asked = self.asked.get(uid)
         if asked is None:
-            return  # was due already when it was sent
+            return  # it was already due when it was sent
         if self.broker.wall_ms < asked.due_ms + (self.fired[uid] - 1) * asked.period_ms:
             raise Violation(f"message {uid} is fired {asked.due_ms - self.broker.wall_ms} ms before its time")
         if self.fired[uid] > asked.times:
@@ -262,7 +263,7 @@ class ScheduleWorld(BrokerView):
         self._start()
 
     def _end_turn_quietly(self) -> None:
-        """Note what was durable when everything stopped."""
+        """Note the durable state at a stop."""
         self._is_open = False
         self._end_turn()
 
@@ -304,7 +305,7 @@ class ScheduleWorld(BrokerView):
         self.clock.set_wall(self.chance.choice((0, 0, 1_000, -1_000)))
 
     def _check_found(self, store: Store) -> None:
-        """Compare what a start finds with what was confirmed; go on from what it has found."""
+        """Compare the state after a start with the confirmations; continue from that state."""
         found: Counter[int] = Counter()
         waiting: set[int] = set()
         image = census(store, self.workers)
@@ -328,13 +329,13 @@ class ScheduleWorld(BrokerView):
             if not asked.is_confirmed and not is_waiting and not times:
                 del self.asked[asked.uid]
             elif asked.cancelled_end >= 0 and is_waiting:
-                asked.cancelled_end = asked.fired_at_cancel = -1  # that was not durable
+                asked.cancelled_end = asked.fired_at_cancel = -1  # a cancellation that was not durable
             if is_waiting or times:
                 asked.is_confirmed = True
         self.fired = found
 
     def _finish(self) -> None:
-        """Let everything fire that is to, and count."""
+        """Let everything fire, and count."""
         self.disk.heal()
         scheduler = self.broker.scheduler
         for _ in range(END_TURNS):
@@ -363,7 +364,7 @@ class ScheduleWorld(BrokerView):
 
 
 def run_seed(seed: int, make: type[ScheduleWorld] = ScheduleWorld) -> ScheduleWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = make(seed)
     try:
         world.run()

@@ -1,13 +1,13 @@
-"""A simulation of topics and their subscriptions: seeded clients, crashes, and a model of what each must get.
+"""A simulation of topics and their subscriptions: seeded clients, crashes, and a model of the messages of each.
 
-``World`` (world.py) follows queues; here are durable and shared subscriptions, selectors and wildcards, on the store in
-memory that keeps the contract of the one on disk.  Run one with
+``World`` (world.py) follows queues; this world has durable and shared subscriptions, selectors and wildcards, on the
+store in memory that keeps the contract of the one on disk.  Run one with
 
     SubscriptionWorld(seed).run()
 
-It raises Violation as soon as a law is broken: nothing confirmed is missed, nothing whose settlement is durable comes
-back, none is in flight twice in one subscription, none goes to a subscription that did not ask for it, first deliveries
-keep the order of sending within a topic and priority, no window is exceeded, and accounts return to zero.
+It raises Violation as soon as a law is broken.  No confirmed message is missed.  None comes back after its settlement
+is durable, none is in flight twice in one subscription, none reaches a subscription that did not ask for it.  First
+deliveries keep the order of sending within a topic and priority.  No window is exceeded, and accounts return to zero.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REQUEUE = Refusal("requeue")
 
 @dataclass(slots=True)
 class Published:
-    """A message.  offset: log offset that it is durable at; 0 for one that is not logged."""
+    """A message.  offset: log offset at which it is durable; 0 for one that is not logged."""
 
     uid: int
     topic: str
@@ -49,7 +49,7 @@ class Published:
 
 @dataclass(slots=True, eq=False)
 class Model:
-    """One named subscription.  expected: what it must still get; settled: uid -> append offset after its settlement.
+    """One named subscription.  expected: those it must still get; settled: uid -> append offset after its settlement.
 
     opened: append offset after it was opened.  holders: uid -> consumer that has it.
     """
@@ -75,7 +75,7 @@ class Model:
 
 
 class SubscriptionWorld(RestartWorld):
-    """broker_class, wrap: what a planted bug puts in the place of the product's parts."""
+    """broker_class, wrap: a planted bug's replacements for the product's parts."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class SubscriptionWorld(RestartWorld):
             self._collect()
         self._finish()
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draw = self.chance.random()
@@ -287,7 +287,7 @@ class SubscriptionWorld(RestartWorld):
             self.deleted.append((self.memory_store.append_offset(), model))
 
     def _crash(self) -> None:
-        """Start again with what was durable; what was not, the model may or must forget as well."""
+        """Start again with the durable state; the model forgets the rest, as it may or must."""
         durable = self.memory_store.durable_offset()
         self.crash_count += 1
         self.crash()
@@ -298,7 +298,7 @@ class SubscriptionWorld(RestartWorld):
                 del self.models[key]
         for offset, model in self.deleted:
             if offset > durable >= model.opened:
-                self.models[model.client_id, model.name] = model  # that it was deleted is lost
+                self.models[model.client_id, model.name] = model  # its deletion is lost
         self.deleted = []
         for key, model in self.models.items():
             if (*key, True) not in found:
@@ -315,7 +315,7 @@ class SubscriptionWorld(RestartWorld):
                     del model.expected[uid]
         self.turn()
 
-    # -- what clients see
+    # -- observations of clients
 
     def _collect(self) -> None:
         for client in self.clients.values():
@@ -399,7 +399,7 @@ def _uid(delivery: Delivery) -> int:
 
 
 def run_seed(seed: int) -> None:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     try:
         SubscriptionWorld(seed).run()
     except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""What must hold of a real gateway once hostile clients have gone: nothing died, nothing is kept, nothing is stuck."""
+"""The laws of a real gateway after hostile clients: nothing has died, nothing is kept, nothing is stuck."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 
-# Of a defect of the gateway, whatever came of it.
+# Signs of a defect of the gateway in its log.
 FAULT_WORDS: Final = ("CRITICAL", "a defect of the gateway", "Task exception was never", "Exception in callback")
 FAULT_METRICS: Final = (
     "penstock_session_faults_total",
@@ -24,7 +24,7 @@ FAULT_METRICS: Final = (
 MIB: Final = 1024 * 1024
 END: Final = b"the end"
 AT_ONCE: Final = 30  # queues that are emptied together
-ROUNDS: Final = 50  # trips there and back before it looks what is left
+ROUNDS: Final = 50  # round trips before the next check
 
 
 def metrics(gateway: GatewayProcess) -> dict[str, float]:
@@ -36,13 +36,13 @@ def metrics(gateway: GatewayProcess) -> dict[str, float]:
 
 
 def memory_bytes(gateway: GatewayProcess) -> int:
-    """Return what the process holds of the machine's memory."""
+    """Return the memory of the process."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{gateway.pid}/status").read_text().splitlines())
     return int(fields["VmRSS"].split()[0]) * 1024
 
 
 def check_faults(gateway: GatewayProcess) -> None:
-    """Say whether the gateway itself had a defect, in its log or by its own counters."""
+    """Fail if the gateway itself had a defect, by its log or its counters."""
     text = gateway.log.read_text(errors="replace")
     for word in FAULT_WORDS:
         at = text.find(word)
@@ -54,7 +54,7 @@ def check_faults(gateway: GatewayProcess) -> None:
 
 
 def check_nothing_held(gateway: GatewayProcess, connections: int = 0) -> None:
-    """Wait until none but so many connections are left, and what clients held is exactly nothing."""
+    """Wait until only this many connections are left, and clients hold exactly nothing."""
     expected = {
         "penstock_connections": float(connections),
         "penstock_connections_held_bytes": 0.0,
@@ -78,7 +78,7 @@ def check_nothing_held(gateway: GatewayProcess, connections: int = 0) -> None:
 
 
 def state_of(gateway: GatewayProcess) -> str:
-    """Return what holds memory and who waits, for the report of a law that is broken."""
+    """Return the holders of memory and the waiting clients, for the report of a broken law."""
     if not gateway.is_running:
         return "the gateway has ended"
     now = metrics(gateway)
@@ -90,14 +90,14 @@ def state_of(gateway: GatewayProcess) -> str:
 
 
 class Drain:
-    """Takes everything from all queues but the honest ones, whoever made them, and cancels what is scheduled."""
+    """Takes everything from all queues but the honest ones, and cancels all schedules."""
 
     def __init__(self, gateway: GatewayProcess) -> None:
         self._gateway = gateway
         self._client = honest_stomp(gateway)
 
     def run(self) -> None:
-        """Return once no queue holds anything."""
+        """Return once all queues are empty."""
         self._client.send(
             SEND, [("destination", "/topic/ActiveMQ.Scheduler.Management"), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")]
         )
@@ -108,7 +108,7 @@ class Drain:
             self._client.close()
             self._client = honest_stomp(self._gateway)
             for number, row in enumerate(left[:AT_ONCE]):
-                # Some wait for a second consumer before they hand out anything.
+                # Some queues wait for a second consumer before the first delivery.
                 for copy in range(2 if row["name"].startswith("gate.") else 1):
                     headers = [("id", f"{number}.{copy}"), ("destination", f"/queue/{row['name']}"), ("ack", "auto")]
                     self._client.send(SUBSCRIBE, headers)
@@ -123,7 +123,7 @@ class Drain:
         ]
 
     def _read(self) -> None:
-        """Take what has come; a RECEIPT says that all of it was.  What it is of may not wait for room."""
+        """Take messages until a RECEIPT shows that all have come.  Its frame must not wait for room."""
         self._client.send(BEGIN, [("transaction", "t")])
         self._client.send(ABORT, [("transaction", "t"), ("receipt", "read")])
         while (frame := self._client.next_frame()).receipt != b"read" and frame.command == MESSAGE:
@@ -136,7 +136,7 @@ class Drain:
 
 
 def kept_numbers(gateway: GatewayProcess) -> list[int]:
-    """Take and return what is in the queue of what was only kept, in its order."""
+    """Take and return the messages of the queue that only keeps them, in order."""
     client: BlockingClient = honest_stomp(gateway)
     client.send(SEND, [("destination", KEPT), ("persistent", "true")], END)
     raw_stomp.subscribe(client, KEPT, prefetch=1_000)

@@ -1,4 +1,4 @@
-"""Clients that do one round trip after the other while others misbehave, and remember what was confirmed to them."""
+"""Clients that do one round trip after the other while others misbehave, and remember their confirmations."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 from tests.support.protocols.amqp_gateway import text
 
-LIMIT_S: Final = 90.0  # so long nothing may take; no measure of anything
-# What others do must not make a round trip longer.  Alone it takes milliseconds; the attacks that this is for took it
-# minutes, and a busy machine with two processors seconds.
+LIMIT_S: Final = 90.0  # no answer may take this long; not a measurement
+# Others must not delay a round trip longer than this.  Undisturbed it takes milliseconds, on a busy machine with two
+# processors seconds; under the attacks that this bound is for it took minutes.
 ROUND_TRIP_MAX_S: Final = 30.0
 TRIP: Final = "/queue/honest.trip"
 KEPT: Final = "/queue/honest.kept"
 DUE: Final = "/queue/honest.due"
-CLOCKS_MS: Final = 20  # by which a wall clock and a monotonic one may differ in a short time
+CLOCKS_MS: Final = 20  # difference of a wall clock and a monotonic one in a short time
 CROSS: Final = "queue://honest.cross"
 
 F = TypeVar("F", bound=Composite)
@@ -49,9 +49,9 @@ def come_in(gateway: GatewayProcess) -> None:
 
 
 class Trips(threading.Thread):
-    """Round trips until told to stop, each within ROUND_TRIP_MAX_S.
+    """Round trips until ``stop``, each within ROUND_TRIP_MAX_S.
 
-    count: those that are complete.  failure: why they ended before that.  slowest_s: how long one took.
+    count: complete round trips.  failure: why they ended early.  slowest_s: of the longest one.
     """
 
     def __init__(self) -> None:
@@ -75,14 +75,14 @@ class Trips(threading.Thread):
             self._close()
 
     def more(self, count: int) -> None:
-        """Return once so many further ones are complete."""
+        """Return once this many further ones are complete."""
         wanted = self.count + count
         wait_until(lambda: self.count >= wanted or self.failure is not None, f"{count} honest round trips", LIMIT_S)
         if self.failure is not None:
             raise AssertionError(f"an honest client failed: {self.failure!r}") from self.failure
 
     def stop(self, is_killed: bool = False) -> None:
-        """End it after the trip that is under way.  is_killed: its gateway has been, so that may fail."""
+        """End it after the current trip.  is_killed: its gateway was killed, so that trip may fail."""
         self._is_stopping = True
         self.join(LIMIT_S)
         assert not self.is_alive(), "an honest client is stuck"
@@ -97,15 +97,15 @@ class Trips(threading.Thread):
 
 
 def go_on(trips: Iterable[Trips]) -> None:
-    """The honest complete some round trips while an attack is there."""
+    """Let the honest clients complete some round trips during an attack."""
     for one in trips:
         one.more(2)
 
 
 class StompTrips(Trips):
-    """Sends to itself and acknowledges; every message has a twin in the queue of those that are only kept.
+    """Sends to itself and acknowledges; every message has a twin in the queue that only keeps messages.
 
-    confirmed: the numbers of the twins whose receipt came; shared by all lives of the gateway.
+    confirmed: the numbers of the twins with a receipt; shared by all lives of the gateway.
     """
 
     def __init__(self, gateway: GatewayProcess, confirmed: set[int], number: int) -> None:
@@ -149,7 +149,7 @@ class AmqpTrips(Trips):
     def __init__(self, gateway: GatewayProcess) -> None:
         super().__init__()
         self._socket = socket.create_connection((gateway.stomp_host, gateway.stomp_port), LIMIT_S)
-        # Else what follows a small frame waits in this system until the gateway's has said that it has that one.
+        # Otherwise this system delays octets after a small frame until the other side has acknowledged that frame.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._decoder = Decoder(1 << 24)
         self._sent = 0
@@ -226,7 +226,7 @@ class DueTrips(Trips):
                 continue
             assert frame.command == MESSAGE, f"{NAMES[frame.command]!r}: {frame.head.headers} {frame.body!r}"
             self._client.send(ACK, [("id", frame.head.headers["ack"])])
-            if frame.body == body:  # others are of a life before
+            if frame.body == body:  # others belong to an earlier life
                 assert "message" in waiting, f"{body!r} came twice"
                 waiting.discard("message")
                 assert time.monotonic() - began_s >= (self._delay_ms - CLOCKS_MS) / 1_000, "it came before its time"

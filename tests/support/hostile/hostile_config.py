@@ -1,4 +1,4 @@
-"""A gateway with users, permissions, every kind of address and tight limits, for clients that mean it no good."""
+"""A gateway with users, permissions, every kind of address and tight limits, for hostile clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOSTILE_ADDRESS: Final = "127.0.0.9"  # honest clients come from 127.0.0.1
 CONNECTIONS_PER_ADDRESS: Final = 60
 ITERATIONS: Final = 4096
 
-# What the last element of a name stands for; each with its settings.  Nobody but the honest may touch ``honest.>``.
+# Each kind of address with its settings.  Only the honest clients may use ``honest.>``.
 ADDRESSES: Final = """\
 addresses:
   - match: ">"
@@ -55,7 +55,7 @@ KINDS: Final = (
     *("plain", "block", "wait", "fail", "drop", "page", "ring", "last", "stays", "purge", "alone", "group", "auto"),
     *("gate", "few", "strict", "past", "pending", "slow", "rate", "expiring", "dead", "back"),
 )
-# So much that the crowd does not come to it.  Memory is one budget for all: whoever fills it makes every producer wait.
+# More than the crowd can fill.  Memory is one budget for all: a client that fills it makes every producer wait.
 AMPLE: Final = "64 MiB"
 TIGHT: Final = "4 MiB"
 LIMITS: Final = """\

@@ -1,4 +1,4 @@
-"""Many clients on real sockets that say what they like, one step after the other, drawn from a seed."""
+"""Many clients on real sockets with random operations, one step after the other, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tests.support.hostile.random_stomp import RandomStomp
 from tests.support.process.gateway_process import GatewayProcess
 
 CLIENTS: Final = 24
-LOOKS_EVERY: Final = 6  # operations, so that clients hear what became of them
+LOOKS_EVERY: Final = 6  # operations before clients read the answers
 LOOK_S: Final = 0.01
 UNSENT_MOST: Final = 256 * 1024
 READ_BYTES: Final = 256 * 1024
 CONNECT_LIMIT_S: Final = 30.0
 LEAVE_LIMIT_S: Final = 60.0
 RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close cuts off
-SECRET: Final = b"honest:"  # how every body begins that is none of a hostile client's business
+SECRET: Final = b"honest:"  # the beginning of every body that hostile clients must not see
 
 
 class Violation(AssertionError):
-    """A law is broken; the text says which."""
+    """A broken law; the text names it."""
 
 
 class Speaker(Protocol):
-    """What one client says.  is_refused: the gateway has said that it ends.  bodies: of the messages that came."""
+    """The protocol of one client.  is_refused: the gateway has announced the end.  bodies: of the received messages."""
 
     is_refused: bool
     bodies: list[bytes]
@@ -65,7 +65,7 @@ class RandomHttp:
 
 
 class Client:
-    """is_deaf: it reads nothing any more.  is_over: the socket has ended."""
+    """is_deaf: it no longer reads.  is_over: the socket has ended."""
 
     def __init__(self, speaker: Speaker, host: str, port: int) -> None:
         self.speaker = speaker
@@ -88,7 +88,7 @@ class Client:
         del self.unsent[:sent]
 
     def read(self) -> None:
-        """Raises: Violation if the gateway says what is none of its protocol, or what is not for this client."""
+        """Raises: Violation for octets outside the protocol, or a message that is not for this client."""
         try:
             octets = self.socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -119,7 +119,7 @@ class Client:
 
 
 class Crowd:
-    """operations: how many were sent."""
+    """operations: the number sent."""
 
     def __init__(self, gateway: GatewayProcess, draw: random.Random) -> None:
         self._gateway = gateway
@@ -156,7 +156,7 @@ class Crowd:
         self.clients.append(Client(speaker, self._gateway.stomp_host, self._gateway.stomp_port))
 
     def _look(self, wait_s: float) -> None:
-        """Read what has come, and forget who is over."""
+        """Read the answers, and forget ended clients."""
         poll = select.poll()
         by_number = {}
         for client in self.clients:
@@ -177,14 +177,14 @@ class Crowd:
         self.clients = [client for client in self.clients if not client.is_over]
 
     def cut(self) -> None:
-        """Let all of them vanish."""
+        """Cut all connections."""
         for client in self.clients:
             if not client.is_over:
                 client.close(is_reset=self._draw.randrange(2) == 0)
         self.clients = []
 
     def leave(self) -> None:
-        """Let half of them vanish and the others go in order; each of these must be let go.  Raises: Violation."""
+        """Cut half of the connections and end the others in order, which the gateway must allow.  Raises: Violation."""
         for client in self.clients:
             if client.is_deaf or self._draw.randrange(2):
                 client.close(is_reset=self._draw.randrange(2) == 0)

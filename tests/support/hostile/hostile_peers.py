@@ -1,4 +1,4 @@
-"""Single hostile connections: opened by hand, written to without a care, and read only as far as somebody asks."""
+"""Single hostile connections: opened by hand, written without checks, and read only on request."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from protocols.stomp.codec.versions import VERSION_1_2
 from tests.support.hostile.hostile_config import HOSTILE, HOSTILE_ADDRESS
 from tests.support.process.gateway_process import GatewayProcess
 
-LIMIT_S: Final = 30.0  # so long no answer may take; no measure of anything
-LIFE_S: Final = 90.0  # nor may any of them be listened to for so long
+LIMIT_S: Final = 30.0  # no answer may take this long; not a measurement
+LIFE_S: Final = 90.0  # limit of reading from one connection
 READ_BYTES: Final = 65_536
 
 
@@ -43,7 +43,7 @@ class Peer:
         self._until_s = time.monotonic() + LIFE_S
 
     def write(self, octets: bytes) -> bool:
-        """Say whether the octets were taken, or the gateway had ended the connection."""
+        """Send octets; return False if the gateway had ended the connection."""
         try:
             self.socket.sendall(octets)
         except TimeoutError:
@@ -53,7 +53,7 @@ class Peer:
         return not self.is_over
 
     def read(self) -> bytes:
-        """Return what has come; nothing at the end."""
+        """Return the received octets, none at the end."""
         if time.monotonic() > self._until_s:
             raise TimeoutError(f"the gateway has not come to an end for {LIFE_S:.0f} s")
         try:
@@ -66,11 +66,11 @@ class Peer:
         return octets
 
     def has_more(self) -> bool:
-        """Say whether something has come, or the end."""
+        """Say whether octets have come, or the end."""
         return bool(select.select([self.socket], [], [], 0)[0])
 
     def read_all(self) -> bytes:
-        """Return what comes until the gateway ends the connection, which it must."""
+        """Return all octets until the gateway ends the connection, which it must."""
         octets = b""
         while not self.is_over:
             octets += self.read()
@@ -101,7 +101,7 @@ class StompPeer(Peer):
         return found
 
     def answer(self) -> Frame:
-        """Return the next RECEIPT or ERROR; messages that come before it are let go."""
+        """Return the next RECEIPT or ERROR; drop messages before it."""
         while (found := self.next_frame()).command not in (RECEIPT, ERROR):
             pass
         return found
@@ -114,7 +114,7 @@ class StompPeer(Peer):
 
 
 class AmqpPeer(Peer):
-    """Logged in, open, with a session on channel 0.  first: begin, or close where the gateway takes no such open."""
+    """Logged in, open, with a session on channel 0.  first: begin, or close if the gateway refuses such an open."""
 
     def __init__(self, host: str, port: int, opening: Open) -> None:
         super().__init__(host, port)
@@ -129,7 +129,7 @@ class AmqpPeer(Peer):
         self.first = self.wait_for(Begin, Close)
 
     def payload(self) -> bytes:
-        """Return what the last transfer carried."""
+        """Return the payload of the last transfer."""
         return bytes(self._decoder.payload)
 
     def send(self, *frames: Composite) -> bool:
@@ -145,14 +145,14 @@ class AmqpPeer(Peer):
         return found
 
     def wait_for(self, *kinds: type[Composite]) -> Composite:
-        """Return the next frame of one of these kinds; others that come before it are let go."""
+        """Return the next frame of one of these kinds; drop others before it."""
         while not isinstance(found := self.next_frame(), kinds):
             pass
         return found
 
 
 class Hostiles(ExitStack):
-    """Makes hostile connections, and lets go of them at the end."""
+    """Makes hostile connections, and closes them at the end."""
 
     def __init__(self, gateway: GatewayProcess) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class Hostiles(ExitStack):
         return peer
 
     def empty(self, *queues: str) -> None:
-        """Take what a scenario has left in queues."""
+        """Take the messages that a scenario has left in queues."""
         reader = self.stomp()
         for queue in queues:
             reader.write(frame("SUBSCRIBE", id=queue, destination=f"/queue/{queue}", ack="auto"))

@@ -1,4 +1,4 @@
-"""One AMQP 1.0 client that says anything of the documentation in any order, drawn from a seed."""
+"""One AMQP 1.0 client with every documented operation in any order, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FRAME_MOST: Final = 1 << 24
 
 
 def address(draw: random.Random, is_source: bool, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str | None:
-    """Return where a link may go; of who is wild now and then where it may not."""
+    """Return an allowed address for a link; for wild clients sometimes a forbidden one."""
     kind = draw.randrange(20 if is_wild else 14)
     name = random_name(draw, kinds)
     if kind < 8:
@@ -64,7 +64,7 @@ def address(draw: random.Random, is_source: bool, is_wild: bool, kinds: tuple[st
 
 
 class _Link:
-    """handle: as the client numbers it.  credit: of a sender.  seen: deliveries that came to a receiver."""
+    """handle: the client's.  credit: of a sender.  seen: deliveries of a receiver."""
 
     def __init__(self, channel: int, handle: int, is_sender: bool, is_coordinator: bool) -> None:
         self.channel = channel
@@ -77,7 +77,7 @@ class _Link:
 
 
 class RandomAmqp:
-    """The state of one connection, and what it says next.  kinds: of the addresses that it names."""
+    """The state of one connection, and its next octets.  kinds: of the addresses that it names."""
 
     def __init__(self, draw: random.Random, kinds: tuple[str, ...] = KINDS) -> None:
         self._draw = draw
@@ -87,7 +87,7 @@ class RandomAmqp:
         self._container = draw.choice(CLIENT_IDS)
         self._is_open = False
         self._next_number = 0
-        self._delivery_ids: dict[int, int] = {}  # channel -> of the next transfer; the channels that have begun
+        self._delivery_ids: dict[int, int] = {}  # begun channel -> delivery-id of the next transfer
         self._links: list[_Link] = []
         self._named: dict[str, _Link] = {}
         self._remote_channels: dict[int, int] = {}  # the gateway's -> ours
@@ -97,10 +97,10 @@ class RandomAmqp:
         self.bodies: list[bytes] = []
         self.is_refused = False
 
-    # -- what comes
+    # -- input
 
     def receive_data(self, octets: bytes) -> bytes:
-        """Take what the gateway says; return what is to be answered.  Raises: AmqpError if that is no AMQP."""
+        """Take the gateway's octets; return the answers.  Raises: AmqpError if they are no AMQP."""
         self._decoder.receive_data(octets)
         answer = b""
         while (frame := self._decoder.next_frame()) is not None:
@@ -154,7 +154,7 @@ class RandomAmqp:
         self._delivery_ids.pop(channel, None)
         self._links = [link for link in self._links if link.channel != channel]
 
-    # -- what is said
+    # -- output
 
     def opening(self) -> bytes:
         draw = self._draw
@@ -312,7 +312,7 @@ class RandomAmqp:
                 return octets + encode_frame(channel, Transfer(link.handle, number, aborted=True))
             octets += encode_frame(channel, frame, piece)
             if more and self._is_wild and not draw.randrange(100):
-                return octets  # and never goes on
+                return octets  # and never completes it
         return octets
 
     def _message(self) -> bytes:

@@ -32,7 +32,7 @@ POSTS: Final = (
 
 
 def request(draw: random.Random) -> bytes:
-    """Return one request; some of them are none."""
+    """Return one request; some are malformed."""
     number, name = str(draw.randrange(300)), f"{draw.choice(KINDS)}.1"
     password = HOSTILE[1] if draw.randrange(10) else "wrong"
     credentials = base64.b64encode(f"{HOSTILE[0]}:{password}".encode()).decode()

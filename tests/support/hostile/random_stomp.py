@@ -1,4 +1,4 @@
-"""One STOMP client that says anything of the documentation in any order, drawn from a seed."""
+"""One STOMP client with every documented operation in any order, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOST_REMEMBERED: Final = 200
 
 
 def random_name(draw: random.Random, kinds: tuple[str, ...] = KINDS) -> str:
-    """Return a name; of those where a client may wait without end fewer than of the others, unless kinds are chosen."""
+    """Return a name; unless kinds are chosen, fewer names at which a client may wait for ever."""
     kind = draw.choice(kinds)
     if kinds is KINDS and kind in ("wait", "few") and draw.randrange(8):
         kind = "plain"
@@ -54,7 +54,7 @@ def random_name(draw: random.Random, kinds: tuple[str, ...] = KINDS) -> str:
 
 
 def target(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str:
-    """Return where a SEND may go; of who is wild now and then where it may not."""
+    """Return an allowed destination for a SEND; for wild clients sometimes a forbidden one."""
     kind = draw.randrange(24 if is_wild else 20)
     if kind < 10:
         return f"/queue/{random_name(draw, kinds)}"
@@ -78,7 +78,7 @@ def target(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -
 
 
 def source(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str:
-    """Return what a SUBSCRIBE may name."""
+    """Return a destination for a SUBSCRIBE."""
     kind = draw.randrange(12)
     if kind == 0:
         return draw.choice(("/queue/>", "/topic/>", "/queue/plain.*", "/queue/*.1", "/topic/past.>", "/topic/*.2"))
@@ -91,10 +91,10 @@ def source(draw: random.Random, is_wild: bool, kinds: tuple[str, ...] = KINDS) -
 
 
 class RandomStomp:
-    """The state of one connection, and what it says next.  kinds: of the addresses that it names.
+    """The state of one connection, and its next octets.  kinds: of the addresses that it names.
 
-    Two of three mean well most of the time, so that they live long enough to get far; the others are wild.
-    is_refused: an ERROR came.  bodies: of messages that came; whoever looks at them takes them away.
+    Two of three clients are mostly well-behaved, so that they live long enough to get far; the others are wild.
+    is_refused: an ERROR came.  bodies: of received messages; a reader removes them.
     """
 
     def __init__(self, draw: random.Random, kinds: tuple[str, ...] = KINDS) -> None:
@@ -111,14 +111,14 @@ class RandomStomp:
         self._jobs: deque[str] = deque(maxlen=20)
         self._next_number = 0
         self._receipts: set[str] = set()
-        self._is_broken = False  # what it said last may be half a frame
+        self._is_broken = False  # its last octets may be half a frame
         self.bodies: list[bytes] = []
         self.is_refused = False
 
-    # -- what comes
+    # -- input
 
     def receive_data(self, octets: bytes) -> bytes:
-        """Take what the gateway says; nothing of it is answered.  Raises: FrameError if that is no STOMP."""
+        """Take the gateway's octets without an answer.  Raises: FrameError if they are no STOMP."""
         self._decoder.receive_data(octets)
         while (frame := self._decoder.next_frame()) is not None:
             self._take(frame)
@@ -138,7 +138,7 @@ class RandomStomp:
             if "scheduledJobId" in headers:
                 self._jobs.append(headers["scheduledJobId"])
 
-    # -- what is said
+    # -- output
 
     def opening(self) -> bytes:
         draw = self._draw
@@ -182,7 +182,7 @@ class RandomStomp:
         return broken(draw, self._send())
 
     def goodbye(self) -> bytes:
-        """Return a DISCONNECT, behind the end of what was cut short: a lenient dialect would take it for a header."""
+        """Return a DISCONNECT after the end of a cut frame: a lenient dialect would read it as a header."""
         return b"\0" * self._is_broken + self._frame("DISCONNECT", [("receipt", "bye")])
 
     def _frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> bytes:
@@ -330,7 +330,7 @@ class RandomStomp:
         return self._frame(command, self._with_receipt([("transaction", transaction)]))
 
     def _management(self) -> bytes:
-        """Return a question to the broker, or an order to its schedule."""
+        """Return a question to the broker, or a command to its schedule."""
         draw = self._draw
         reply_to = ("reply-to", draw.choice(("/temp-queue/x", "/queue/plain.1", "/queue/ActiveMQ.Statistics.Broker")))
         if draw.randrange(2):

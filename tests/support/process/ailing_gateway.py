@@ -1,7 +1,7 @@
-"""``penstock run`` on a disk that fails as a test says: started in place of the module ``gateway``.
+"""``penstock run`` on a disk that fails on a test's request: started in place of the module ``gateway``.
 
-The file ``faults`` beside the data directory lists what fails, one "operation errno path-part" a line; "*" stands for
-every operation that changes something, and "-" for every path.  Without the file nothing fails.  With HANGS a call
+The file ``faults`` beside the data directory lists the failing calls, one "operation errno path-part" per line.  "*"
+means every operation that changes something, and "-" every path.  Without the file nothing fails.  With HANGS a call
 does not return.
 """
 
@@ -27,7 +27,7 @@ CHANGES: Final = frozenset(
 
 
 def write_faults(data: Path, *faults: tuple[str, int, str]) -> None:
-    """Let calls fail from now on: (operation, errno, part of the path)."""
+    """Make calls fail from now on: (operation, errno, part of the path)."""
     lines = [f"{operation} {errno.errorcode[number]} {part or '-'}" for operation, number, part in faults]
     new = data.parent / f"{FAULTS}.new"
     new.write_text("\n".join(lines))
@@ -35,7 +35,7 @@ def write_faults(data: Path, *faults: tuple[str, int, str]) -> None:
 
 
 def heal(data: Path) -> None:
-    """Let nothing fail any more."""
+    """Remove all faults."""
     (data.parent / FAULTS).unlink(missing_ok=True)
 
 
@@ -70,14 +70,14 @@ class AilingFile(FileWrapper):
 
 
 class AilingFiles(FilesWrapper):
-    """The machine's files, but for what the list says."""
+    """The machine's files, except for the calls in the list."""
 
     def __init__(self, faults: Path) -> None:
         super().__init__(RealFiles())
         self._faults = faults
 
     def check(self, operation: str, path: str) -> None:
-        """Fail if the list says so."""
+        """Fail if the call is in the list."""
         try:
             lines = self._faults.read_text().splitlines()
         except FileNotFoundError:

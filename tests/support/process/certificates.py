@@ -63,7 +63,7 @@ class Certificates:
         return file
 
     def configuration(self, client_certificate: str = "") -> str:
-        """Return the lines of penstock.yaml that take TLS, and clients' certificates if that is said."""
+        """Return the lines of penstock.yaml for TLS, with ``client_certificate`` also for clients' certificates."""
         lines = f"tls:\n  certificate: {self.gateway}\n"
         if client_certificate:
             lines += f"  client-ca: {self.ca}\n  client-certificate: {client_certificate}\n"

@@ -1,4 +1,4 @@
-"""A real gateway in a process of its own, started, killed and restarted by tests."""
+"""A real gateway in a separate process, started, killed and restarted by tests."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from engine.store.verify.store_check import verify
 from gateway.process.message_keys import MESSAGE_KEYS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-# Long ones, for a machine that has much else to do: a gateway that hangs is all that should meet them.
+# Long limits, for a busy machine: only a gateway that hangs should reach them.
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 120.0
 HTTP_LIMIT_S: Final = 10.0
 
 
 class GatewayFailed(AssertionError):
-    """The process did not do what every test relies on; the text ends with what it wrote to standard error."""
+    """The process failed in a basic step; the text ends with its standard error."""
 
 
 class GatewayProcess:
-    """``penstock run`` on one data directory; ports are free ones, chosen anew at each start unless told otherwise."""
+    """``penstock run`` on one data directory; each start takes free ports unless others are given."""
 
     def __init__(self, data: Path, configs: list[Path], log: Path) -> None:
         self.data = data
         self.configs = configs
         self.log = log
-        self.is_damaged = False  # a test has spoilt the store on purpose
+        self.is_damaged = False  # a test has damaged the store on purpose
         self.module = "gateway"
         self.stomp_scheme = "tcp"
-        self.stomp_options = ""  # of the listener's URI
+        self.stomp_options = ""  # options of the listener's URI
         self.stomp_host = ""
         self.stomp_port = 0
         self.http_url = ""
-        self.http_login = ("", "")  # of a user and the password, where the gateway has users
+        self.http_login = ("", "")  # login and password, if the gateway has users
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -86,7 +86,7 @@ class GatewayProcess:
             readable, _, _ = select.select([descriptor], [], [], max(0.0, left))
             octets = os.read(descriptor, 65536) if readable else b""
             if not octets:
-                # Its standard output has ended, and so will it; or the time is up.
+                # Its standard output has ended, so it will end, too; or the time is up.
                 what = f"ended with exit status {process.wait(STOP_LIMIT_S)}" if readable else "was silent"
                 self.kill9()
                 raise GatewayFailed(f"the gateway {what} instead of saying where it listens{self._tail()}")
@@ -127,19 +127,19 @@ class GatewayProcess:
         return status
 
     def restart(self, same_port: bool = False) -> None:
-        """Start again on the same data; whatever still runs is stopped in order first."""
+        """Start again on the same data; a running gateway is stopped in order first."""
         port = self.stomp_port if same_port else 0
         if self._process is not None:
             self.terminate()
         self.start(port)
 
     def dispose(self) -> None:
-        """End it at the end of a test, whatever its state."""
+        """End it at the end of a test, in any state."""
         if self._process is not None:
             self.kill9()
 
     def check_store(self) -> None:
-        """Say what is wrong with the store it leaves behind, however it ended."""
+        """Fail if the store that it leaves behind is not sound."""
         if not self.is_damaged and (self.data / "store.json").exists():
             findings = verify(RealFiles(), str(self.data), MESSAGE_KEYS).findings
             assert findings == [], "the store is not sound: " + "; ".join(map(str, findings[:5]))
@@ -164,9 +164,9 @@ class GatewayProcess:
 
 
 class StartGateway(Protocol):
-    """Start one gateway more.
+    """Start one more gateway.
 
-    config: the text of its file; more: those of further ones, in any format.  module: what is run.
+    config: the text of its file; more: texts of further files, in any format.  module: the one to run.
     """
 
     def __call__(

@@ -1,8 +1,8 @@
-"""Kills what a run of tests has started and left, once the run is gone.
+"""Kills the remaining processes of a run of tests, once the run is gone.
 
-A run that is killed, or a worker of a parallel one, tears no fixture down, and its gateways would stay.  What it starts
-inherits a variable of its environment, by which the guardian, a process of its own, finds it; so does what that starts.
-Workers of a parallel run inherit that of the run, and hand on one of their own.
+A killed run, or a killed worker of a parallel one, tears no fixture down, and its gateways would stay.  All processes
+that it starts, directly or not, inherit an environment variable, by which the guardian, a separate process, finds them.
+Workers of a parallel run inherit that of the run, and pass on one of their own.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "PENSTOCK_TEST_RUN"
-PROCESSES: Final = Path("/proc")  # where there is none, nothing can be found
-_GUARDIANS: Final[list[subprocess.Popen[bytes]]] = []  # for as long as this process lives
+PROCESSES: Final = Path("/proc")  # without it, no process can be found
+_GUARDIANS: Final[list[subprocess.Popen[bytes]]] = []  # kept while this process lives
 
 
 def watch() -> None:
-    """Have all that this process starts from now on killed when it has ended, in whatever way."""
+    """Have all later child processes killed once this process has ended in any way."""
     if not PROCESSES.is_dir():
         return
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     os.environ[VARIABLE] = run = uuid.uuid4().hex
     command = [sys.executable, "-I", "-S", __file__, run, str(os.getpid())]
-    # In a session of its own it does not hear the key that interrupts the run.
+    # In a session of its own it does not get the Ctrl-C that interrupts the run.
     guardian = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
     _GUARDIANS.append(guardian)
 

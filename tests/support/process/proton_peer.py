@@ -26,7 +26,7 @@ def connections(shared_gateway: GatewayProcess) -> Iterator[Connect]:
     def connect(
         gateway: GatewayProcess | None = None, login: str = "", client_id: str = "", **options: Any
     ) -> BlockingConnection:
-        port = (gateway or shared_gateway).stomp_port  # one port takes every protocol
+        port = (gateway or shared_gateway).stomp_port  # one port accepts every protocol
         container = Container()
         if client_id:
             container.container_id = client_id

@@ -1,4 +1,4 @@
-"""Single frames and broken ones, sent and watched by hand."""
+"""Single and broken frames, sent and examined one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT_S: Final = 20.0
 
 
 def link(gateway: GatewayProcess) -> StompLink:
-    """Connect without saying anything."""
+    """Connect without sending an octet."""
     return StompLink(gateway.stomp_host, gateway.stomp_port, LIMIT_S)
 
 
@@ -44,7 +44,7 @@ def message(consumer: BlockingClient) -> Frame:
 
 
 def error_then_end(peer: StompLink) -> Frame:
-    """Return the ERROR that must come, behind which the connection must close."""
+    """Return the ERROR that must come; the connection must close after it."""
     frame = peer.next_frame()
     while frame.command != ERROR:
         frame = peer.next_frame()

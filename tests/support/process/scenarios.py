@@ -1,4 +1,4 @@
-"""Programs in other languages that run scenarios by name, and say of each ``ok NAME`` or ``failed NAME: why``."""
+"""Programs in other languages that run scenarios by name, and print ``ok NAME`` or ``failed NAME: why`` for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def run_scenarios(
     command: Sequence[str], names: Sequence[str], limit_s: float, directory: Path | None = None
 ) -> dict[str, str]:
-    """Return the outcome of each scenario, "" for one that went well."""
+    """Return the outcome of each scenario, "" for success."""
     done = subprocess.run(
         [*command, *names], cwd=directory, capture_output=True, text=True, timeout=limit_s, check=False
     )

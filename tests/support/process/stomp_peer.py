@@ -17,10 +17,10 @@ class PeerFrame:
 
 @dataclass(slots=True)
 class StompPeer:
-    """Serves one connection on a thread of its own; ``frames`` holds what the client said.
+    """Serves one connection on a thread of its own; ``frames`` holds the client's frames.
 
     messages: (headers, body) to deliver at SUBSCRIBE.  refuse: command -> text of the ERROR that answers it, after
-    which the connection closes.  hang_up_at: command at which the connection closes without a word.
+    which the connection closes.  hang_up_at: command at which the connection closes without an answer.
     """
 
     messages: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class StompPeer:
         try:
             connection, _ = self._listener.accept()
         except OSError:
-            return  # closed before anybody came
+            return  # closed before a client came
         with connection:
             buffer = b""
             while True:

@@ -1,4 +1,4 @@
-"""stomp.py as a test client: what arrives is kept in queues that can be waited on."""
+"""stomp.py as a test client: received frames are in queues that can be waited on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Received:
 
 
 class Inbox(stomp.ConnectionListener):  # type: ignore[misc]  # the library ships no types
-    """What one connection received; frames of a kind stay in order."""
+    """The frames that one connection received; those of a kind stay in order."""
 
     def __init__(self) -> None:
         self.messages: queue.Queue[Received] = queue.Queue()
@@ -60,7 +60,7 @@ class Inbox(stomp.ConnectionListener):  # type: ignore[misc]  # the library ship
 
 
 class Connect(Protocol):
-    """Connect one client more; ``headers`` are those of CONNECT."""
+    """Connect one more client; ``headers`` are those of CONNECT."""
 
     def __call__(
         self, version: str, gateway: GatewayProcess | None = None, headers: dict[str, str] | None = None, **options: Any
@@ -68,12 +68,12 @@ class Connect(Protocol):
 
 
 class Client:
-    """One connection of one STOMP version; the differences between the versions' ACKs stay in here."""
+    """One connection of one STOMP version; it hides the differences between the versions' ACKs."""
 
     def __init__(self, gateway: GatewayProcess, version: str, **options: Any) -> None:
         self.version = version
         self.inbox = Inbox()
-        # stomp.py reconnects by itself only inside connect(); once is enough for a server that is there.
+        # stomp.py reconnects by itself only inside connect(); one attempt is enough for a running server.
         self.connection = _CONNECTIONS[version](
             [(gateway.stomp_host, gateway.stomp_port)], reconnect_attempts_max=1, timeout=LIMIT_S, **options
         )
@@ -119,7 +119,7 @@ class Client:
 
     @contextlib.contextmanager
     def receipt(self) -> Iterator[str]:
-        """Hand out a receipt id to put on one frame; wait for it on the way out."""
+        """Yield a receipt id for one frame; wait for the receipt at the end."""
         wanted = f"receipt-{next(_receipts)}"
         yield wanted
         try:
@@ -151,18 +151,18 @@ class Client:
             raise AssertionError(f"no ERROR within {LIMIT_S:.0f} s") from None
 
     def nothing_came(self) -> bool:
-        """Say whether no message is waiting.  Exact only behind a frame that the gateway sent after it: a receipt."""
+        """Say whether no message is waiting: exact only after a later frame of the gateway, such as a receipt."""
         return self.inbox.messages.empty()
 
     def close(self) -> None:
-        """Disconnect in order and wait until it is done."""
+        """Disconnect in order and wait for the end."""
         if self.connection.is_connected():
-            # After an ERROR the gateway may close the socket between the look and the frame.
+            # After an ERROR the gateway may close the socket between the check and the frame.
             with contextlib.suppress(NotConnectedException):
                 self.connection.disconnect()
             self.inbox.disconnects.get(timeout=LIMIT_S)
 
     def drop(self) -> None:
-        """Lose the connection without a word."""
+        """Cut the connection without a frame."""
         self.connection.transport.disconnect_socket()
         self.inbox.disconnects.get(timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""A producer and a consumer that keep book of what was promised to them, while the gateway is killed under them."""
+"""A producer and a consumer that record the confirmations they get, while the gateway is killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.support.process.gateway_process import GatewayProcess
 BODY_BYTES: Final = 1024
 PREFETCH: Final = 50
 WINDOW: Final = 200
-FAREWELL: Final = "shutting down"  # in the ERROR that ends a connection when the gateway stops in order
+FAREWELL: Final = "shutting down"  # text of the ERROR that ends a connection when the gateway stops in order
 
 
 class Ledger:
-    """What clients know about the messages, across all lives of the gateway; the number of a message is its body.
+    """The clients' knowledge of the messages, across all lives of the gateway; the number of a message is its body.
 
-    confirmed: the producer saw the receipt.  delivered: some consumer got it.  ack_sent: an ACK left for it.
-    settled: the consumer saw the receipt of its ACK.  Guarded by ``changed``.
+    confirmed: the producer got the receipt.  delivered: some consumer got it.  ack_sent: an ACK was sent for it.
+    settled: the consumer got the receipt of its ACK.  Guarded by ``changed``.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Ledger:
             return not self.changed.wait_for(lambda: len(self.confirmed) > before, timeout=1.0)
 
     def check_end(self) -> None:
-        """Check what must hold once the queue has been emptied."""
+        """Check the laws once the queue has been emptied."""
         lost = self.confirmed - self.delivered
         assert not lost, f"confirmed and never delivered: {sorted(lost)[:20]} ({len(lost)} in all)"
         forgotten = self.confirmed - self.ack_sent
@@ -128,7 +128,7 @@ class Consumer(threading.Thread):
             with ledger.changed:
                 self._check_delivery(number, frame.body)
                 ledger.delivered.add(number)
-                ledger.ack_sent.add(number)  # before it leaves: the gateway may die with it
+                ledger.ack_sent.add(number)  # before it is sent: the gateway may die with it
                 ledger.changed.notify_all()
             raw_stomp.send_ack(self._client, frame, receipt=str(number))
 
@@ -144,7 +144,7 @@ class Consumer(threading.Thread):
 
 
 def join(thread: Producer | Consumer, limit_s: float = 60.0) -> None:
-    """Wait for the thread's end; fail if it did not end, or not as it should."""
+    """Wait for the thread's end; fail if it did not end, or ended with an error."""
     thread.join(limit_s)
     assert not thread.is_alive(), f"{type(thread).__name__} did not end within {limit_s:.0f} s"
     if thread.failure is not None:

@@ -1,4 +1,4 @@
-"""Bounded waiting for what another process does; nothing here stands in for synchronisation."""
+"""Waiting for another process, with a limit; never a replacement for synchronisation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 60.0, poll_s: float = 0.02) -> None:
-    """Return once ``condition()`` holds; fail, saying ``what`` was awaited, when it does not within ``limit_s``."""
+    """Return once ``condition()`` holds; fail with ``what`` if it does not within ``limit_s``."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:

@@ -48,7 +48,7 @@ def text(body: Any, *, durable: bool = False) -> bytes:
 
 
 class AmqpGateway(StompGateway):
-    """Everything that StompGateway is, with AMQP peers as well."""
+    """A StompGateway with AMQP peers as well."""
 
     def __init__(
         self, *addresses: Any, amqp: AmqpSettings | None = None, credentials: Credentials | None = None, **options: Any
@@ -59,7 +59,7 @@ class AmqpGateway(StompGateway):
         self.read_properties_by(AMQP_1_0, AmqpPropertyReader())
 
     def open_amqp(self) -> AmqpPeer:
-        """Accept a connection on which nothing has been said."""
+        """Accept a connection without an octet."""
         peer = AmqpPeer(self)
         self.peers.append(peer)
         return peer
@@ -86,7 +86,7 @@ class AmqpPeer(SocketPeer):
     """A client that speaks AMQP.
 
     delivery_id: of the next transfer; payloads: of the transfers taken last.
-    frame_most: octets of a frame that it takes.
+    frame_most: octets of a frame that it accepts.
     """
 
     def __init__(self, gateway: AmqpGateway) -> None:
@@ -112,7 +112,7 @@ class AmqpPeer(SocketPeer):
         return self.one(Begin)
 
     def attach_sender(self, address: str | None, handle: int = 0, channel: int = 0, **fields: Any) -> Attach:
-        """Attach a producer; the flow that grants it credit is taken, too."""
+        """Attach a producer; also take the flow that grants it credit."""
         capabilities = fields.pop("capabilities", None)
         name = fields.pop("name", f"sender {handle}")
         target = Target(address, capabilities=capabilities)
@@ -157,7 +157,7 @@ class AmqpPeer(SocketPeer):
         return delivery_id
 
     def publish(self, *bodies: Any, durable: bool = False, handle: int = 0) -> None:
-        """Send texts, and take that they were accepted."""
+        """Send texts, and take their acceptance."""
         for body in bodies:
             delivery_id = self.transfer(text(body, durable=durable), handle)
             assert self.one(Disposition) == Disposition(True, delivery_id, None, True, Accepted())
@@ -166,7 +166,7 @@ class AmqpPeer(SocketPeer):
         self.send(Disposition(True, first, last, settled, state), channel=channel)
 
     def take(self) -> list[Composite]:
-        """Return what came since the last call; ``payloads`` and ``channels`` go with it."""
+        """Return the frames since the last call; ``payloads`` and ``channels`` belong to them."""
         frames: list[Composite] = []
         self.payloads = []
         self.channels = []
@@ -180,24 +180,24 @@ class AmqpPeer(SocketPeer):
         return frames
 
     def one(self, kind: type[F]) -> F:
-        """Return the only frame that came, which must be of that kind."""
+        """Return the only received frame, which must be of that kind."""
         frames = self.take()
         assert [type(frame) for frame in frames] == [kind], frames
         return frames[0]  # type: ignore[return-value]
 
     def transfers(self) -> list[Transfer]:
-        """Return the transfers that came, and nothing else may have."""
+        """Return the received transfers; no other frame may have come."""
         frames = self.take()
         assert all(isinstance(frame, Transfer) for frame in frames), frames
         return frames  # type: ignore[return-value]
 
     def messages(self) -> list[bytes]:
-        """Return the payloads of the transfers that came; nothing else may have."""
+        """Return the payloads of the received transfers; no other frame may have come."""
         self.transfers()
         return self.payloads
 
     def refusal(self) -> tuple[str, str]:
-        """Return condition and text of an attach that was refused: two frames."""
+        """Return condition and text of a refused attach, which is two frames."""
         attach, detach = self.take()
         assert isinstance(attach, Attach)
         assert isinstance(detach, Detach)
@@ -205,13 +205,13 @@ class AmqpPeer(SocketPeer):
         return said(detach)
 
     def error(self) -> tuple[type[Composite], str, str]:
-        """Return the only frame that came, one that ends something because of an error."""
+        """Return the only received frame, which ends something because of an error."""
         (frame,) = self.take()
         assert isinstance(frame, (Close, End, Detach)), frame
         return (type(frame), *said(frame))
 
     def expect_header(self) -> None:
-        """The login is over: a protocol header comes next."""
+        """End the login: a protocol header comes next."""
         self._decoder.expect_header()
 
 

@@ -1,4 +1,4 @@
-"""AMQP values as the vectors write them, and a decoder fed in any pieces."""
+"""AMQP values in the notation of the vectors, and a decoder fed in any pieces."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def decode_stream(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bo
         for piece in pieces(octets, size or len(octets) or 1):
             decoder.receive_data(piece)
             while (frame := decoder.next_frame_slow() if is_slow else decoder.next_frame()) is not None:
-                is_plain = frame.CODE < 0  # headers and heartbeats hold nothing that could be compared
+                is_plain = frame.CODE < 0  # headers and heartbeats have nothing to compare
                 kept = (
                     replace(frame) if isinstance(frame, Transfer | Disposition) else frame
                 )  # the next one may be the same object

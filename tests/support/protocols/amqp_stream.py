@@ -1,4 +1,4 @@
-"""An AMQP connection with links of every kind, fed with whatever octets a test makes: what must hold all the while."""
+"""An AMQP connection with links of every kind, fed with any octets of a test: the laws that must always hold."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OPENING: Final = protocol_header(AMQP_LAYER) + b"".join(
 
 
 def feed(octets: bytes, cut: int = 0, frame_size: int = FRAME_SIZE) -> AmqpGateway:
-    """Feed ``octets`` behind an opening, in pieces of ``cut``; a STOMP client takes what becomes messages.
+    """Feed ``octets`` after an opening, in pieces of ``cut``; a STOMP client takes the resulting messages.
 
-    No input is a fault of ours, none is kept beyond a frame, and nothing is left once the connection is gone.
+    No input causes a fault of ours, no more than a frame is kept, and nothing is left once the connection is gone.
     """
     gateway = AmqpGateway(amqp=AmqpSettings(max_frame_size=frame_size, link_credit=50, idle_time_ms=0))
     reader = gateway.connect()
@@ -74,7 +74,7 @@ def nested(opening: bytes, depth: int) -> bytes:
 
 
 def bombs(room: int) -> dict[str, bytes]:
-    """Return values of about ``room`` octets that say they are much more, or much deeper, than they look."""
+    """Return values of about ``room`` octets that claim to be much larger or deeper."""
     depth = room // 9
     many = 2**32 - 1
     return {

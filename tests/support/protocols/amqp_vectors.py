@@ -1,4 +1,4 @@
-"""The byte vectors of AMQP 1.0 that stand in tests/vectors; what each field means, the file says itself."""
+"""The byte vectors of AMQP 1.0 in tests/vectors; the file explains its fields."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ VECTORS: Final[list[Vector]] = json.loads((Path(__file__).parents[2] / "vectors"
 
 
 def is_value(vector: Vector) -> bool:
-    """Say whether a vector is a value or sections of a message, not what follows a protocol header."""
+    """Say whether a vector is a value or sections of a message, and no frame."""
     return vector["group"] in ("primitive", "message")

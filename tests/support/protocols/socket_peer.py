@@ -1,4 +1,4 @@
-"""What every fake client has, whatever it speaks: the gateway's socket to it, turn by turn, without one."""
+"""The common part of fake clients of all protocols: the gateway's socket to them, turn by turn, without a real one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Turns(Protocol):
     clock: VirtualClock
 
     def settle(self) -> None:
-        """End the turn, and as many more as it takes until nothing moves."""
+        """End turns until no work is left."""
 
 
 class SocketPeer:
     """A client, and the gateway's socket to it.
 
-    octets: everything that came and was not taken.  is_closed: the gateway has closed, or the peer has gone.
-    is_stuck: the transport wants no more octets (they still count as sent).  unread: what the gateway has not read.
+    octets: received and not taken.  is_closed: the gateway has closed, or the peer has gone.
+    is_stuck: the transport accepts no more octets (they still count as sent).  unread: not read by the gateway yet.
     """
 
     def __init__(self, turns: Turns, link: FakeLink, connection: ProtocolConnection) -> None:
@@ -55,12 +55,12 @@ class SocketPeer:
         self._turns.settle()
 
     def drain(self) -> None:
-        """The transport takes octets again."""
+        """The transport accepts octets again."""
         self.is_stuck = False
         self._connection.output_written(False)
         self._turns.settle()
 
-    # -- the gateway's side, as gateway.connections.connection does it
+    # -- the gateway's side, as in gateway.connections.connection
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
         if not self.link.is_touched:

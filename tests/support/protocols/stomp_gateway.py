@@ -44,7 +44,7 @@ class Received:
 class StompGateway(BrokerView):
     """syncs: False to hold every confirmation back until ``sync``.
 
-    earlier: the gateway that was killed; this one starts with what it had made durable.
+    earlier: a killed gateway; this one starts with its durable state.
     """
 
     broker_class: type[Broker] = Broker
@@ -87,17 +87,17 @@ class StompGateway(BrokerView):
         self._is_held = False
 
     def broker_options(self) -> dict[str, Any]:
-        """Return what else the broker is made with."""
+        """Return further arguments of the broker."""
         return {}
 
     def open(self) -> Peer:
-        """Accept a connection on which nothing has been said."""
+        """Accept a connection without an octet."""
         peer = Peer(self, len(self.peers) + 1)
         self.peers.append(peer)
         return peer
 
     def connect(self, version: str = "1.2", **headers: str) -> Peer:
-        """Return a peer that is connected, CONNECTED taken."""
+        """Return a connected peer that has taken CONNECTED."""
         peer = self.open()
         accepted = {} if version == "1.0" else {"accept-version": version, "host": "test"}
         peer.send("CONNECT", **accepted, **headers)
@@ -108,7 +108,7 @@ class StompGateway(BrokerView):
 
     @contextmanager
     def one_turn(self) -> Iterator[None]:
-        """Have everything that is sent inside arrive in one turn."""
+        """Let everything that is sent inside arrive in one turn."""
         assert not self._is_held
         self._is_held = True
         yield
@@ -116,7 +116,7 @@ class StompGateway(BrokerView):
         self.settle()
 
     def settle(self) -> None:
-        """End the turn, and as many more as it takes until nothing moves."""
+        """End turns until no work is left."""
         if self._is_held:
             return
         while True:
@@ -133,7 +133,7 @@ class StompGateway(BrokerView):
                 return
 
     def sync(self) -> None:
-        """Make durable what is written."""
+        """Make all written records durable."""
         while self.workers.finish(SYNC_LANE):
             pass
         self.settle()
@@ -176,7 +176,7 @@ class Peer(SocketPeer):
         self._decoder = Decoder()
 
     def send(self, command: str, body: bytes = b"", /, **headers: str) -> None:
-        """Send one frame; ``_`` in a name in small letters stands for ``-``."""
+        """Send one frame; ``_`` in a name in small letters means ``-``."""
         named = [(name.replace("_", "-") if name.islower() else name, value) for name, value in headers.items()]
         self.send_octets(encode(COMMANDS[command.encode()], named, body, self.session.version))
 
@@ -188,11 +188,11 @@ class Peer(SocketPeer):
         self.send("SUBSCRIBE", destination=destination, ack=ack, id=id, **headers)
 
     def takes(self, most: FrameLimits) -> None:
-        """Let frames of up to such limits come."""
+        """Accept frames up to these limits."""
         self._decoder.limits = most
 
     def take(self) -> list[Received]:
-        """Return what came since the last call."""
+        """Return the frames since the last call."""
         frames = []
         self._decoder.receive_data(self.octets)
         self.octets = b""
@@ -204,7 +204,7 @@ class Peer(SocketPeer):
         return frames
 
     def messages(self) -> list[Received]:
-        """Return what came since the last call, which must be nothing but messages."""
+        """Return the frames since the last call, which must all be messages."""
         frames = self.take()
         assert [frame for frame in frames if frame.command != "MESSAGE"] == []
         return frames
@@ -213,13 +213,13 @@ class Peer(SocketPeer):
         return [message.body for message in self.messages()]
 
     def receipts(self) -> list[str]:
-        """Return the receipts that came since the last call, and nothing else may have."""
+        """Return the receipts since the last call; no other frame may have come."""
         frames = self.take()
         assert [frame for frame in frames if frame.command != "RECEIPT"] == []
         return [frame["receipt-id"] for frame in frames]
 
     def error(self) -> Received:
-        """Return the one frame that came, an ERROR after which the gateway has closed."""
+        """Return the only received frame, an ERROR after which the gateway has closed."""
         (frame,) = self.take()
         assert frame.command == "ERROR", frame
         assert self.is_closed

@@ -1,4 +1,4 @@
-"""Feed octets to the STOMP decoder in any pieces, and say what came out in plain values."""
+"""Feeds octets to the STOMP decoder in any pieces, and returns the frames as plain values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def seen(frame: Frame) -> Seen:
 
 
 def pieces(octets: bytes, size: int) -> Iterator[bytes]:
-    """Cut ``octets``; nothing is one empty piece."""
+    """Cut ``octets``; without octets the result is one empty piece."""
     if not octets:
         yield b""
     for start in range(0, len(octets), size):

@@ -1,4 +1,4 @@
-"""Planted bugs of the store that one fault of the disk brings to light: one for each of disk_faults.py."""
+"""Planted bugs of the store that one fault of the disk reveals: one for each of disk_faults.py."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.support.store.store_bugs import (
 from tests.support.store.store_history import Bug
 from tests.support.store.store_records import is_whole, records, sign
 
-SMALL_BYTES: Final = 2_000  # of a record: larger ones may have zeros in their body
+SMALL_BYTES: Final = 2_000  # size of a record: larger ones may have zeros in their body
 
 
 class SectorsTrusted(Bug):
-    """Recovery takes a record for whole when each of its sectors begins and the last one ends: sectors do not tear."""
+    """Recovery accepts a record when each of its sectors begins and the last one ends, as if sectors never tore."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         for octets, position, size in records(disk):
@@ -51,7 +51,7 @@ class SectorsTrusted(Bug):
 
 
 class FlipsTrusted(Bug):
-    """Recovery and readers take a record of which no part is missing, whatever its checksum says."""
+    """Recovery and readers accept a record without missing parts, even with a wrong checksum."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         for octets, position, size in records(disk):
@@ -61,7 +61,7 @@ class FlipsTrusted(Bug):
 
 
 class _Refused(FileWrapper):
-    """A write that the system refuses for one reason is taken for one that it did not refuse."""
+    """A write that the system refuses for one reason counts as successful."""
 
     error = 0
 
@@ -75,7 +75,7 @@ class _Refused(FileWrapper):
 
 
 class NoSpaceIgnored(FileBug):
-    """A write for which there was no space is taken for one that there was space for."""
+    """A write without space counts as successful."""
 
     class Layer(FilesWrapper):
         class Hopeful(_Refused):
@@ -87,7 +87,7 @@ class NoSpaceIgnored(FileBug):
 
 
 class FailedWriteIgnored(FileBug):
-    """A write that the disk could not make is taken for one that it made."""
+    """A write with an error of the disk counts as successful."""
 
     class Layer(FilesWrapper):
         class Hopeful(_Refused):
@@ -99,7 +99,7 @@ class FailedWriteIgnored(FileBug):
 
 
 class CreatedInPlace(FileBug):
-    """A segment is not prepared under another name: its first octets are written after it has its own."""
+    """A segment is not prepared under another name: its first octets are written under its final name."""
 
     class Layer(FilesWrapper):
         def rename(self, source: str, target: str) -> None:
@@ -121,9 +121,9 @@ class CreatedInPlace(FileBug):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """bug is found on a disk that has ``fault``, and is not on one without it.
+    """``bug`` is found on a disk with ``fault``, and not on one without it.
 
-    others: faults that can do the same to this bug; neither disk has them.
+    others: faults that can also reveal this bug; neither disk has them.
     """
 
     fault: str
@@ -135,14 +135,14 @@ PROOFS: Final = (
     Proof(SHORT_WRITE, ShortWriteIgnored),
     Proof(TORN_SECTOR, SectorsTrusted, frozenset((BIT_FLIP,))),
     Proof(BIT_FLIP, FlipsTrusted),
-    # An octet that changes above what the checkpoint says is taken for the end of the log.
+    # A changed octet above the checkpoint's offset counts as the end of the log.
     Proof(LOST_WRITE, ReceiptBeforeSync, frozenset((BIT_FLIP,))),
-    # A sync that fails forgets what was written before, and not what is written then.
+    # A failed sync loses earlier writes, and no later ones.
     Proof(REORDERED_WRITES, RenamedBeforeSync, frozenset((SYNC_ERROR,))),
     Proof(NO_SPACE, NoSpaceIgnored),
     Proof(WRITE_ERROR, FailedWriteIgnored),
     Proof(READ_ERROR, ReadErrorIsTheEnd),
     Proof(SYNC_ERROR, SyncErrorIgnored),
-    # An error ends a step in the middle, too.
+    # An error also ends a step in the middle.
     Proof(CRASH, CreatedInPlace, frozenset((READ_ERROR, WRITE_ERROR, SYNC_ERROR, NO_SPACE))),
 )

@@ -1,7 +1,7 @@
 """Makes a sample store that tests keep for ever: ``python -m tests.support.store.frozen_store VERSION FILE``.
 
-Each was made once, when its version of the format came.  A file that is there is never made anew: it stands for stores
-that users have.
+Each file was made once, when its version of the format began.  An existing file is never made again, because it
+represents the stores of users.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def frozen_sparse() -> FileHome:
         if entry not in (3, 31):
             store.settle(orders, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1, 0, each.size, (each.size,))])
     home.flush()
-    for _ in range(60):  # so that nothing of this is in the last segments
+    for _ in range(60):  # so that none of this is in the last segments
         store.append(Message(orders, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", bytes(300)))
         home.flush()
     store.settle(orders, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 60, 60, 0, 60 * 300)])
@@ -127,7 +127,7 @@ def frozen_sparse() -> FileHome:
 
 
 def frozen_schedule() -> FileHome:
-    """Return a stopped store with scheduled messages of every kind; one has fired, and one repeats and has."""
+    """Return a stopped store with scheduled messages of every kind; one has fired, and so has a repeating one."""
     home = FileHome(StoreSettings(segment_bytes=8192, index_slots=16, index_entries=10))
     broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
     orders = BrokerView(broker).queue("orders.eu")

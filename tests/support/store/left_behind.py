@@ -1,6 +1,6 @@
-"""Every store that a test leaves behind is verified: those on the disk in memory, and those in its ``tmp_path``.
+"""Verifies every store that a test leaves behind, on the disk in memory and in its ``tmp_path``.
 
-A test that damages a store on purpose says so: ``@pytest.mark.damages_store("what it does")``.
+A test that damages a store on purpose has a marker: ``@pytest.mark.damages_store("what it does")``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from tests.support.store.store_home import FileHome
 
 MARKER: Final = "damages_store"
-DEPTH_MOST: Final = 3  # of directories below tmp_path in which a store is looked for
+DEPTH_MOST: Final = 3  # depth of directories below tmp_path in which stores are searched
 FINDINGS_SHOWN: Final = 5
 SUMS: Final = " live bytes, its messages come to "
 
-HOMES: list[FileHome] = []  # that the running test has made
+HOMES: list[FileHome] = []  # made by the running test
 
 
 def check_homes() -> None:
-    """Verify what a kill now would leave of each store in memory.  A disk that still fails shows nothing."""
+    """Verify each store in memory as a kill now would leave it.  A disk that still fails is skipped."""
     homes = HOMES[:]
     HOMES.clear()
     for home in homes:
@@ -36,7 +36,7 @@ def check_homes() -> None:
 
 
 def check_directory(directory: Path) -> None:
-    """Verify each store that lies below a directory."""
+    """Verify each store below a directory."""
     for depth in range(1, DEPTH_MOST + 1):
         for path in directory.glob("/".join(["*"] * (depth - 1) + ["store.json"])):
             store = path.parent
@@ -45,8 +45,8 @@ def check_directory(directory: Path) -> None:
 
 
 def _expect_sound(found: Verification, what: str) -> None:
-    # How large settled messages were, a test that plays the engine often does not say.  Where the engine does,
-    # in the simulations and the real process, the sums are looked at, too.
+    # A test in the engine's place often gives no sizes of settled messages, so the sums of live bytes are left out.
+    # The simulations and the tests of the real process check them.
     findings = [finding for finding in found.findings if SUMS not in finding.text]
     shown = "; ".join(map(str, findings[:FINDINGS_SHOWN]))
     assert not findings, f"the test leaves a store behind that is not sound, {what}: {shown}"

@@ -1,4 +1,4 @@
-"""A store of many segments, half settled, and what must be found in it after a start."""
+"""A store of many segments, half settled, and its expected state after a start."""
 
 from __future__ import annotations
 

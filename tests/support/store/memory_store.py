@@ -1,7 +1,7 @@
-"""A store that keeps nothing on a disk, for tests of what is above it.
+"""A store that keeps nothing on a disk, for tests of the code above it.
 
-It keeps the contract of the one on disk, offsets included.  What is durable is decided by the workers it is given: a
-sync is a job without work, so a test that holds the job back holds the confirmation back.
+It fulfils the contract of the one on disk, offsets included.  Its workers decide what is durable: a sync is a job
+without work, so a test that holds the job back also holds the confirmation back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_B
 
 
 class MemoryRecord:
-    """What a restart applies again; ``end``: the log offset just past it."""
+    """A record that a restart applies again; ``end``: the log offset just past it."""
 
     __slots__ = (
         "end",
@@ -70,7 +70,7 @@ class MemoryRecord:
 
 
 class MemoryStore(Store):
-    """is_restartable: keep every record, so that ``restarted`` can tell what a crash would have left."""
+    """is_restartable: keep every record, so that ``restarted`` knows the state after a crash."""
 
     __slots__ = (
         "_workers",
@@ -120,10 +120,10 @@ class MemoryStore(Store):
         self._log_start = 0
 
     def restarted(self, workers: Workers) -> MemoryStore:
-        """Return the store as it is after a crash and a start: with what was durable, and nothing else."""
+        """Return the store after a crash and a start: with its durable records only."""
         assert self._is_restartable, "this store keeps no records"
         store = type(self)(workers, self._store_id, self._start_count + 1, True)
-        # No offset ever names two records, also if the first of them was lost.
+        # No offset ever names two records, even if the first of them was lost.
         store._end = store._written = store._durable = self._end
         for record in self._records:
             if record.end <= self._durable:
@@ -175,7 +175,7 @@ class MemoryStore(Store):
                     messages.pop(entry, None)
 
     def _forget_settled(self, topic_id: int, priority: int) -> None:
-        """Let go of a topic's messages that every durable subscription is past."""
+        """Drop a topic's messages that every durable subscription has settled."""
         topic = self._state.destinations[topic_id]
         messages = self._messages.get((topic_id << layout.LANE_SHIFT) | priority)
         if messages and not self._is_restartable:
@@ -194,7 +194,7 @@ class MemoryStore(Store):
         state.close(number)
         topic = state.destinations[subscription.topic_id]
         if number in state.subscriptions:
-            # What it alone kept live is freed at once: the sizes are at hand.
+            # Messages that it alone kept live are freed at once: their sizes are at hand.
             for priority, own in list(subscription.lanes.items()):
                 messages = self._messages.get((topic.destination_id << layout.LANE_SHIFT) | priority, {})
                 left = [entry for entry in range(own.settled.cursor, own.end) if not own.settled.contains(entry)]
@@ -205,10 +205,10 @@ class MemoryStore(Store):
             self._forget_settled(topic.destination_id, lane.priority)
 
     def _require_open(self, number: int) -> None:
-        """A store on a disk knows a closed one until its segment ends, so that a mistake would show late, or never."""
+        """Fail for a closed number, which a store on a disk knows until its segment ends, hiding mistakes."""
         state = self._state
         is_open = number in state.destinations or number in state.subscriptions
-        assert is_open, f"destination {number} has been closed, and nothing is asked or told of it any more"
+        assert is_open, f"destination {number} has been closed, and must not be used any more"
 
     def _append(self, record_type: int, destination_id: int, size: int) -> MemoryRecord:
         self._end += layout.padded(size)
@@ -218,12 +218,12 @@ class MemoryStore(Store):
         return record
 
     def drop(self, destination_id: int, priority: int, first: int, log_start: int) -> None:
-        """Act as if everything below ``log_start`` had made room: of one lane the entries below ``first``."""
+        """Act as if retention had dropped everything below ``log_start``: in one lane the entries below ``first``."""
         self._state.open_lane(destination_id, priority).kept_first = first
         self._log_start = log_start
 
     def message_at(self, destination_id: int, priority: int, entry: int) -> Message | None:
-        """Return what was appended there, None for what is settled or was dropped."""
+        """Return the appended message, None if it is settled or was dropped."""
         return self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {}).get(entry)
 
     def fail(self, reason: str) -> None:
@@ -234,7 +234,7 @@ class MemoryStore(Store):
                 self._listener.store_failed(reason)
 
     def heal(self) -> None:
-        """End what ``fail`` began: what was held back is written and durable."""
+        """End the failure of ``fail``: the held-back records are written and durable."""
         self._reason = ""
         self.write()
         self._set_durable(self._written)
@@ -321,7 +321,7 @@ class MemoryStore(Store):
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         assert ranges, "a settlement of nothing"
         self._require_open(destination_id)
-        ranges = [  # copies: the caller may use its own again
+        ranges = [  # copies, because the caller may reuse its own
             Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
             for one in single_ranges(ranges)
         ]
@@ -371,7 +371,7 @@ class MemoryStore(Store):
             self._workers.submit(Answer(partial(self.sync_finished, self._written)), SYNC_LANE)
 
     def sync_finished(self, target: int) -> None:
-        """Take everything below ``target`` as durable."""
+        """Mark everything below ``target`` as durable."""
         self._is_in_flight = False
         if self._is_closed:
             return
@@ -437,7 +437,7 @@ class MemoryStore(Store):
         self._answer(self._listener.sought, reader, self._log_start, places)
 
     def _answer(self, tell: Callable[..., None], *what: object) -> None:
-        """Hand over an answer when the workers come to it."""
+        """Hand over an answer when the workers reach it."""
         self._workers.submit(Answer(partial(tell, *what)), READ_LANE)
 
     def _first(self, lane: ConsumeQueue, what: int, value: int) -> int:
@@ -467,7 +467,7 @@ class MemoryStore(Store):
 
 
 class Answer(Job):
-    """Nothing to do on a thread; what the store has to say is handed over."""
+    """A job without work on a thread; it hands over the store's answer."""
 
     def __init__(self, answer: Callable[[], None]) -> None:
         self._answer = answer

@@ -1,6 +1,6 @@
-"""Writes stores for readers to read: straight from the layouts, without the gateway's own store.
+"""Writes stores for tests of readers: directly from the layouts, without the gateway's own store.
 
-It does what a test asks for, also what a gateway would not leave behind on purpose: torn tails, gaps, unfinished
+A test can also ask for things that a gateway would not leave behind on purpose: torn tails, gaps, unfinished
 transactions, consume queues that lag.
 """
 
@@ -73,20 +73,20 @@ class SampleStore:
         return json.dumps(snapshot, separators=(",", ":")).encode()
 
     def roll(self) -> None:
-        """Leave the rest of the segment empty and go on in the next one."""
+        """Leave the rest of the segment empty and continue in the next one."""
         base = self.limit
         self._file.close()
         self._open_segment(base, 0)
 
     def seal(self) -> None:
-        """Write the seal: the segment ends here although it has room."""
+        """Write the seal: the segment ends here although it has room left."""
         seal = layout.SEAL.pack(self.offset, self.sequence)
         self._file.seek(layout.SEAL_POSITION)
         self._file.write(seal + layout.CRC.pack(crc32c(seal)))
         self._file.seek(layout.SEGMENT_HEADER_BYTES + self.offset - self.base)
 
     def continue_after_failed_sync(self) -> None:
-        """Seal, and go on at the same offset in a continuation segment."""
+        """Seal, and continue at the same offset in a continuation segment."""
         self.seal()
         self._file.close()
         self._open_segment(self.offset, layout.CONTINUATION)
@@ -136,7 +136,7 @@ class SampleStore:
         return self._record(layout.SETTLEMENT, destination_id, payload)
 
     def begin(self) -> None:
-        """What follows, until ``commit``, is one transaction."""
+        """Begin a transaction; ``commit`` ends it."""
         self._transaction = (self.sequence, 0)
 
     def commit(self) -> None:
@@ -187,7 +187,7 @@ class SampleStore:
         return offset
 
     def append_octets(self, octets: bytes = b"") -> None:
-        """Write what is no record, a torn tail; it and all before it are then in the file."""
+        """Write a torn tail, which is no record; it and everything before it are then in the file."""
         self._file.seek(layout.SEGMENT_HEADER_BYTES + self.offset - self.base)
         self._file.write(octets)
         self._file.flush()
@@ -207,7 +207,7 @@ class SampleStore:
                 del entries[:count]
 
     def publish(self, is_clean: bool = False, durable_offset: int | None = None, generation: int | None = None) -> None:
-        """Write the checkpoint, as after a sync; ``is_clean``: as at a clean stop, with all consume-queue entries."""
+        """Write the checkpoint as after a sync; ``is_clean``: as at a clean stop, with all consume-queue entries."""
         self._file.flush()
         if is_clean:
             self._write_entries()
@@ -232,7 +232,7 @@ class SampleStore:
         path.write_bytes(octets[:at] + slot + octets[at + layout.CHECKPOINT_SLOT_BYTES :])
 
     def drop_first_segment(self) -> None:
-        """Do what retention does; the next ``publish`` says so."""
+        """Drop segments like retention; the next ``publish`` shows it."""
         paths = sorted((self.directory / "commitlog").iterdir())
         paths[0].unlink()
         self.first_offset = int(paths[1].stem)
@@ -244,5 +244,5 @@ class SampleStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

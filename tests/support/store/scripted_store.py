@@ -1,4 +1,4 @@
-"""A store in memory that does what the test says, when it says so, and remembers what it was told."""
+"""A store in memory that works on the test's request, and remembers all calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.values.stored import DestinationState, LaneState, Range, single_rang
 from tests.support.fakes import HeldWorkers
 from tests.support.store.memory_store import MemoryStore
 
-LOG_START = 1 << 20  # what a run appends begins behind all that was recovered
+LOG_START = 1 << 20  # appended records come after all recovered ones
 
 
 @dataclass(slots=True)
@@ -41,18 +41,18 @@ class Failed:
 
 @dataclass(slots=True)
 class Batch:
-    """What stood between ``begin`` and ``commit``: how many records."""
+    """The number of records between ``begin`` and ``commit``."""
 
     records: int = 0
 
 
 class ScriptedStore(MemoryStore):
-    """``sync`` asks; ``finish_sync`` makes what was written durable.  ``request`` asks; ``serve_pages`` answers.
+    """``sync`` asks; ``finish_sync`` makes written records durable.  ``request`` asks; ``serve_pages`` answers.
 
-    What is settled stays in the log.
-    settled, failed, consumers, batches, messages, closed: what was appended, in order.
-    requests: what was asked for and is not served, as (destination, priority, first, count, reader).
-    page_limit: entries that one page holds at most.
+    Settled messages stay in the log.
+    settled, failed, consumers, batches, messages, closed: the appended records, in order.
+    requests: those not served yet, as (destination, priority, first, count, reader).
+    page_limit: the largest number of entries in a page.
     """
 
     def __init__(self, recovered: list[DestinationState] | None = None, messages: list[Message] | None = None) -> None:
@@ -100,10 +100,10 @@ class ScriptedStore(MemoryStore):
     def is_sync_wanted(self) -> bool:
         return self._is_in_flight
 
-    # -- what the test does
+    # -- called by the test
 
     def finish_sync(self) -> bool:
-        """Make durable what is written, if a sync was asked for; return whether that was so."""
+        """Make written records durable if a sync was requested; return whether it was."""
         return self.is_accepting() and self.workers.finish(SYNC_LANE)
 
     def serve_pages(self) -> bool:
@@ -129,7 +129,7 @@ class ScriptedStore(MemoryStore):
     def outcomes(self) -> list[int]:
         return [record.outcome for record in self.settled]
 
-    # -- what the engine does
+    # -- called by the engine
 
     def close_destination(self, number: int) -> None:
         self.closed.append(number)
@@ -205,8 +205,8 @@ def recovered_queue(destination_id: int, name: str, lanes: list[LaneState]) -> D
 
 
 def stored_message(destination_id: int, queue_offset: int, body: bytes, priority: int = 4) -> Message:
-    """Return a persistent message as a page brings it."""
+    """Return a persistent message as in a page."""
     message = Message(destination_id, 1, PERSISTENT, priority, 0, 0, 0, b"", b"", body)
     message.queue_offset = queue_offset
-    message.log_offset = queue_offset  # before all that this run appends
+    message.log_offset = queue_offset  # before all records of this run
     return message

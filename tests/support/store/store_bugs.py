@@ -1,4 +1,4 @@
-"""Planted bugs of the store: mistakes at its file layer, at its door and at recovery that histories must find."""
+"""Planted bugs of the store: mistakes in its file layer, at its door and in recovery that histories must find."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.world.store import StoreWrapper
 
 
 class ReceiptBeforeSync(Bug):
-    """A confirmation leaves once its record is written, not once it survives a power cut."""
+    """A confirmation is sent once its record is written, not once it survives a power cut."""
 
     def confirmed_offset(self, store: Store, listener: RecordingListener) -> int:
         return store.written_offset()
 
 
 class SettlementLost(Bug):
-    """Now and then a settlement is not logged."""
+    """Some settlements are not logged."""
 
     class Wrapper(StoreWrapper):
         def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
@@ -33,7 +33,7 @@ class SettlementLost(Bug):
 
 
 class CrcUnchecked(Bug):
-    """Recovery takes every record whose header looks right: as if the checksum were never compared."""
+    """Recovery accepts every record with a correct header, as if the checksum were never compared."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         for octets, position, size in records(disk):
@@ -41,7 +41,7 @@ class CrcUnchecked(Bug):
 
 
 class TornTailAccepted(Bug):
-    """Recovery takes the last record of each segment for whole, though only its head was written."""
+    """Recovery accepts the last record of each segment as whole, although only its head was written."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         last = {id(octets): (octets, position, size) for octets, position, size in records(disk)}
@@ -50,14 +50,14 @@ class TornTailAccepted(Bug):
 
 
 class TransactionHalfRecovered(Bug):
-    """Recovery takes the records of a transaction although no commit record closes them."""
+    """Recovery accepts the records of a transaction without a commit record."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         ignore_commits(disk)
 
 
 class FileBug(Bug):
-    """Something that a careless store would leave out, or not look at, when it calls the system."""
+    """A system call that a careless store would omit, or whose result it would ignore."""
 
     layer: type[FilesWrapper]
 
@@ -90,7 +90,7 @@ class RenamedBeforeSync(FileBug):
 
 
 class SyncErrorIgnored(FileBug):
-    """A sync that failed is taken for one that did not, or is simply called again."""
+    """A failed sync counts as successful, or is simply repeated."""
 
     class Layer(FilesWrapper):
         class Deaf(FileWrapper):
@@ -112,7 +112,7 @@ class SyncErrorIgnored(FileBug):
 
 
 class ShortWriteIgnored(FileBug):
-    """Of a write that took only a part the rest is never written."""
+    """The rest of a short write is never written."""
 
     class Layer(FilesWrapper):
         class Trusting(FileWrapper):
@@ -126,7 +126,7 @@ class ShortWriteIgnored(FileBug):
 
 
 class WriteErrorIgnored(FileBug):
-    """A write that failed is taken for one that did not."""
+    """A failed write counts as successful."""
 
     class Layer(FilesWrapper):
         class Hopeful(FileWrapper):
@@ -142,7 +142,7 @@ class WriteErrorIgnored(FileBug):
 
 
 class ReadErrorIsTheEnd(FileBug):
-    """What cannot be read is taken for what is not there."""
+    """An unreadable file counts as a missing one."""
 
     class Layer(FilesWrapper):
         class Blind(FileWrapper):

@@ -1,4 +1,4 @@
-"""Stores brought to a real directory for readers: of the disk in memory, and of tests/vectors."""
+"""Copies of stores in a real directory for readers: from the disk in memory, and from tests/vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
 
 def copy_to(directory: Path, files: FaultyFiles) -> StoreReader:
-    """Return a reader of what is on the disk; nobody holds it."""
+    """Return a reader of the store on the disk, which no process holds."""
     for path in files.paths():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -21,9 +21,9 @@ def copy_to(directory: Path, files: FaultyFiles) -> StoreReader:
 
 
 def unpack_vector(name: str, directory: Path) -> Path:
-    """Unpack a store that an earlier version wrote; return where it is."""
+    """Unpack a store of an earlier version; return its directory."""
     with tarfile.open(VECTORS / f"store_{name}.tar.gz") as archive:
-        # Not as an argument: Python 3.11 knows that from its fourth revision on.
+        # Not as an argument, which Python 3.11 knows only from its fourth revision on.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
         archive.extractall(directory)
     return directory / "data"

@@ -1,4 +1,4 @@
-"""What goes wrong on the disk of a store: operations that fail, and octets that change by themselves."""
+"""Faults on the disk of a store: failing operations, and octets that change by themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAULTS: Final = (
 
 
 def break_disk(files: FaultyFiles, chance: Random, skip_limit: int = 3) -> str:
-    """Let something fail from now on; return what."""
+    """Make something fail from now on; return its description."""
     kind = chance.random()
     if kind < 0.3:
         count = chance.randint(1, 2)
@@ -58,7 +58,7 @@ def break_disk(files: FaultyFiles, chance: Random, skip_limit: int = 3) -> str:
 
 @dataclass(slots=True)
 class Rot:
-    """One octet that was changed, and what it takes to change it back."""
+    """One changed octet, with everything needed to change it back."""
 
     path: str
     position: int
@@ -68,20 +68,20 @@ class Rot:
 
     @classmethod
     def draw(cls, files: FaultyFiles, chance: Random) -> Rot | None:
-        """Change an octet of a file that recovery or readers use; None where there is none."""
+        """Change an octet of a file that recovery or readers use; return None if there is none."""
         paths = [path for path in files.paths() if not path.endswith("/lock") and files.octets(path)]
         if not paths:
             return None
         path = chance.choice(paths)
         octets = files.octets(path)
-        used = len(octets.rstrip(b"\0")) or 1  # rather not in room that was never written to
+        used = len(octets.rstrip(b"\0")) or 1  # preferably not in room that was never written
         position = chance.randrange(used if chance.random() < 0.9 else len(octets))
         mask = 1 << chance.randrange(8)
         files.flip(path, position, mask)
         return cls(path, position, mask, files.inode(path), octets[position])
 
     def mend(self, files: FaultyFiles) -> None:
-        """Change it back, unless the file is another one now or says something else there."""
+        """Change it back, unless the file was replaced or the octet was overwritten."""
         octets = self.inode.octets
         is_there = self.path in files.paths() and files.inode(self.path) is self.inode
         if is_there and self.position < len(octets) and octets[self.position] == self.octet:

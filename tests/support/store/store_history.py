@@ -1,11 +1,11 @@
-"""Random work on a store with a disk that fails and a machine that crashes, and what must hold after each start.
+"""Random work on a store with a failing disk and a crashing machine, and the law for each start.
 
-The law: what a start finds is what some prefix of the history made, none shorter than what had been confirmed, and
-never a part of a transaction.  Every message that is pending then can be read, octet by octet, by the queue and by each
-durable subscription; and the live bytes are what the pending messages add up to.
+The law: a start finds the state after some prefix of the history, never shorter than the confirmed part, and never a
+part of a transaction.  Every pending message can then be read, octet by octet, by the queue and by each durable
+subscription.  The live bytes are the sum of the pending messages.
 
-A start that the disk fails, or that finds octets changed which it needs, is refused and changes nothing: once that is
-mended, the next one finds everything.  What is read of a damaged place is an error, never other octets.
+A start is refused and changes nothing if the disk fails or an octet that it needs has changed.  After the repair the
+next start finds everything.  Reading a damaged place gives an error, never other octets.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ PRIORITIES = (4, 4, 4, 7)
 
 
 class Bug:
-    """A planted bug: what a history uses in place of the product's own parts.  This one plants nothing."""
+    """A planted bug: its replacements for the product's own parts.  This one plants nothing."""
 
     def files(self, disk: FaultyFiles) -> Files:
-        """Return what stands between the store and the disk."""
+        """Return the layer between the store and the disk."""
         return disk
 
     def store(self, store: Store) -> Store:
-        """Return what stands between the history and the store."""
+        """Return the layer between the history and the store."""
         return store
 
     def confirmed_offset(self, store: Store, listener: RecordingListener) -> int:
-        """Return up to where senders have been told that what they sent is safe."""
+        """Return the offset up to which sends were confirmed."""
         return listener.durable_offset
 
     def disk_found(self, disk: FaultyFiles) -> None:
-        """Change the disk as a careless recovery would read it."""
+        """Change the disk to what a careless recovery would read."""
 
 
 class History:
     """One seed's life of a store, over many starts.
 
-    flush: "" for what the seed says.  without: faults of disk_faults.py that the disk does not have.
-    verifies: each store left behind must also be sound from outside.
-    told: what happened, for who reads a failing seed.
+    flush: "" for the seed's choice.  without: faults of disk_faults.py that the disk does not have.
+    verifies: each store left behind must also pass ``store verify``.
+    told: the events, for readers of a failing seed.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class History:
         self.clock = VirtualClock()
         self.steps: list[Step] = []
         self.confirmed_offset = 0
-        self.highest_offset = 0  # of any message ever written: a later one must not have its offset
+        self.highest_offset = 0  # offsets of all messages ever written: a later one must not have any of them
         self.starts = 0
         self.crashes = 0
         self.refused_starts = 0
@@ -133,11 +133,11 @@ class History:
         self.told.append(f"{self.files.operations}: {line}")
 
     def digest(self) -> str:
-        """Return what two runs of one seed must share."""
+        """Return the digest that is the same in two runs of one seed."""
         return hashlib.sha256("\n".join(self.told).encode()).hexdigest()
 
     def start(self) -> None:
-        """Open the store, against power cuts, a failing disk and changed octets, and check what it has found."""
+        """Open the store, despite power cuts, a failing disk and changed octets, and check its state."""
         has_queues = True
         while True:
             self.timers = VirtualTimers(self.clock)
@@ -202,16 +202,16 @@ class History:
             self.note(f"reads fail after {skip}")
 
     def _delete_derived(self) -> None:
-        """Consume queues and the key index are made from the log: without them a start takes longer, that is all."""
+        """Delete consume queues and key index: they are made again from the log, so a start only takes longer."""
         for path in self.files.paths():
             if path.endswith(".cq") or "/index/" in path:
                 self.files.unlink(path)
         self.note("consume queues and key index deleted")
 
     def _mend_rot(self) -> bool:
-        """Change it back; say whether consume queues are still as the checkpoint says.
+        """Change the octet back; return whether consume queues still match the checkpoint.
 
-        A start that has found an older one in it has cut them to what that says, and was refused then.
+        A refused start that found an older checkpoint has cut them to that one.
         """
         rot = self.rot
         if rot is None:
@@ -231,10 +231,10 @@ class History:
         self.start()
 
     def _spoil(self) -> None:
-        """Change an octet of what was left behind.
+        """Change an octet of the store that was left behind.
 
-        Not after a power cut: it takes back what the checkpoint last said, and damage in records above that is what a
-        torn write looks like.
+        Not after a power cut: it may restore an older checkpoint, and damage in records above that looks like a torn
+        write.
         """
         if self.is_rotting and self.chance.random() < 0.5:
             self.rot = Rot.draw(self.files, self.chance)
@@ -247,7 +247,7 @@ class History:
             if step.end <= self.store.written_offset():
                 self.highest_offset = max(self.highest_offset, step.end)
 
-    # What must hold after a start.
+    # Laws after a start.
 
     def _check(self) -> None:
         found = {state.name: state for state in self.store.recovered()}
@@ -292,7 +292,7 @@ class History:
         return True
 
     def _read_all(self) -> None:
-        """Everything pending and written can be read."""
+        """Check that every pending written message can be read."""
         self.workers.run_all()
         for name, priority in self.model.places():
             holder = self.model.holders[name]
@@ -317,7 +317,7 @@ class History:
                 first = page.next_offset
 
     def _check_page(self, page: Page, name: str, priority: int, first: int) -> None:
-        """What a page holds is what was sent, and nothing that its holder needs lacks."""
+        """Check that a page has the sent messages, and lacks none that its holder needs."""
         holder = self.model.holders[name]
         messages = self.model.lane(holder.source, priority).messages
         progress = holder.lane(priority)
@@ -366,7 +366,7 @@ class History:
                 self.store.sync()
 
     def _read_some(self) -> None:
-        """Ask for a page, whatever the disk says: an error is an answer, other octets are none."""
+        """Ask for a page from any disk: an error is a valid answer, other octets are not."""
         places = self.model.places()
         if not places:
             return
@@ -387,7 +387,7 @@ class History:
             self._check_page(page, name, priority, first)
 
     def _mend_disk(self) -> None:
-        """Once the disk works again, everything heals within some retries: two for each segment that lost something."""
+        """Repair the disk; everything must heal within some retries, two for each segment with a loss."""
         self.note("the disk heals")
         self.files.heal()
         for _ in range(100):
@@ -403,7 +403,7 @@ class History:
         self._confirm()
 
     def _stop(self) -> None:
-        """An orderly stop, which a broken disk makes an unclean one."""
+        """Stop in order; a broken disk makes this an unclean stop."""
         self.workers.run_all()
         end = self.store.append_offset()
         try:
@@ -425,7 +425,7 @@ class History:
         self.start()
 
     def _number(self, name: str) -> int:
-        """Return the number of a queue or topic, opened if it is not there."""
+        """Return the number of a queue or topic, opened if it does not exist."""
         number = self.model.numbers.get(name, 0)
         if not number:
             is_topic = name in TOPICS
@@ -459,7 +459,7 @@ class History:
             self._end(self._append(self._message()))
 
     def _transaction(self) -> None:
-        # Some are larger than any segment's room: the store is not told what will come.
+        # Some are larger than any segment's room, without an announcement to the store.
         messages = [self._message() for _ in range(self.chance.choice((1, 2, 3, 4, 5, 5, 40)))]
         self.store.begin()
         operations = [self._append(message) for message in messages]
@@ -510,7 +510,7 @@ class History:
             self._end(Failed(picked.holder, picked.priority, picked.first, delivery_count, due_ms))
 
     def _subscribe(self) -> None:
-        """Open a durable subscription, perhaps with what was published before it, or close one."""
+        """Open a durable subscription, perhaps with earlier messages, or close one."""
         name = self.chance.choice(SUBSCRIPTIONS)
         number = self.model.numbers.get(name, 0)
         if number:
@@ -528,7 +528,7 @@ class History:
         except StoreError:
             assert starts and self.files.is_faulty()
             return
-        # What retention has dropped stays settled.
+        # Messages that retention has dropped stay settled.
         kept = {lane.priority: lane.cursor for lane in self.store.state_of(number).lanes}
         places = {priority: (max(starts.get(priority, tail), kept[priority]), tail) for priority, tail in tails.items()}
         self._end(Opened(name, number, topic, False, places))
@@ -542,7 +542,7 @@ class History:
 
 
 def run_seed(seed: int, steps: int = 40) -> History:
-    """Run one seed; what it raises says how to run it again."""
+    """Run one seed; its exception has the command to run it again."""
     history = History(seed)
     try:
         history.run(steps)

@@ -1,4 +1,4 @@
-"""Stores at home: opened, crashed and opened again by tests, with everything passed in."""
+"""Homes of stores: tests open, crash and open them again, with everything passed in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.store.memory_store import MemoryStore
 from tests.support.store.store_world import Page, RecordingListener
 
 UNLIMITED = 1 << 40
-# What nobody needs is past its retention at once, and full segments are looked at each second.
+# Unneeded messages are past their retention at once, and full segments are checked each second.
 THINNING = StoreSettings(
     segment_bytes=8192,
     retention_bytes=0,
@@ -29,7 +29,7 @@ THINNING = StoreSettings(
 
 
 class Home(ABC):
-    """Where a store lives: it can be opened, crashed and opened again."""
+    """The home of a store, which can be opened, crashed and opened again."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -44,7 +44,7 @@ class Home(ABC):
 
     @abstractmethod
     def crash(self) -> None:
-        """Lose what is not durable."""
+        """Lose everything that is not durable."""
 
     def restart(self) -> None:
         self.crash()
@@ -65,7 +65,7 @@ class Home(ABC):
         return self.listener.pages.pop()
 
     def seek(self, destination_id: int, what: int, value: int) -> dict[int, tuple[int, int]]:
-        """Return priority -> (first entry, oldest entry that is kept)."""
+        """Return priority -> (first entry, oldest kept entry)."""
         self.store.seek(destination_id, what, value, 7)
         self.workers.run_all()
         reader, _, places = self.listener.sought_places.pop()
@@ -94,12 +94,12 @@ class FileHome(Home):
         self.files = self.files.crash()
 
     def kill(self) -> None:
-        """Stop without a word; what was written is on the disk."""
+        """Stop without closing anything; written octets are on the disk."""
         self.files = self.files.killed()
         self.begin()
 
     def stop(self) -> None:
-        """Stop properly, so that the next start is a clean one."""
+        """Stop in order, so that the next start is a clean one."""
         self.workers.run_all()
         self.store.close()
 
@@ -119,17 +119,17 @@ class FileHome(Home):
         return messages
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let timers fire and workers do what they lead to."""
+        """Let timers fire, and workers do the resulting jobs."""
         self.timers.advance(milliseconds)
         self.workers.run_all()
 
     def pass_by(self, milliseconds: int) -> None:
-        """Likewise in small steps: one thing after the other gets its turn."""
+        """Do the same in small steps, one after the other."""
         for _ in range(milliseconds // 100):
             self.pass_time(100)
 
     def live_on(self, broker: Broker, turns: int, turn_ms: int) -> None:
-        """Let so many turns of the engine pass, and everything become durable."""
+        """Let this many turns of the engine pass, and everything become durable."""
         for _ in range(turns):
             self.pass_time(turn_ms)
             broker.begin_turn()

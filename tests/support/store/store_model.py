@@ -1,4 +1,4 @@
-"""What a store was told, in the simplest words: numbered entries, sets of settled ones, and steps that change them."""
+"""A model of a store: numbered entries, sets of settled ones, and steps that change them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class ProgressModel:
-    """What a queue, or a subscription, has settled of one lane, as a set of numbers."""
+    """The entries of one lane that a queue or a subscription has settled, as a set of numbers."""
 
     def __init__(self, first: int = 0, counted_from: int = 0) -> None:
         self.settled: set[int] = set(range(first))
@@ -36,7 +36,7 @@ class HolderModel:
 
 
 class Model:
-    """lanes: by name of the destination and priority.  holders: queues by their names, subscriptions by theirs."""
+    """lanes: by name of the destination and priority.  holders: queues and subscriptions by their names."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Model:
         return sorted(set(range(lane.tail())) - model.lane(priority).settled)
 
     def places(self) -> list[tuple[str, int]]:
-        """Return (queue or subscription, priority) where something is pending."""
+        """Return (queue or subscription, priority) of those with pending entries."""
         return [
             (name, priority)
             for name, holder in sorted(self.holders.items())
@@ -62,7 +62,7 @@ class Model:
         ]
 
     def live_bytes(self, name: str) -> int:
-        """Return what messages add up to that a queue, or any subscription of a topic, still has to settle."""
+        """Return the size of the messages that a queue, or any subscription of a topic, has not settled."""
         holders = [holder for holder in self.holders.values() if holder.source == name]
         return sum(
             size

@@ -1,4 +1,4 @@
-"""Records of a log as they lie on the disk, and how a careless recovery would read them: for planted bugs."""
+"""Records of a log on the disk, and changes to what a careless recovery would read: for planted bugs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS_POSITION: Final = 10
 
 
 def records(disk: FaultyFiles) -> list[tuple[bytearray, int, int]]:
-    """Return (octets of the file, position, size) of all that looks like a record in its place."""
+    """Return (octets of the file, position, size) of everything that looks like a record in its place."""
     found: list[tuple[bytearray, int, int]] = []
     for path in disk.paths(".log"):
         octets = disk.octets(path)
@@ -33,12 +33,12 @@ def records(disk: FaultyFiles) -> list[tuple[bytearray, int, int]]:
 
 
 def ignore_commits(disk: FaultyFiles) -> None:
-    """Make whole records of a transaction that no commit record closes look as if they were in none."""
+    """Make whole records of a transaction without a commit record look as if they were in no transaction."""
     unfinished: dict[int, list[tuple[bytearray, int, int]]] = {}
     torn: set[int] = set()
     for octets, position, size in records(disk):
         if not is_whole(octets, position, size):
-            torn.add(id(octets))  # nobody takes what comes behind it in this file
+            torn.add(id(octets))  # no reader reads beyond it in this file
         if id(octets) in torn:
             continue
         if FLAGS.unpack_from(octets, position + FLAGS_POSITION)[0] & IN_TRANSACTION:

@@ -1,4 +1,4 @@
-"""A listener that remembers what a store tells it."""
+"""A listener that remembers the reports of a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Page:
 
 
 class RecordingListener(StoreListener):
-    """Remembers everything that a store tells."""
+    """Remembers all reports of a store."""
 
     def __init__(self) -> None:
         self.durable_offset = 0

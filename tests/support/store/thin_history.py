@@ -1,6 +1,6 @@
-"""Histories in which most is settled soon and space is made all the time: segments become sparse, and then one.
+"""Histories in which most messages are settled soon and space is always being freed: segments become sparse, then one.
 
-The law is that of every history; what is different is what happens, and that the machine crashes in the midst of it.
+The law is that of every history.  The events differ, and the machine crashes in the middle of compaction.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tests.support.disk.faulty_files import Crashed
 from tests.support.store.store_history import Bug, History
 from tests.support.store.store_model import Settled
 
-SHORT = 30  # entries that one settlement names at most
-FLAGS_AT = 12  # in the header of a segment
+SHORT = 30  # the largest number of entries in one settlement
+FLAGS_AT = 12  # position in the header of a segment
 
 
 class ThinHistory(History):
-    """sparse: how many segments were seen so.  folded: how often what had become a part of another one had gone."""
+    """sparse: how many sparse segments were seen.  folded: how many segments became part of another one."""
 
     def __init__(self, seed: int, bug: Bug | None = None) -> None:
         super().__init__(seed, bug=bug)
@@ -44,7 +44,7 @@ class ThinHistory(History):
             super()._do()
 
     def _settle_most(self) -> None:
-        """All but the oldest of one place, which pins its segment."""
+        """Settle all but the oldest of one place, which keeps its segment."""
         places = self.model.places()
         if not places:
             return
@@ -58,7 +58,7 @@ class ThinHistory(History):
             del pending[:count]
 
     def _let_by(self) -> None:
-        """Let time pass in which space is made; half of the times the power goes meanwhile."""
+        """Let time pass while space is freed; in half of the cases cut the power meanwhile."""
         self._mend_disk()
         bases = self._bases()
         if self.chance.random() < 0.5:
@@ -82,7 +82,7 @@ class ThinHistory(History):
 
 
 def run_seed(seed: int) -> ThinHistory:
-    """Run one seed; what it raises says which it was."""
+    """Run one seed; its exception names the seed."""
     history = ThinHistory(seed)
     try:
         history.run(60 if seed % 2 else 40)

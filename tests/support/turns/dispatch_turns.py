@@ -1,4 +1,4 @@
-"""Turns of queues whose consumers are not all alike, beside much that waits: found ahead, spilled, owned, excluded."""
+"""Turns of queues with different consumers, beside many waiting messages: found ahead, spilled, owned, excluded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXCLUDED: Final = Refusal("requeue", is_excluding=True)
 
 
 def _found_ahead(count: int) -> tuple[EngineWorld, FakeClient]:
-    """Return a world whose selectors have found that many on disk, and take none; and their client."""
+    """Return a world whose selectors have found that many messages on disk and take none, and their client."""
     world = EngineWorld(address("q", full__max_size_messages=1, full__address_full_policy="PAGE"))
     for number in range(count):
         world.broker.send(world.queue("q"), world.message(world.queue("q"), b"x", headers=f"n:{number % SELECTORS}"))

@@ -1,4 +1,4 @@
-"""Turns in which many messages are given up: expired, or lost with their connection once too often."""
+"""Turns in which many messages end: expired, or on their last attempt when their connection is lost."""
 
 from __future__ import annotations
 

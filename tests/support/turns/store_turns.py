@@ -1,4 +1,4 @@
-"""Turns in which a segment of the log begins: its snapshot tells of everything that the store knows."""
+"""Turns in which a segment of the log begins: its snapshot describes the whole state of the store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.support.fakes import FakeClient
 from tests.support.store.store_home import FileHome
 from tests.support.turns.turn_scenarios import Input, scenario
 
-FILLED_BYTES: Final = 4 * MIB  # more than two segments, also where their snapshots are longer than a MiB
+FILLED_BYTES: Final = 4 * MIB  # more than two segments, even with snapshots longer than a MiB
 
 
 class _Logged(BrokerView):
-    """An engine with a store on a disk in memory.  What workers do is in nobody's turn."""
+    """An engine with a store on a disk in memory.  The work of workers belongs to no turn."""
 
     def __init__(self) -> None:
         self.home = FileHome(StoreSettings(segment_bytes=1 << 20))
@@ -37,7 +37,7 @@ class _Logged(BrokerView):
         return queue.destination_id
 
     def fill(self) -> None:
-        """Send to one queue, some messages a turn, until several segments have begun."""
+        """Send to one queue, some messages per turn, until several segments have begun."""
         until = self.home.store.append_offset() + FILLED_BYTES
         while self.home.store.append_offset() < until:
             self.broker.begin_turn()

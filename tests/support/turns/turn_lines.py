@@ -1,8 +1,9 @@
-"""What a turn costs: the lines of the gateway's own source that run between two beginnings of a turn.
+"""The cost of a turn: the lines of the gateway's own source that run between two beginnings of a turn.
 
-Counted from outside, with the interpreter's tracing, so that every loop is seen, also one that nobody thought of, and
-the source pays nothing for it.  Each round of a loop or comprehension counts; what C code does does not (sorting,
-slices), nor do the stores and clients that tests put in.  Compiled modules have no lines: there, nothing is counted.
+They are counted with the interpreter's tracing, so that every loop is seen, even an unexpected one, without a change of
+the source.
+Each round of a loop or comprehension counts.  C code (sorting, slices) does not count, nor do the stores and clients of
+tests.  Compiled modules have no lines, so nothing is counted there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ IS_COUNTING: Final = hasattr(Broker.begin_turn, "__code__")  # False in the comp
 class TurnLines:
     """``with TurnLines() as lines:`` then ``lines.longest``: the lines of the longest turn inside.
 
-    turns: how many there were.  where: lines of the longest turn by function, for who has to find out why.
+    turns: their number.  where: lines of the longest turn by function, to find the cause.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class TurnLines:
         self._end_turn()
 
     def describe(self) -> str:
-        """Return where the lines of the longest turn were."""
+        """Return the lines of the longest turn by function."""
         most = ", ".join(f"{name} {count}" for name, count in self.where.most_common(8))
         return f"{self.longest} lines in one of {self.turns} turns: {most}"
 

@@ -1,6 +1,6 @@
-"""One costly thing each, with as many others there as asked for: what the law of turns is held against.
+"""Scenarios for the law of turns: each has one costly input beside a given number of other objects.
 
-A scenario prepares its world and returns the one input that may cost something; whoever runs that counts the lines.
+A scenario prepares its world and returns that input; its caller runs the input and counts the lines.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Input = Callable[[], object]
 SCENARIOS: Final[dict[str, Callable[[int], Input]]] = {}
 
 LARGE: Final = TransactionLimits(16, 1_000_000, 1 << 30)
-CREDIT: Final = 20  # of each AMQP link
-QUEUES: Final = 50  # that AMQP links share
+CREDIT: Final = 20  # deliveries of each AMQP link
+QUEUES: Final = 50  # queues that AMQP links share
 
 
 def scenario(name: str) -> Callable[[Callable[[int], Input]], Callable[[int], Input]]:
@@ -44,7 +44,7 @@ def scenario(name: str) -> Callable[[Callable[[int], Input]], Callable[[int], In
 
 
 def in_a_turn(world: EngineWorld, action: Input) -> Input:
-    """Return what does it and has it show."""
+    """Return a function that gives the input and ends the turn."""
 
     def run() -> None:
         action()
@@ -56,7 +56,7 @@ def in_a_turn(world: EngineWorld, action: Input) -> Input:
 def published(
     world: EngineWorld, topic: Topic, count: int, priority: int = DEFAULT_PRIORITY, body: bytes = b"x"
 ) -> None:
-    """Publish without a turn between; every message is taken."""
+    """Publish without a turn in between; every message is accepted."""
     for number in range(count):
         message = world.message(topic, body, persistent=False, priority=priority, headers=f"s:{number % 7}")
         world.broker.send(topic, message)
@@ -193,7 +193,7 @@ def _(count: int) -> Input:
 
 
 def _selectors(count: int, selector: str, message_count: int) -> tuple[EngineWorld, Input, FakeClient]:
-    """Return a world, what has the selectors of one client begin, and the client."""
+    """Return a world, a function that starts the selectors of one client, and the client."""
     world = EngineWorld()
     for number in range(message_count):
         world.send(b"x" * 100, headers=f"n:{number * count // message_count}")
@@ -245,7 +245,7 @@ def _topic_selectors(count: int, selector: str) -> tuple[EngineWorld, Topic]:
 
 
 def _body_selectors(count: int) -> tuple[EngineWorld, Callable[[int], None]]:
-    """Return a world with consumers whose selectors look into bodies, and what adds more of them."""
+    """Return a world with consumers whose selectors look into bodies, and a function that adds more of them."""
     world = EngineWorld()
     client = world.client()
 
@@ -299,7 +299,7 @@ def _(count: int) -> Input:
 
 
 def _groups(count: int, *addresses: AddressEntry) -> tuple[EngineWorld, FakeClient]:
-    """Return a world with a consumer that owns as many groups, and its client."""
+    """Return a world with a consumer that owns that many groups, and its client."""
     world = EngineWorld(*addresses)
     client = world.client()
     world.consumer(client, "q", INDIVIDUAL, 2 * count)
@@ -751,7 +751,7 @@ def _(count: int) -> Input:
 
 
 def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
-    """Return a gateway and a peer whose session has links, and that many deliveries unsettled over them."""
+    """Return a gateway and a peer whose session has links with that many unsettled deliveries."""
     gateway = AmqpGateway(amqp=AmqpSettings())
     peer = gateway.connect_amqp()
     peer.begin()

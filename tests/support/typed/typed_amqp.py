@@ -1,4 +1,4 @@
-"""AMQP frames and messages that are well-formed, with any field holding any value; drawn from a seed."""
+"""Well-formed AMQP frames and messages with any value in any field, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ADDRESSES: Final = (
 
 
 def message(draw: random.Random) -> bytes:
-    """Return the sections of a message; most of its fields are what they should be."""
+    """Return the sections of a message; most of its fields are valid."""
     parts = []
     if draw.randrange(4):
         header = [
@@ -104,7 +104,7 @@ def request(draw: random.Random) -> bytes:
 
 
 def odd_fields(draw: random.Random, frame: Composite) -> bytes:
-    """Return ``frame`` with some of its fields odd, or some of the fields inside them."""
+    """Return ``frame`` with odd values in some of its fields, or in some of their fields."""
     return _odd_list(draw, frame.CODE, described_of(frame).value, len(frame.FIELDS))
 
 
@@ -202,13 +202,13 @@ _FRAMES: Final = (
 
 
 def open_with(draw: random.Random) -> bytes:
-    """Return an open whose fields are odd now and then."""
+    """Return an open with an odd field in some cases."""
     size = draw.choice((None, 0, 511, 512, 2**32 - 1))
     return odd_fields(draw, Open("typed", None, size, draw.choice((None, 0, 65_535)), idle_time_out=2**32 - 1))
 
 
 def erring_sessions(count: int) -> bytes:
-    """Return sessions that begin, are told of an error, and end, one after the other on one channel."""
+    """Return sessions that begin, get an error, and end, one after the other on one channel."""
     one = (Begin(None, 0, 100, 100), Detach(7, True), End())
     return b"".join(encode_frame(9, frame) for frame in one) * count
 
@@ -240,7 +240,7 @@ def _list(draw: random.Random, code: int, fields: list[Any], one_in: int) -> byt
 
 
 def _map(draw: random.Random, code: int, names: tuple[str, ...]) -> bytes:
-    """Return a section that is a map, or is none."""
+    """Return a section that is a map, or another value."""
     if not draw.randrange(6):
         return _section(code, odd_octets(draw))
     is_property = code == at.APPLICATION_PROPERTIES
@@ -249,6 +249,6 @@ def _map(draw: random.Random, code: int, names: tuple[str, ...]) -> bytes:
         name = draw.choice(names)
         key = odd_key(draw) if not draw.randrange(6) else name if is_property else Symbol(name)
         pairs[key] = draw.choice((odd_value(draw), draw.choice(NUMBERS), draw.choice(TEXTS), Byte(1)))
-    if not draw.randrange(5):  # soon enough to be fired while somebody looks
+    if not draw.randrange(5):  # soon enough to fire during the run
         pairs["AMQ_SCHEDULED_DELAY" if is_property else Symbol("x-opt-delivery-delay")] = draw.choice((1, 120, 1_000))
     return _section(code, encode(pairs))

@@ -1,4 +1,4 @@
-"""STOMP frames that are well-formed, with any header that we know saying anything; drawn from a seed."""
+"""Well-formed STOMP frames with any value in every known header, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def send(draw: random.Random) -> tuple[Headers, bytes]:
     headers = {"destination": draw.choice(SEND_TO) if draw.randrange(20) else text(draw), **some(draw, SEND_NAMES, 5)}
     if draw.randrange(2):
         headers["persistent"] = "true"
-    if not draw.randrange(4):  # soon enough to be fired while somebody looks
+    if not draw.randrange(4):  # soon enough to fire during the run
         headers["AMQ_SCHEDULED_DELAY"] = draw.choice(("1", "120", "1000"))
         headers["expires"] = draw.choice(("0", "1700000010000", str(2**53), str(2**63 - 1)))
     body = draw.choice(BODIES)()

@@ -1,4 +1,4 @@
-"""Values of every AMQP type, at every edge, and header texts that say what they should not; drawn from a seed."""
+"""Values of every AMQP type, at every edge, and invalid header texts, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from protocols.amqp.v1_0.wire.values import (
     UShort,
 )
 
-NESTED_MOST: Final = NESTING_MAX - 10  # so that a frame or a message around it still can be read
+NESTED_MOST: Final = NESTING_MAX - 10  # so that a frame or a message around it is still readable
 
 NUMBERS: Final = (
     *(UByte(one) for one in (0, 4, 9, 255)),
@@ -99,7 +99,7 @@ def odd_value(draw: random.Random, depth: int = 3) -> Any:
 
 
 def odd_key(draw: random.Random) -> Any:
-    """Return what may be a key of a map."""
+    """Return a possible key of a map."""
     return draw.choice((*TEXTS, *NUMBERS, *SIMPLE, Described(ULong(1), "a"), Described(Symbol("s"), None)))
 
 
@@ -114,7 +114,7 @@ def nested(kind: type, depth: int) -> Any:
 
 
 def odd_octets(draw: random.Random) -> bytes:
-    """Return a value as it stands on the wire; one in eight is right by its size alone."""
+    """Return an encoded value; one in eight has only a correct size."""
     if not draw.randrange(20):
         return encode(nested(draw.choice((list, dict, Described)), NESTING_MAX + draw.randrange(-3, 3)))
     if draw.randrange(8):

@@ -1,7 +1,7 @@
-"""One gateway between clients whose frames are well-formed and say anything, and receivers of every protocol.
+"""One gateway between clients with well-formed frames of any content, and receivers of every protocol.
 
-A seed decides everything.  Laws: no exception leaves a session, the engine or a timer; nothing is converted by way of
-its last resort; a receiver outlives whatever it is sent; and what was stored is delivered after a restart, too.
+A seed decides everything.  Laws: no exception leaves a session, the engine or a timer.  No conversion takes its last
+resort.  No message ends its receiver.  Stored messages are also delivered after a restart.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ SELECTORS: Final = (
 
 
 class Finding(AssertionError):
-    """A broken law; the text has the seed and what was done last."""
+    """A broken law; the text has the seed and the last steps."""
 
 
 class TypedWorld:
-    """settings, reader: of STOMP sessions, and of what selectors see of AMQP messages, for planted bugs.
+    """settings: of STOMP sessions; reader: of AMQP properties for selectors; planted bugs replace both.
 
-    steps: what was done, in words.
+    steps: the actions, in words.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class TypedWorld:
         return gateway
 
     def _watch(self, *, is_first: bool) -> None:
-        """Subscribe the receivers: one of every version and protocol, with selectors, durable ones, to a queue too."""
+        """Subscribe receivers of every version and protocol, some with selectors, some durable, some on a queue."""
         gateway = self.gateway
         self.stomp: list[Peer] = []
         self.amqp: list[AmqpPeer] = []
@@ -116,7 +116,7 @@ class TypedWorld:
                     peer.subscribe("/queue/kept", "client-individual", "4")
                 peer.takes(
                     FrameLimits(header_line_bytes=1 << 30)
-                )  # what one protocol may say in one value is a long line here
+                )  # one value of a protocol may become a long line here
                 self.stomp.append(peer)
         for number, selector in enumerate(("", SELECTORS[1])):
             receiver = gateway.amqp_session(container=f"w{number}")
@@ -202,7 +202,7 @@ class TypedWorld:
             peer.vanish()
 
     def _odd_frames(self) -> None:
-        """Open a connection, perhaps oddly, with links of every kind, and send performatives that say anything."""
+        """Open a connection, perhaps with odd fields, and links of every kind; send performatives of any content."""
         draw = self.draw
         peer = self.gateway.open_amqp()
         if not draw.randrange(6):
@@ -232,7 +232,7 @@ class TypedWorld:
             peer.vanish()
 
     def _odd_requests(self) -> None:
-        """Subscribe, acknowledge, commit and connect with headers that say anything."""
+        """Subscribe, acknowledge, commit and connect with headers of any content."""
         draw = self.draw
         version = draw.choice(VERSIONS)
         peer = self.gateway.open()
@@ -258,7 +258,7 @@ class TypedWorld:
         peer.send_octets(typed_stomp.octets(command, headers, body, peer.session.version))
 
     def _take(self) -> None:
-        """Receive as a client does: some of it is given back, the rest acknowledged."""
+        """Receive like a client: refuse some messages and acknowledge the rest."""
         draw = self.draw
         for peer in self.stomp:
             for message in peer.take():
@@ -275,7 +275,7 @@ class TypedWorld:
                     receiver.send(Disposition(True, delivery.delivery_id, None, True, state))
 
     def _check_receivers(self) -> None:
-        """All are connected still, and get what comes."""
+        """Check that all receivers are still connected and get messages."""
         gateway = self.gateway
         for closed in (*self.stomp, *self.amqp):
             if closed.is_closed:

@@ -20,7 +20,7 @@ from tests.support.hostile.hostile_config import ADDRESSES, LIMITS
 from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.world.bodies import Violation
 
-TURNS_MOST: Final = 20_000  # at one moment
+TURNS_MOST: Final = 20_000  # turns at one moment
 
 
 @cache
@@ -29,7 +29,7 @@ def wire_config() -> ServerConfig:
 
 
 class WireGateway(AmqpGateway):
-    """holds_reads: what is read of the store or of temporary files stays under way.  turn_count: ended so far."""
+    """holds_reads: reads of the store and of temporary files stay under way.  turn_count: ended so far."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class WireGateway(AmqpGateway):
         }
 
     def settle(self) -> None:
-        """End the turn, and as many more as it takes until nothing moves but what is held.  Raises: Violation."""
+        """End turns until only held reads are left.  Raises: Violation."""
         if self._is_held:
             return
         while True:
@@ -96,7 +96,7 @@ class WireGateway(AmqpGateway):
         self.broker.begin_turn()
 
     def rest(self) -> None:
-        """Let everything happen that is due now, with nothing held."""
+        """Do everything that is due now, with no reads held."""
         self.syncs = True
         self.holds_reads = False
         self.settle()

@@ -1,4 +1,4 @@
-"""What must hold of the gateway of a wire world: after every turn, and once everything has been taken."""
+"""The laws of a wire world's gateway: after every turn, and once everything has been consumed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.engine.idle_law import check_nobody_idles
 from tests.support.wire.wire_gateway import WireGateway
 from tests.support.world.bodies import Violation
 
-STEPS_MOST: Final = 2 * TURN_STEPS  # of one turn, with what cannot be divided
+STEPS_MOST: Final = 2 * TURN_STEPS  # steps of one turn, including work that cannot be divided
 
 
 def check_turn(gateway: WireGateway) -> None:
-    """Call it when nothing moves.  Raises: Violation."""
+    """Call it when no work is left.  Raises: Violation."""
     check_nobody_idles(gateway.broker)
     _check_holdings(gateway)
     _check_limits(gateway)
@@ -62,7 +62,7 @@ def _check_limits(gateway: WireGateway) -> None:
         account = queue.account
         if account is None or account.used_messages == queue.depth:
             continue
-        # A browser keeps what only memory holds until it has answered, after the queue has let go of it, too.
+        # A browser keeps messages in memory until it has answered, even after the queue has dropped them.
         if account.used_messages < queue.depth or queue.destination_id not in browsed:
             raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
     accounts = gateway.address_accounts()
@@ -76,7 +76,7 @@ def _check_limits(gateway: WireGateway) -> None:
 
 
 def check_empty(gateway: WireGateway) -> None:
-    """Call it when everything has been taken and all clients have gone.  Raises: Violation."""
+    """Call it when everything has been consumed and all clients have gone.  Raises: Violation."""
     gateway.see_durable()
     left: dict[str, object] = {}
     for queue in gateway.all_queues():

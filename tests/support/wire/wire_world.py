@@ -1,8 +1,8 @@
 """All features at once, octets in and octets out: random clients of both protocols on one gateway without sockets.
 
-The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock, with a store in memory
-that loses what was not durable when the power goes.  A seed decides everything; the same seed gives the same history.
-A seed stays with few kinds of addresses, so that what clients do comes together.
+The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock.  The store in memory
+loses everything that is not durable in a power cut.  A seed decides everything; the same seed gives the same history.
+A seed uses few kinds of addresses, so that clients often meet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.world.bodies import Violation
 
 STEPS: Final = 120
 CLIENTS: Final = 6
-LITTLE_STEPS: Final = (0, 1, 12, 100)  # left in a turn that others have used up
+LITTLE_STEPS: Final = (0, 1, 12, 100)  # steps left in a turn that others have used up
 ADVANCE_MS: Final = (0, 1, 10, 30, 100, 400, 2_000)
 DRAIN_ROUNDS: Final = 60
 DRAIN_MS: Final = 500
@@ -39,7 +39,7 @@ MANAGEMENT: Final = "/topic/ActiveMQ.Scheduler.Management"
 
 @dataclass(eq=False, slots=True)
 class WireClient:
-    """speaker: what it says.  peer: its connection.  is_deaf: it reads nothing any more."""
+    """speaker: its protocol.  peer: its connection.  is_deaf: it no longer reads."""
 
     speaker: RandomStomp | RandomAmqp
     peer: SocketPeer
@@ -48,7 +48,7 @@ class WireClient:
 
 
 class WireWorld:
-    """steps: what was done, in words.  counts: how often."""
+    """steps: the actions, in words.  counts: how often each happened."""
 
     def __init__(self, seed: int, broker_class: type[Broker] = Broker) -> None:
         self.seed = seed
@@ -66,7 +66,7 @@ class WireWorld:
         self.gateway = self._gateway(None)
 
     def run(self) -> None:
-        """Raises: Violation, or what left the gateway."""
+        """Raises: Violation, or an exception that left the gateway."""
         for _ in range(STEPS):
             self._step()
             self._look()
@@ -79,7 +79,7 @@ class WireWorld:
         self.counts[what] = self.counts.get(what, 0) + 1
         self.told.append(f"{self.gateway.clock.now_ms} {what} {more}")
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draw = self.draw
@@ -116,7 +116,7 @@ class WireWorld:
             self._restart()
 
     def _act(self) -> None:
-        """Let somebody say something."""
+        """Let one client send."""
         draw = self.draw
         if (len(self.clients) < CLIENTS and draw.randrange(3) == 0) or not self.clients:
             self._join()
@@ -146,7 +146,7 @@ class WireWorld:
         self._say(client, speaker.opening())
 
     def _operate(self) -> None:
-        """An operator empties a destination, deletes it, or sends dead letters back."""
+        """Empty or delete a destination, or send dead letters back, as an operator."""
         draw = self.draw
         gateway = self.gateway
         queues = gateway.queues()
@@ -170,7 +170,7 @@ class WireWorld:
         gateway.settle()
 
     def _part(self) -> None:
-        """Somebody goes, in order or not."""
+        """End a connection, in order or not."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -182,7 +182,7 @@ class WireWorld:
             client.peer.send_octets(client.speaker.goodbye())
 
     def _hear_nothing(self) -> None:
-        """The transport of somebody is full, or has room again."""
+        """Fill the transport of a client, or give it room again."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -195,7 +195,7 @@ class WireWorld:
             peer.is_stuck = client.is_deaf = True
 
     def _rest(self) -> None:
-        """Nobody says anything until nothing moves."""
+        """Let no client send until no work is left."""
         self._note("rests")
         self.gateway.rest()
         self._look()
@@ -203,16 +203,16 @@ class WireWorld:
         check_rest(self.gateway, self.gateway.store)
 
     def _restart(self) -> None:
-        """The power goes: what was not durable is lost."""
+        """Cut the power: everything that is not durable is lost."""
         self._note("restarts")
         self.clients = []
         self.gateway = self._gateway(self.gateway)
         self.gateway.settle()
 
-    # -- what is seen
+    # -- observations
 
     def _look(self) -> None:
-        """Read what has come, answer it, and check the laws."""
+        """Read the gateway's output, answer it, and check the laws."""
         gateway = self.gateway
         for client in self.clients:
             peer = client.peer
@@ -233,7 +233,7 @@ class WireWorld:
     # -- the end
 
     def _finish(self) -> None:
-        """Everybody goes, everything is taken, and nothing is left."""
+        """End all clients and consume everything; nothing may be left."""
         gateway = self.gateway
         self._note("the end begins")
         self._rest()
@@ -299,7 +299,7 @@ class WireWorld:
 
 
 def run_seed(seed: int, broker_class: type[Broker] = Broker) -> WireWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = WireWorld(seed, broker_class)
     try:
         world.run()

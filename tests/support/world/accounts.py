@@ -1,4 +1,4 @@
-"""What the engine counts, held against what there is: after every turn, and once everything is settled and closed."""
+"""Compares the engine's counts with the facts: after every turn, and once everything is settled and closed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from protocols.stomp.session.states import LEAVING
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.world.bodies import Violation
 
-OVERHEAD_BYTES: Final = 10_000  # more than a message has besides its body
+OVERHEAD_BYTES: Final = 10_000  # more than the octets of a message besides its body
 
 if TYPE_CHECKING:
     from tests.support.world.world import World
 
 
 class Accounts:
-    """Of one life of the gateway."""
+    """The counts of one life of the gateway."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -51,7 +51,7 @@ class Accounts:
             depth = len(view.places)
             messages = self.world.oracle.messages
             expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
-            # What its client has refused or leaves behind is given back or moved in a turn to come.
+            # Messages that its client has refused or left are returned or moved in later turns.
             returning = under_way.get(queue, 0)
             most = depth + returning + (10_000 if name == "Expired" else 0)
             if not depth - expiring - (moving - returning) <= queue.depth <= most:
@@ -64,7 +64,7 @@ class Accounts:
                 )
 
     def _check_holdings(self) -> None:
-        """What each client says that it holds is what was counted, though only who may hold something else is asked."""
+        """Check that each client's holding was counted, although only clients with possible changes are asked."""
         holdings = self.world.broker.holdings
         clients = self.world.connections()
         for client in clients:
@@ -75,7 +75,7 @@ class Accounts:
             raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
 
     def _check_named(self) -> None:
-        """What an ACK of a STOMP client may name is with a consumer of this client."""
+        """Check that messages that an ACK of a STOMP client may name are with its consumers."""
         for client in self.world.connections():
             if not isinstance(client, StompSession) or client.state >= LEAVING:
                 continue
@@ -88,7 +88,7 @@ class Accounts:
                     )
 
     def _check_unsettled(self) -> None:
-        """What is counted of each user is what its consumers hold, and nobody takes much more than its share."""
+        """Check that each user's count is the sum of its consumers' holdings, and not much more than its share."""
         counted = self.world.unsettled()
         if not self.world.is_anybody_leaving() and counted != self.world.unsettled_in_ledgers():
             raise Violation(f"unsettled: counted {counted}, held {self.world.unsettled_in_ledgers()}")
@@ -101,7 +101,7 @@ class Accounts:
                 raise Violation(f"{holder} holds {used_bytes} octets unsettled, allowed are {limit_bytes}")
 
     def _check_limits(self) -> None:
-        """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
+        """Check that addresses hold the waiting and in-flight messages, and nobody waits at one that has room."""
         for queue in self.world.queues():
             account = queue.account
             if account is not None and account.used_messages != queue.depth:
@@ -121,7 +121,7 @@ class Accounts:
         broker = self.world.broker
         for topic in self.world.topics():
             if topic.account is not None:
-                topic.account.see_durable(self.world.store)  # which it does by itself where that matters
+                topic.account.see_durable(self.world.store)  # the engine does so itself where it matters
         wrong: list[str] = []
         for queue in self.world.queues():
             counts = (

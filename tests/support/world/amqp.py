@@ -1,7 +1,7 @@
 """A simulated client that speaks AMQP 1.0: frames into a connection, cut anywhere, answers decoded from its octets.
 
-Each delivery is confirmed for itself, by its own disposition.  As for STOMP, only the connection knows which messages
-and commits wait at a gate, so its parking place is looked into.
+Each delivery is confirmed by its own disposition.  As for STOMP, only the connection knows which messages and commits
+wait at a gate, so the client examines its parking place.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SETTINGS: Final = AmqpSettings(
     idle_time_ms=0, connect_time_ms=1 << 40, link_credit=20, block_park_bytes=1 << 20, block_park_max_bytes=1 << 30
 )
 COORDINATOR: Final = 0
-FRAME_BYTES: Final = 100_000  # of a payload: the gateway takes frames of 131,072
+FRAME_BYTES: Final = 100_000  # octets of a payload: the gateway takes frames of 131,072
 COLOUR: Final = "blue: \\ dark"  # as STOMP clients send and expect it
 VALUE_SECTION: Final = b"\x00\x53\x77"
 HEADER, APPLICATION_PROPERTIES, DATA, VALUE = 0x70, 0x74, 0x75, 0x77
-# What a consumer may answer but accepted, and what the engine calls it.
+# The outcomes of a consumer besides accepted, and the engine's word for each.
 REFUSALS: Final[tuple[tuple[State, str], ...]] = (
     (Released(), "requeue"),
     (Modified(False), "requeue"),
@@ -63,7 +63,7 @@ REFUSALS: Final[tuple[tuple[State, str], ...]] = (
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A delivery of ours whose outcome has not come.  facts: what that will promise, None before it was taken."""
+    """A delivery of ours without an outcome yet.  facts: promised by the outcome, None before it was taken."""
 
     label: str
     facts: list[Fact] | None = None
@@ -80,7 +80,7 @@ class _Sender:
 
 @dataclass(slots=True, eq=False)
 class _Receiver:
-    """credit: what the client grants when less than half of it is left.  seen: transfers that have come."""
+    """credit: granted by the client when less than half of it is left.  seen: transfers that have come."""
 
     handle: int
     subscription: PeerSubscription
@@ -106,11 +106,11 @@ class AmqpPeer(SocketPeer):
         self.receivers: dict[int, _Receiver] = {}
         self.detached: dict[int, _Receiver] = {}
         self.asked: dict[int, _Asked] = {}
-        self.settling: dict[int, tuple[str, list[Fact]]] = {}  # deliveries to us that the gateway is to settle second
+        self.settling: dict[int, tuple[str, list[Fact]]] = {}  # deliveries to us that the gateway must settle second
         self.committing: dict[str, PeerTransaction] = {}
         self.has_left = False
         self.attaching: dict[str, Fact] = {}  # durable subscriptions whose attach has not been answered, by link name
-        self.leaving: dict[int, list[Fact]] = {}  # what the answer to a detach of one stands for, by handle
+        self.leaving: dict[int, list[Fact]] = {}  # what the answer to a detach confirms, by handle
         self._next_handle = 1
         self._next_delivery = 0
         self.write_octets(protocol_header(AMQP_LAYER))
@@ -124,7 +124,7 @@ class AmqpPeer(SocketPeer):
         self.write_octets(encode_frame(0, performative, payload))
 
     def _transfer(self, handle: int, payload: bytes, is_settled: bool, state: State | None = None) -> int:
-        """Send one message in as many frames as the seed says; return its delivery-id."""
+        """Send one message in a number of frames that the seed chooses; return its delivery-id."""
         number = self._next_delivery
         self._next_delivery += 1
         cuts = 1 if handle == COORDINATOR else self.chance.choice((1, 1, 2, 3))
@@ -136,7 +136,7 @@ class AmqpPeer(SocketPeer):
         return number
 
     def _grant(self, receiver: _Receiver) -> None:
-        """Grant credit, whatever was granted before."""
+        """Grant credit, replacing earlier credit."""
         model = receiver.subscription.subscriber
         assert isinstance(model, CreditSubscriber)
         model.credit = receiver.credit
@@ -149,7 +149,7 @@ class AmqpPeer(SocketPeer):
             if model.credit <= receiver.credit // 2:
                 self._grant(receiver)
 
-    # -- what the client does
+    # -- actions of the client
 
     def act(self) -> None:
         self._top_up()
@@ -257,7 +257,7 @@ class AmqpPeer(SocketPeer):
     def commit(self, transaction: PeerTransaction) -> None:
         name = transaction.handle
         if not isinstance(name, bytes):
-            return  # the gateway has not said yet what it is called
+            return  # the gateway has not sent its txn-id yet
         self.world.note(f"{self.number} commits {transaction.name}")
         del self.transactions[transaction.name]
         self.committing[transaction.name] = transaction
@@ -284,7 +284,7 @@ class AmqpPeer(SocketPeer):
         self._roll_back(transaction)
 
     def _roll_back(self, transaction: PeerTransaction) -> None:
-        """What was acknowledged in it is back on its queue: AMQP's consumers have forgotten it."""
+        """Return messages acknowledged in it to their queue: AMQP's consumers have forgotten them."""
         gone = {id(place) for place in transaction.model.accepted}
         for subscription in self.subscriptions.values():
             subscription.held = [one for one in subscription.held if id(one.place) not in gone]
@@ -363,7 +363,7 @@ class AmqpPeer(SocketPeer):
             self.confirm_facts(f"detach {frame.handle}", self.leaving.pop(frame.handle, []))
 
     def _left(self) -> None:
-        """The answer to close stands for everything that was taken before it."""
+        """Take the answer to close, which confirms everything that was taken before it."""
         self.confirm_facts("close", self.facts)
         self.asked.clear()
         self.settling.clear()
@@ -393,7 +393,7 @@ class AmqpPeer(SocketPeer):
         self.confirm_facts(asked.label, asked.facts)
 
     def confirm_facts(self, label: str, facts: list[Fact]) -> None:
-        """The client has seen a confirmation of just these."""
+        """Note that the client has seen a confirmation of exactly these."""
         self.world.note(f"{self.number} sees {label}")
         self.world.confirmed(facts)
 
@@ -419,7 +419,7 @@ class AmqpPeer(SocketPeer):
         subscription.held.append(Held(place, frame.delivery_id))
 
     def _check_late(self, subscription: PeerSubscription, uid: int) -> None:
-        """A topic hands over as it is published to: what was on its way before the detach still arrives."""
+        """Check a message after a detach: a topic hands over at once, so messages already on their way still arrive."""
         if subscription.subscriber.view.kind != TOPIC:
             raise Violation(f"message {uid} comes to link {subscription.key}, which was detached")
 
@@ -428,7 +428,7 @@ class AmqpPeer(SocketPeer):
 
 
 def _filter(start: ReplayStart) -> Described:
-    """Return what says where a replay begins."""
+    """Return the filter for the start of a replay."""
     if start.time_ms is not None:
         return Described(Symbol("penstock:from-time"), Timestamp(start.time_ms))
     if start.entry is not None:
@@ -448,7 +448,7 @@ def _sections(sent: Sent) -> bytes:
 
 
 def _read_sections(octets: bytes) -> tuple[bytes, int, bool, object]:
-    """Return body, failed deliveries, whether nobody had it before, and the colour of a message."""
+    """Return body, failed deliveries, whether no consumer had it before, and the colour of a message."""
     at = 0
     found: dict[int, Any] = {}
     while at < len(octets):

@@ -1,4 +1,4 @@
-"""Bodies that name their message and show damage, and the exception of all checkers."""
+"""Bodies that name their message and reveal damage, and the exception of all checkers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.values.message import AMQP_1_0, Message
 
 
 class Violation(AssertionError):
-    """The simulation saw something that must never happen."""
+    """A broken law of a simulation."""
 
 
 def make_body(uid: int, size: int) -> bytes:
@@ -19,7 +19,7 @@ def make_body(uid: int, size: int) -> bytes:
 
 
 def read_body(body: bytes) -> int:
-    """Return the uid.  Raises: Violation if one octet is not as it was sent."""
+    """Return the uid.  Raises: Violation if one octet differs from the sent one."""
     uid, _, rest = body.partition(b";")
     size, _, _ = rest.partition(b";")
     if not uid.isdigit() or not size.isdigit() or body != make_body(int(uid), int(size)):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class BrokerPeer(Peer):
-    """Confirmations as every adapter keeps them: stamped at the end of a turn, let go in order."""
+    """Confirmations like those of every adapter: stamped at the end of a turn, released in order."""
 
     may_be_refused = True
 
@@ -85,7 +85,7 @@ class BrokerPeer(Peer):
             self.world.park(self.client, gate, destination)
             self.waiting.append((sent, message, None, receipt))
             return
-        self.facts += self.oracle.accept(sent)  # first: a topic hands over at once
+        self.facts += self.oracle.accept(sent)  # beforehand: a topic hands over at once
         if broker.send(destination, message) != gates.OPEN:
             raise Violation(f"message {sent.uid} is refused at a gate that was open")
         self.has_logged = True
@@ -171,7 +171,7 @@ class BrokerPeer(Peer):
         self.world.note(f"{self.number} commits {transaction.name}")
         receipt = Receipt(f"commit {transaction.name}", 0)
         if self.waiting:
-            return  # a later COMMIT waits behind a parked SEND: this client tries again another time
+            return  # a later COMMIT waits behind a parked SEND: this client tries again later
         self._try_commit(transaction, receipt)
 
     def _try_commit(self, transaction: PeerTransaction, receipt: Receipt | None) -> None:
@@ -234,10 +234,10 @@ class BrokerPeer(Peer):
         self.ended(is_lost)
         self.is_closed = True
 
-    # -- what the engine says
+    # -- called by the engine
 
     def expelled(self, consumer: Consumer, error: EngineError) -> None:
-        """A replay cannot begin where it was to."""
+        """The requested start of a replay is gone."""
         subscription = self.by_consumer[consumer.consumer_id]
         replay = subscription.subscriber.replay
         if replay is None or not isinstance(error, ReplayGone):
@@ -295,7 +295,7 @@ class BrokerPeer(Peer):
         self.handed_over.clear()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        is_refusing = self.client.is_refusing  # then nothing more is confirmed, and its records are still to come
+        is_refusing = self.client.is_refusing  # nothing more is confirmed then, and its records are still to come
         if self.has_logged and not is_refusing:
             self.has_logged = False
             self.last_offset = offset

@@ -1,4 +1,4 @@
-"""Planted bugs: each is a mistake that the simulation must find, or it proves nothing."""
+"""Planted bugs: mistakes that the simulation must find, because otherwise it proves nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.world.world import Bug
 
 
 class ReceiptBeforeSync(Bug):
-    """A confirmation leaves once its record is written, not once it survives a power cut."""
+    """A confirmation is sent once its record is written, not once it survives a power cut."""
 
     class Wrapper(StoreWrapper):
         def confirmed_offset(self) -> int:
@@ -34,7 +34,7 @@ class ReceiptBeforeSync(Bug):
 
 
 class SettlementLost(Bug):
-    """Now and then a settlement is not logged."""
+    """Some settlements are not logged."""
 
     class Wrapper(StoreWrapper):
         def __init__(self, inner: Store) -> None:
@@ -51,7 +51,7 @@ class SettlementLost(Bug):
 
 
 class ReplayBeginsLate(Bug):
-    """A replay begins one entry, one octet or one millisecond behind what it was asked for."""
+    """A replay begins one entry, one octet or one millisecond after its requested start."""
 
     class Wrapper(StoreWrapper):
         def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
@@ -62,7 +62,7 @@ class ReplayBeginsLate(Bug):
 
 
 class CountForgotten(Bug):
-    """Recovery forgets how often messages have failed."""
+    """Recovery forgets the failed attempts of messages."""
 
     class Wrapper(StoreWrapper):
         def recovered(self) -> list[DestinationState]:
@@ -84,7 +84,7 @@ class CountForgotten(Bug):
 
 
 class RefusalsConfirmedEarly(Bug):
-    """Confirmations leave while a part of what the client has refused still waits for the next turns."""
+    """Confirmations are sent while some refused deliveries of the client still wait for the next turns."""
 
     class HastyBroker(Broker):
         def begin_turn(self) -> None:
@@ -131,7 +131,7 @@ class WindowOffByOne(Bug):
 
 
 class SelectorIgnored(Bug):
-    """A consumer gets everything, whatever it asked for."""
+    """A consumer gets every message, whatever its selector."""
 
     class DeafBroker(Broker):
         def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
@@ -142,7 +142,7 @@ class SelectorIgnored(Bug):
 
 
 class GroupsForgotten(Bug):
-    """Each turn forgets who owns which group."""
+    """Each turn forgets the owners of groups."""
 
     class ForgetfulBroker(Broker):
         def end_turn(self) -> int:
@@ -156,7 +156,7 @@ class GroupsForgotten(Bug):
 
 
 class OrderForgotten(Bug):
-    """What waits for its redelivery holds nobody back."""
+    """Messages that wait for their redelivery hold nothing back."""
 
     class HastyBroker(Broker):
         def end_turn(self) -> int:
@@ -185,7 +185,7 @@ class ExclusiveShared(Bug):
 
 
 class CreditGivenTwice(Bug):
-    """What a consumer acknowledges comes back to its window of octets twice."""
+    """Acknowledged octets return to the consumer's window twice."""
 
     class LavishBroker(Broker):
         def acknowledge(self, delivery: Delivery) -> None:
@@ -199,7 +199,7 @@ class CreditGivenTwice(Bug):
 
 
 class IdleForgotten(Bug):
-    """What is published while nobody is there does not count for a durable subscription."""
+    """A durable subscription misses the messages published while it has no consumer."""
 
     class InattentiveBroker(Broker):
         def end_turn(self) -> int:
@@ -214,7 +214,7 @@ class IdleForgotten(Bug):
 
 
 class AccountingLeak(Bug):
-    """What a lost connection gives back is counted for its address once more."""
+    """Messages that a lost connection returns are counted for their address once more."""
 
     class LeakyBroker(Broker):
         def disconnect(self, client: Client, is_lost: bool) -> None:
@@ -230,7 +230,7 @@ class AccountingLeak(Bug):
 
 
 class ShareForgotten(Bug):
-    """What a user's consumers hold is counted, and nobody gets less for it."""
+    """The holdings of a user's consumers are counted, but limit nothing."""
 
     class GenerousBroker(Broker):
         def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
@@ -244,7 +244,7 @@ class ShareForgotten(Bug):
 
 
 class NobodyAdmitted(Bug):
-    """Who waits for room is not told once there is some."""
+    """Producers that wait for room are not admitted once there is some."""
 
     class SilentBroker(Broker):
         def end_turn(self) -> int:
@@ -259,7 +259,7 @@ class NobodyAdmitted(Bug):
 
 
 class CrcUnchecked(Bug):
-    """Recovery takes every record whose header looks right: as if the checksum were never compared."""
+    """Recovery accepts every record with a correct header, as if the checksum were never compared."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         for octets, position, size in records(disk):
@@ -267,7 +267,7 @@ class CrcUnchecked(Bug):
 
 
 class CommitIgnored(Bug):
-    """Recovery takes the records of a transaction although no commit record closes them."""
+    """Recovery accepts the records of a transaction without a commit record."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
         ignore_commits(disk)

@@ -1,7 +1,7 @@
-"""Simulated clients: what one connection does, as the seed says, and what it believes afterwards.
+"""Simulated clients: the actions of one connection, as the seed chooses, and the client's knowledge.
 
-``Peer`` is a client's view, the same over every way to the engine: that of world_broker_peer.py calls the Broker, those
-of world_stomp.py and world_amqp.py speak octets.
+``Peer`` is a client's view, the same for every way to the engine: the one in ``broker_peer.py`` calls the Broker, those
+in ``stomp.py`` and ``amqp.py`` speak octets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMITS: Final = TransactionLimits()
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A message that the client has not settled.  handle: what the way to the engine needs to name it."""
+    """A message that the client has not settled.  handle: its name on the way to the engine."""
 
     place: Place
     handle: object
@@ -52,10 +52,10 @@ class PeerTransaction:
 
 @dataclass(slots=True, eq=False)
 class Receipt:
-    """A confirmation that was asked for.  fact_count: it stands for so many facts of its connection.
+    """A requested confirmation.  fact_count: the number of its connection's facts that it confirms.
 
-    group, own: of a frame that waited at a gate.  Those let through in one turn may have been taken in any order, so
-    that each stands for its own facts and for those before the group; 0 for a frame that did not wait.
+    group, own: of a frame that waited at a gate.  Frames admitted in one turn may have been taken in any order, so each
+    confirms its own facts and those before the group; 0 for a frame that did not wait.
     """
 
     label: str
@@ -66,10 +66,10 @@ class Receipt:
 
 
 class Peer(ABC):
-    """One connection.  ``act`` does one thing that the seed chooses.
+    """One connection.  ``act`` does one action that the seed chooses.
 
     knows_durable: it can share durable subscriptions with others.  is_credited: it grants credit itself.
-    may_be_refused: a replay of what is gone costs it no more than the subscription.
+    may_be_refused: a refused replay costs it only the subscription.
     """
 
     knows_durable = True
@@ -85,14 +85,14 @@ class Peer(ABC):
         self.transactions: dict[str, PeerTransaction] = {}
         self.facts: list[Fact] = []
         self.receipts: deque[Receipt] = deque()
-        # Long ones make long records, which must fit where the engine has reserved room for them.
+        # Long ones make long records, which must fit into a segment.
         self.client_id = f"c{number}" + "x" * self.chance.choice((0, 0, 9_000))
         self.is_closed = False
         self.is_leaving = False
         self._next_name = 1
         self._confirmed_facts = 0
 
-    # -- what the seed may choose
+    # -- actions that the seed may choose
 
     def act(self) -> None:
         world = self.world
@@ -187,12 +187,12 @@ class Peer(ABC):
             self.settle(subscription, held, is_ack, transaction, chance.random() < 0.5)
 
     def take_all(self) -> None:
-        """Acknowledge everything there is."""
+        """Acknowledge everything."""
         for subscription in self.subscriptions.values():
             while free := [held for held in subscription.held if not held.place.is_held]:
                 self.settle(subscription, free[0], True, None, True)
 
-    # -- each thing, in the client's view
+    # -- each action, in the client's view
 
     def send(self, sent: Sent, size: int, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         self._send(sent, make_body(sent.uid, size), transaction, wants_receipt)
@@ -200,7 +200,7 @@ class Peer(ABC):
     def subscribe(
         self, kind: int, name: str, ack_mode: int, prefetch: int, colours: tuple[str, ...] = ()
     ) -> PeerSubscription:
-        """colours: what it selects, () for everything."""
+        """colours: of its selector, () for everything."""
         key = f"s{self._next_name}"
         self._next_name += 1
         self.world.note(f"{self.number} subscribes {key} {name} {ack_mode} {prefetch} {' '.join(colours)}")
@@ -212,7 +212,7 @@ class Peer(ABC):
         return subscription
 
     def replay(self, kind: int, name: str, ack_mode: int, prefetch: int) -> PeerSubscription:
-        """Read a queue or topic again, from where the seed says."""
+        """Read a queue or topic again, from a start that the seed chooses."""
         replay = self.world.new_replay(kind, name, self.may_be_refused)
         key = f"s{self._next_name}"
         self._next_name += 1
@@ -237,7 +237,7 @@ class Peer(ABC):
         wants_receipt: bool,
     ) -> None:
         if subscription.subscriber.replay is not None:
-            is_ack, transaction = True, None  # there is nothing to refuse, nor to take back
+            is_ack, transaction = True, None  # there is nothing to refuse or to take back
         self.world.note(
             f"{self.number} {'acks' if is_ack else 'nacks'} {held.place.uid} {subscription.key} "
             f"{transaction and transaction.name}"
@@ -253,7 +253,7 @@ class Peer(ABC):
         transaction: PeerTransaction | None,
         mode: str = "",
     ) -> None:
-        """The engine has taken an ACK or a NACK; ``mode``: what the latter asks for, "" for what the address says."""
+        """Note that the engine has taken an ACK or a NACK; ``mode``: of the NACK, "" for that of the address."""
         if transaction is not None:
             self.oracle.hold(transaction.model, covered, is_ack)
             return
@@ -273,7 +273,7 @@ class Peer(ABC):
         self._begin(transaction)
 
     def committed(self, transaction: PeerTransaction) -> Committed:
-        """The engine has taken a COMMIT."""
+        """Note that the engine has taken a COMMIT."""
         self.world.note(f"{self.number} has committed {transaction.name}")
         model = transaction.model
         gone = {id(place) for place in model.accepted + model.refused}
@@ -294,7 +294,7 @@ class Peer(ABC):
         self._unsubscribe(subscription)
 
     def ended(self, is_lost: bool) -> None:
-        """The engine has closed the connection."""
+        """Note that the engine has closed the connection."""
         for transaction in self.transactions.values():
             self.oracle.abort(transaction.model)
         for subscription in self.subscriptions.values():
@@ -303,7 +303,7 @@ class Peer(ABC):
         self.subscriptions.clear()
 
     def confirm(self, receipt: Receipt) -> None:
-        """The client has seen a confirmation; it also stands for everything before it on this connection."""
+        """Note a confirmation, which also confirms everything before it on this connection."""
         self.world.note(f"{self.number} sees {receipt.label}")
         if receipt.committed is not None:
             receipt.committed.is_confirmed = True
@@ -353,7 +353,7 @@ class Peer(ABC):
 
     @abstractmethod
     def toggle_output(self) -> None:
-        """Let the socket take no more, or more again."""
+        """Fill the socket, or give it room again."""
 
     @abstractmethod
     def disconnect(self) -> None:
@@ -365,26 +365,26 @@ class Peer(ABC):
 
     @abstractmethod
     def turn_ended(self) -> None:
-        """The engine's part of the turn is over: find out what it took."""
+        """The engine's part of the turn is over: find out which inputs it took."""
 
     @abstractmethod
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        """Let leave what may leave."""
+        """Send everything that may be sent."""
 
     def is_stuck(self) -> bool:
-        """Say whether nobody reads what this client writes."""
+        """Say whether the gateway does not read this client's output."""
         return False
 
     def is_at_rest(self) -> bool:
-        """Say whether nothing is owed to this client, nor by it."""
+        """Say whether neither side owes the other anything."""
         return not self.receipts
 
 
 def durable_name(topic: str) -> str:
-    """Return what the durable subscription to a topic is called."""
+    """Return the name of the durable subscription to a topic."""
     return f"keep.{topic}"
 
 
 def durable_options(topic: str) -> dict[str, Any]:
-    """Return what is special about a durable subscription that everybody may share."""
+    """Return the options of a durable subscription that everybody may share."""
     return {"subscription": durable_name(topic), "is_durable": True, "is_shared": True, "is_global": True}

@@ -1,4 +1,4 @@
-"""The end of a run: everything is taken from every queue and subscription, and every destination is read again."""
+"""The end of a run: all queues and subscriptions are emptied, and every destination is read again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ROUNDS_WITHOUT_TIME: Final = 20
 
 
 class Drain:
-    """Consumers that take what is left, in whatever mode and with whatever prefetch the seed says."""
+    """Consumers that take the remaining messages, in a mode and with a prefetch that the seed chooses."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def take_everything(self) -> None:
-        """Take everything from every queue, with whatever prefetch and mode."""
+        """Take everything from every queue, with any prefetch and mode."""
         drainers: dict[str, Peer] = {}
         for _ in range(DRAIN_ROUNDS):
             self.world.open_turn()
@@ -78,7 +78,7 @@ class Drain:
         self.world.end_turn()
 
     def _replay_all(self, drainers: dict[str, Peer]) -> None:
-        """Read each destination again; who is refused, because what he asks for is gone, tries another start."""
+        """Read each destination again; after a refusal, because the start is gone, try another start."""
         for kind, name in self.world.destinations:
             key = f"replay {kind} {name}"
             if key not in drainers or not drainers[key].subscriptions:
@@ -91,7 +91,7 @@ class Drain:
         return all(replay is None or replay.is_done() for replay in replays)
 
     def take_selected(self) -> None:
-        """What nobody takes must not keep from a consumer what its selector matches."""
+        """Check that untaken messages do not keep a consumer from those that its selector matches."""
         if not self.world.has_queue(SELECTED):
             return
         colour = self.world.chance.choice(COLOURS)
@@ -108,7 +108,7 @@ class Drain:
                 self.world.open_turn()
                 self.world.workers.drain()
                 self.world.end_turn()
-                # What a failed disk holds back can be read once it is written, and a retry takes time.
+                # Messages that a failed disk holds back are readable once they are written, and a retry takes time.
                 is_stuck = number % ROUNDS_WITHOUT_TIME == ROUNDS_WITHOUT_TIME - 1
             else:
                 is_stuck = True
@@ -121,7 +121,7 @@ class Drain:
         self.world.end_turn()
 
     def _wait_for_timer(self) -> None:
-        self.world.broker.sync()  # what nobody waits for is synced all the same, a little later
+        self.world.broker.sync()  # records that nobody waits for are also synced, a little later
         next_ms = self.world.timers.next_ms()
         assert next_ms is not None, "the expiry scan always waits"
         self.world.advance(max(0, next_ms - self.world.clock.now_ms))
@@ -133,6 +133,6 @@ class Drain:
             and self.world.store.is_accepting()
             and not broker.has_unsynced()
             and self._are_replays_done()
-            and not self.world.page_fault()  # it is asked for again
+            and not self.world.page_fault()  # it is requested again
             and all(peer.is_at_rest() for peer in self.world.peers)
         )

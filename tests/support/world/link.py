@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedLink(PeerSocket):
-    """is_reading: the connection takes octets.  is_touched: it has something to say at the end of the turn."""
+    """is_reading: the connection takes octets.  is_touched: it may have output at the end of the turn."""
 
     def __init__(self, world: World, number: int) -> None:
         self._world = world
@@ -40,7 +40,7 @@ class SimulatedLink(PeerSocket):
         self.is_reading = True
 
     def look_soon(self) -> None:
-        pass  # time passes by ticks of the world's own
+        pass  # the world ticks by itself
 
     def warn(self, text: str) -> None:
         self._world.note(f"warning: {text}")
@@ -59,7 +59,7 @@ class Parked:
 
 
 class SocketPeer(Peer):
-    """A client on a socket.  What it has written may still be on its way, whole frames or part of one.
+    """A client on a socket.  Its output may still be on the way, whole frames or part of one.
 
     connection: of the gateway, made by the subclass.
     """
@@ -82,21 +82,21 @@ class SocketPeer(Peer):
 
     @abstractmethod
     def read_octets(self, octets: bytes) -> None:
-        """Decode what has come, and look at it."""
+        """Decode the received octets, and examine the frames."""
 
     @abstractmethod
     def is_parked(self, parked: Parked) -> bool:
         """Say whether the connection keeps it at a gate."""
 
     def take(self, parked: Parked) -> None:
-        """The connection has taken a frame, or has parked it."""
+        """Note that the connection has taken or parked a frame."""
         if self.is_parked(parked):
             self.parked.append(parked)
         else:
             parked.taken()
 
     def turn_ended(self) -> None:
-        """Take what was let through a gate in this turn; before that, nothing it led to may be looked at."""
+        """Take the frames admitted at a gate in this turn, before any of their effects is examined."""
         parked = self.parked
         self.parked = []
         self.oracle.is_unordered = True
@@ -114,7 +114,7 @@ class SocketPeer(Peer):
             self.connection.output_written(self.is_paused)
 
     def toggle_output(self) -> None:
-        """The transport wants no more, or wants more again."""
+        """The transport is full, or has room again."""
         self.is_paused = not self.is_paused
         self.connection.output_written(self.is_paused)
 

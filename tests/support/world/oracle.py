@@ -1,8 +1,8 @@
-"""What clients may see, and what a stop may take away: the laws that every run is checked against.
+"""What clients may see and what a stop may remove: the laws that check every run.
 
-The oracle follows each client's requests at the moment the engine takes them, and keeps for each queue (and each
-topic subscription) which messages must be there, with whom, and how often they failed.  It knows the rules in JMS
-words (docs/reference/semantics.md, docs/explanation/architecture.md), none of the engine's code.
+The oracle follows each client's requests at the moment the engine takes them.  For each queue and each topic
+subscription it records which messages must be there, who has them, and how often they failed.  It knows the rules in
+JMS words (docs/reference/semantics.md, docs/explanation/architecture.md), and none of the engine's code.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ ROLLED_BACK: Final = "redeliver at once"
 
 
 class Oracle:
-    """wall_ms: the time of the turn under way, as the engine takes it.
+    """wall_ms: the engine's time of the current turn.
 
-    is_order_seen: deliveries are seen as they happen, across all consumers; else only in order for each consumer.
+    is_order_seen: deliveries are seen as they happen, across all consumers; otherwise in order for each consumer only.
     """
 
     def __init__(self, addresses: AddressMatcher, loose_queues: frozenset[str], is_order_seen: bool) -> None:
@@ -50,18 +50,18 @@ class Oracle:
         self.messages: dict[int, Sent] = {}
         self.queues: dict[str, View] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}  # of topics
-        self.durables: dict[str, View] = {}  # durable subscriptions, one a topic at most
+        self.durables: dict[str, View] = {}  # durable subscriptions, at most one per topic
         self.confirmed: dict[tuple[str, int, str, int], int] = {}
         self.committed: list[Committed] = []
         self.ids: dict[str, tuple[int, str, int]] = {}
         self.names: dict[tuple[int, str, int], str] = {}
         self.delivered_count = 0
         self.durable: set[tuple[str, int]] = set()
-        # While True, what is accepted came through gates in one turn, in an order that nobody sees.
+        # While True, accepted messages passed gates in one turn, in an unknown order.
         self.is_unordered = False
         self._next_order = 1
 
-    # -- what clients do
+    # -- actions of clients
 
     def new_message(
         self, producer: int, kind: int, name: str, is_persistent: bool, priority: int, expires_ms: int
@@ -81,7 +81,7 @@ class Oracle:
         return sent.is_persistent or self.addresses.settings_for(sent.kind, sent.name).log_non_persistent
 
     def accept(self, sent: Sent) -> list[Fact]:
-        """The engine has taken a message."""
+        """Note a message that the engine has taken."""
         if sent.is_accepted:
             raise Violation(f"message {sent.uid} is accepted twice")
         sent.is_accepted = True
@@ -114,14 +114,14 @@ class Oracle:
     def replay(
         self, kind: int, name: str, ack_mode: int, prefetch: int, replay: Replay, is_credited: bool
     ) -> Subscriber:
-        """Return who reads a queue or topic again."""
+        """Return the replays of a queue or topic."""
         make = CreditSubscriber if is_credited else Subscriber
         subscriber = make(View(kind, name, self.addresses.settings_for(kind, name)), ack_mode, prefetch)
         subscriber.replay = replay
         return subscriber
 
     def show(self, subscriber: Subscriber, uid: int, is_redelivered: bool, count: int) -> Place:
-        """A replay has been handed a message."""
+        """Note a message that was handed to a replay."""
         view = subscriber.view
         what = f"message {uid} of {view.uri()}, in a replay,"
         self.delivered_count += 1
@@ -143,17 +143,17 @@ class Oracle:
         return self.may_have_expired(self.messages[uid])
 
     def looked_at(self, places: list[Place]) -> None:
-        """A replay has acknowledged these, which settles nothing."""
+        """Note an acknowledgement of a replay, which settles nothing."""
         for place in places:
             self._leave(place)
 
     def delete_durable(self, name: str) -> None:
-        """The durable subscription to a topic has ended; nothing that was said of it holds any more."""
+        """Note the end of the durable subscription to a topic; its promises end with it."""
         del self.durables[name]
         self.confirmed = {key: count for key, count in self.confirmed.items() if key[1:3] != (SUBSCRIPTION, name)}
 
     def deliver(self, subscriber: Subscriber, uid: int, is_redelivered: bool, count: int) -> Place:
-        """A client has been handed a message."""
+        """Note a message that was handed to a client."""
         view = subscriber.view
         what = f"message {uid} on {view.uri()}"
         self.delivered_count += 1
@@ -174,7 +174,7 @@ class Oracle:
         if is_redelivered != place.is_seen and (self.is_order_seen or place.is_seen):
             raise Violation(f"{what} says redelivered {is_redelivered}, it must say {place.is_seen}")
         if is_redelivered and not self.is_order_seen:
-            view.delivered_first.add(uid)  # somebody had it who was gone before he could read it
+            view.delivered_first.add(uid)  # a consumer had it and was gone before reading it
         self._check_order(view if self.is_order_seen else subscriber, view, sent, what)
         if subscriber.colours and sent.colour not in subscriber.colours:
             raise Violation(f"{what} is {sent.colour}, and goes to a consumer that asks for {subscriber.colours}")
@@ -191,7 +191,7 @@ class Oracle:
         return place
 
     def covered(self, subscriber: Subscriber, place: Place) -> list[Place]:
-        """Return what an answer to ``place`` covers."""
+        """Return the messages that an answer to ``place`` covers."""
         if subscriber.ack_mode != CLIENT:
             return [place]
         return [one for tag, one in subscriber.ledger.items() if tag <= place.tag and not one.is_held]
@@ -208,7 +208,7 @@ class Oracle:
         return facts
 
     def refuse(self, places: list[Place], mode: str = "") -> list[Fact]:
-        """mode: what the client asks for, "" for what the address says."""
+        """mode: of the client's answer, "" for that of the address."""
         facts: list[Fact] = []
         for place in places:
             view = self._leave(place)
@@ -228,7 +228,7 @@ class Oracle:
         return facts
 
     def hold(self, transaction: OpenTransaction, places: list[Place], is_accepted: bool) -> None:
-        """Settle inside a transaction: the place in the window is free."""
+        """Settle inside a transaction, which frees the place in the window."""
         for place in places:
             subscriber = place.holder
             assert subscriber is not None, "what is settled is with somebody"
@@ -260,14 +260,14 @@ class Oracle:
                 place.is_seen = True
 
     def roll_back(self, transaction: OpenTransaction) -> None:
-        """Abort for a client that forgets what it has acknowledged: an attempt that failed, tried again at once."""
+        """Abort for a client that forgets its acknowledgements: each is a failed attempt, tried again at once."""
         self.abort(transaction)
         for place in transaction.accepted:
             if place.holder is not None:
                 self.refuse([place], ROLLED_BACK)
 
     def close(self, subscriber: Subscriber, is_lost: bool) -> None:
-        """A subscription ends; transactions that end with its connection have been aborted before."""
+        """End a subscription; transactions that end with its connection were aborted before."""
         view = subscriber.view
         subscriber.is_open = False
         if subscriber.replay is not None:
@@ -300,7 +300,7 @@ class Oracle:
         subscriber.ledger.clear()
 
     def confirm(self, facts: list[Fact]) -> None:
-        """A client has seen the confirmation of these."""
+        """Note that a client has seen the confirmation of these."""
         for fact in facts:
             key = (fact.what, fact.kind, fact.name, fact.uid)
             self.confirmed[key] = max(self.confirmed.get(key, 0), fact.count)
@@ -308,7 +308,7 @@ class Oracle:
     # -- the steps
 
     def identify(self, view: View, uid: int, message_id: str) -> None:
-        """A message has left under this id: from now on it is the only one with it, whatever stops in between."""
+        """Note a message's id: from now on no other message may have it, over any number of stops."""
         place = (TOPIC if view.kind == SUBSCRIPTION else view.kind, view.name, uid)
         known = self.ids.setdefault(message_id, place)
         if known != place:
@@ -317,7 +317,7 @@ class Oracle:
             raise Violation(f"message {uid} on {view.name} had the id {self.names[place]}, now it is {message_id}")
 
     def _take_expired(self, view: View, uid: int, what: str) -> Place:
-        """Return the place of a message that has come to an expiry queue, or say what is wrong with it."""
+        """Return the place of a message on an expiry queue.  Raises: Violation if it must not be there."""
         if uid in view.gone:
             raise Violation(f"{what} comes back, it was {view.gone[uid]}")
         sent = self.messages.get(uid)
@@ -338,7 +338,7 @@ class Oracle:
         return 0 < sent.expires_ms <= self.wall_ms
 
     def _check_order(self, seen_by: View | Subscriber, view: View, sent: Sent, what: str) -> None:
-        """First deliveries follow the order of sending, per producer and priority."""
+        """Check that first deliveries follow the order of sending, per producer and priority."""
         if sent.uid in view.delivered_first or sent.name != view.name:
             return
         view.delivered_first.add(sent.uid)
@@ -348,7 +348,7 @@ class Oracle:
         seen_by.last_order[key] = sent.order
 
     def _check_exclusive(self, subscriber: Subscriber, view: View, sent: Sent, what: str) -> None:
-        """One consumer at a time has messages of an exclusive queue, and it gets them in order."""
+        """Check that one consumer at a time has messages of an exclusive queue, and gets them in order."""
         for place in view.places.values():
             holder = place.holder
             if holder is not None and holder is not subscriber and holder.is_open:
@@ -356,7 +356,7 @@ class Oracle:
         self._check_first([*view.places.values()], sent, what)
 
     def _check_group(self, subscriber: Subscriber, view: View, sent: Sent, what: str) -> None:
-        """One consumer at a time has messages of a group, and it gets them in order."""
+        """Check that one consumer at a time has messages of a group, and gets them in order."""
         group = [place for place in view.places.values() if self.messages[place.uid].group == sent.group]
         for place in group:
             if place.holder is not None and place.holder is not subscriber:
@@ -364,7 +364,7 @@ class Oracle:
         self._check_first(group, sent, what)
 
     def _check_first(self, places: list[Place], sent: Sent, what: str) -> None:
-        """Nothing that must come before ``sent`` waits, for its turn or for its redelivery."""
+        """Check that no message that must precede ``sent`` waits, for its turn or for its redelivery."""
         for place in places:
             other = self.messages[place.uid]
             is_before = other.priority == sent.priority and other.order < sent.order
@@ -379,7 +379,7 @@ class Oracle:
         )
 
     def arrive_late(self, subscriber: Subscriber, uid: int) -> None:
-        """A message was on its way to a subscriber who has left meanwhile, in order."""
+        """Note a message on its way to a subscriber that has left in order meanwhile."""
         view = subscriber.view
         place = view.places.get(uid)
         if place is None:
@@ -410,7 +410,7 @@ class Oracle:
         return place
 
     def _leave(self, place: Place) -> View | None:
-        """Take a message out of its holder's hands; return where it is, None if that has ended."""
+        """Take a message from its holder; return its view, None if that has ended."""
         subscriber = place.holder
         assert subscriber is not None, "what is settled is with somebody"
         subscriber.ledger.pop(place.tag, None)
@@ -464,7 +464,7 @@ class Oracle:
     # -- after a stop
 
     def restarted(self, image: Image) -> None:
-        """Check what a restart has found against what was confirmed, and go on from there."""
+        """Compare the state after a restart with the confirmations, and continue from that state."""
         found: dict[str, dict[int, Waiting]] = {}
         for kind, name in image.destinations.values():
             if kind == QUEUE and name not in self.loose_queues:
@@ -500,7 +500,7 @@ class Oracle:
                 raise Violation(f"after a restart message {uid} is on {sent.name} and on {name}")
 
     def _restart_durables(self, kept: dict[str, dict[int, Waiting]]) -> None:
-        """Check what a restart has found of durable subscriptions, and go on from there."""
+        """Do the same for durable subscriptions."""
         for name, waiting in kept.items():
             for uid in waiting:
                 if not self.messages[uid].is_accepted or self.messages[uid].name != name:
@@ -567,7 +567,7 @@ class Oracle:
             raise Violation(f"a stop took half of a transaction: {evidence_for} stays, {evidence_against} is gone")
 
     def _was_certain(self, fact: Fact) -> bool:
-        """Say whether the message was there for sure: one that was not may be gone without having been settled."""
+        """Say whether the message was certainly there; another one may be gone without a settlement."""
         return (fact.name, fact.uid) in self.durable or ("sent", fact.kind, fact.name, fact.uid) in self.confirmed
 
     def _restore(self, view: View, waiting: dict[int, Waiting]) -> None:
@@ -580,7 +580,7 @@ class Oracle:
             view.places[uid] = Place(uid, one.failed_attempts, one.due_ms, one.failed_attempts > 0)
 
     def _forget_moves(self, name: str, uid: int) -> None:
-        """A message is back where it was sent to: that it had moved on has been taken back with the rest."""
+        """Note that a message is back on its first queue, because its move was lost in a stop."""
         for view in self.queues.values():
             if view.name != name:
                 view.places.pop(uid, None)
@@ -588,7 +588,7 @@ class Oracle:
                 self.names.pop((QUEUE, view.name, uid), None)
 
     def unfinished(self) -> list[str]:
-        """Return what should be delivered and is not, once everything is said to be drained."""
+        """Return the undelivered messages after the drain."""
         return [
             f"message {place.uid} on {view.uri()}"
             for view in [*self.queues.values(), *self.durables.values()]

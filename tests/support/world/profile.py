@@ -1,4 +1,4 @@
-"""What kind of world a seed makes: addresses with all sorts of policies, and how much of what happens."""
+"""The kind of world that a seed makes: addresses with many policies, and the share of each action."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ADDRESSES: Final = (
 QUEUES: Final = (
     "plain", "other", "dead", "requeue", "blame.all", "blame.none", "backoff", "drop", "expiring", "each", "logged",
 )  # fmt: skip
-# Queues whose consumers are not all alike: with selectors, with message groups, with one consumer at a time.
+# Queues with different consumers: with selectors, with message groups, with one consumer at a time.
 SELECTED: Final = "selected"
 GROUPED: Final = ("grouped", "regrouped")
 ALONE: Final = "alone"
@@ -52,12 +52,12 @@ TOPICS: Final = ("news", "prices")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What kind of run a seed makes.  Shares are probabilities a step.
+    """The kind of run that a seed makes.  Shares are probabilities per step.
 
     special: queues that are there in any case.  has_amqp: half of the clients speak AMQP; only with STOMP.
     has_replays: clients read queues and topics again.
-    all_messages: how many all addresses together may hold, of those that BLOCK.
-    has_durable: topics have durable subscriptions, which all clients share that know how to.
+    all_messages: limit of messages for all addresses with BLOCK together.
+    has_durable: topics have durable subscriptions, shared by all clients that can share them.
     """
 
     steps: int = 260
@@ -115,7 +115,7 @@ def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
         is_transactional=0.25 <= kind < 0.5,
         is_async=0.04 <= kind < 0.1,
         memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
-        full_messages=chance.choice((-1, -1, -1, 6, 20)),  # the last draws, so that older seeds stay what they were
+        full_messages=chance.choice((-1, -1, -1, 6, 20)),  # drawn last, so that older seeds keep their histories
         full_bytes=chance.choice((-1, -1, -1, 4_000)),
         window_bytes=chance.choice((-1, -1, -1, 0, 700, 3_000)),
         has_durable=chance.random() < 0.6 and (has_amqp or not is_stomp),

@@ -1,8 +1,8 @@
-"""What replays must show: all that a destination was sent and the log still keeps, in its order, from where they begin.
+"""The laws of replays: they show all messages of a destination that the log keeps, in its order, from their start.
 
-``LogBook`` notes every message that the store is told, and forgets what a stop has taken.  A replay may leave out what
-retention or compaction has dropped meanwhile and what has expired, and nothing else.  That it disturbs nobody the other
-laws say, which hold beside it.
+``LogBook`` notes every message that the store gets, and forgets those lost in a stop.  A replay may leave out messages
+that retention or compaction has dropped meanwhile, and expired ones, and nothing else.  The other laws show that it
+disturbs nobody.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogBook:
         self.of(message.destination_id).append(entry)
 
     def cut(self, unit_count: int) -> None:
-        """A restart has found so many units of what the store was told."""
+        """Forget everything after the units that a restart has found."""
         for destination_id, entries in self._entries.items():
             self._entries[destination_id] = [
                 Logged(one.uid, one.priority, one.queue_offset, one.log_offset, one.time_ms, -1)
@@ -60,7 +60,7 @@ class LogBook:
 
 
 class KeptLog:
-    """What of the log is still there: the segments, as the store has them."""
+    """The part of the log that is still there: the store's segments."""
 
     def __init__(self, segments: Callable[[], list[Segment]]) -> None:
         self._segments = segments
@@ -70,18 +70,18 @@ class KeptLog:
         return log_offset < self._segments()[0].base
 
     def is_kept(self, log_offset: int) -> bool:
-        """Say whether it is there for sure: of a sparse segment some may be missing."""
+        """Say whether it is certainly there: a sparse segment may lack some messages."""
         found = [segment for segment in self._segments() if segment.base <= log_offset]
         return bool(found) and not found[-1].is_sparse
 
 
 @dataclass(slots=True, eq=False)
 class Replay:
-    """One replay as its client asked for it, and how far it has come.
+    """One replay as its client asked for it, and its progress.
 
     wanted are entries from ``from_offset`` of the log and ``from_ms`` on, and of each priority from ``from_entry`` on.
-    is_strict: what it asks for and is gone is refused.  has_expired: says whether a message may be left out.
-    next: the place behind what was shown last.
+    is_strict: a start that is gone is refused.  has_expired: returns whether a message may be left out.
+    next: the place after the last shown message.
     """
 
     start: ReplayStart
@@ -107,7 +107,7 @@ class Replay:
         return entry.log_offset >= self.from_offset and entry.time_ms >= self.from_ms and entry.queue_offset >= first
 
     def lacking(self, until: int) -> list[int]:
-        """Return which messages before place ``until`` must be shown and were not."""
+        """Return the messages before place ``until`` that must be shown and were not."""
         return [
             one.uid
             for one in self.entries[self.next : until]
@@ -118,7 +118,7 @@ class Replay:
         return not self.lacking(len(self.entries))
 
     def shown(self, uid: int, is_unlogged: bool) -> None:
-        """A client has been shown a message.  Raises: Violation."""
+        """Check a message that was shown to a client.  Raises: Violation."""
         what = f"a replay from {self.start} shows message {uid}"
         if self.was_gone:
             raise Violation(f"{what}, though what it began with was gone")
@@ -141,7 +141,7 @@ class Replay:
         self.next = place + 1
 
     def refused(self) -> None:
-        """The gateway says that what the replay begins with is gone.  Raises: Violation."""
+        """Check a refusal because the start of the replay is gone.  Raises: Violation."""
         if not self.is_strict() or not self._is_gone():
             raise Violation(f"a replay from {self.start} is refused, though all of it is kept")
 
@@ -179,7 +179,7 @@ def draw_replay(
 
 
 def stomp_headers(start: ReplayStart) -> list[tuple[str, str]]:
-    """Return what says in STOMP where a replay begins."""
+    """Return the STOMP header for the start of a replay."""
     if start.message_id:
         return [("from-id", start.message_id)]
     if start.time_ms is not None:

@@ -1,6 +1,6 @@
-"""Which seeds a default run takes, or the one in PENSTOCK_SEED; and all that once failed.
+"""The seeds of a default run, or the one in PENSTOCK_SEED, and all seeds that once failed.
 
-``--long`` goes on from there, see long_run.py.
+``--long`` continues after them, see ``long_run.py``.
 """
 
 from __future__ import annotations

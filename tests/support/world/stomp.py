@@ -1,7 +1,7 @@
 """A simulated client that speaks STOMP: octets into a session in arbitrary pieces, answers decoded from its octets.
 
-What the engine has taken is seen from outside, but for parked frames: whether one still waits at its gate, and which
-of them go with a lost connection, only the session knows, so its parking place is looked into.
+The inputs that the engine has taken are known from outside, except for parked frames.  Only the session knows whether
+one still waits at its gate, and which of them end with a lost connection, so the client examines its parking place.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 ACK_NAMES: Final = {AUTO: "auto", CLIENT: "client", INDIVIDUAL: "client-individual"}
 VERSIONS: Final = {VERSION_1_0: "1.0", VERSION_1_1: "1.1", VERSION_1_2: "1.2"}
-COLOUR: Final = "blue: \\ dark"  # needs its escapes in 1.1 and 1.2, and must not have them in 1.0
-# Never an ERROR for what waits: such a client would only be lost.
+COLOUR: Final = "blue: \\ dark"  # needs escapes in 1.1 and 1.2, and must not have them in 1.0
+# Never an ERROR for waiting frames: such a client would only be lost.
 SETTINGS: Final = SessionSettings(block_park_bytes=20_000, block_park_max_bytes=1 << 30, converter=StompForm())
 
 
 class StompPeer(SocketPeer):
-    """Its durable subscriptions would belong to its client id."""
+    """A STOMP client.  It shares no durable subscriptions: they would belong to its client id."""
 
     knows_durable = False
 
@@ -74,7 +74,7 @@ class StompPeer(SocketPeer):
         return receipt
 
     def _ask(self, receipt: Receipt | None, own: list[Fact] | None = None) -> None:
-        """The session has taken the frame that asked for ``receipt``."""
+        """Note that the session has taken the frame with ``receipt``."""
         if receipt is None:
             return
         receipt.fact_count = len(self.facts)
@@ -84,7 +84,7 @@ class StompPeer(SocketPeer):
             receipt.own = own
         self.receipts.append(receipt)
 
-    # -- what the client does
+    # -- actions of the client
 
     def _send(self, sent: Sent, body: bytes, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         prefix = "/queue/" if sent.kind == QUEUE else "/topic/"
@@ -198,7 +198,7 @@ class StompPeer(SocketPeer):
         self._look_whether_left()
 
     def _look_whether_left(self) -> None:
-        """A DISCONNECT waits behind what is parked."""
+        """Leave once the engine has no client any more: a DISCONNECT waits behind parked frames."""
         if self._leave is not None and self.session.client_number not in self.world.broker.clients:
             self._leave()
             self._leave = None
@@ -275,9 +275,9 @@ class StompPeer(SocketPeer):
             subscription.held.append(Held(place, headers["ack"] if self.version == VERSION_1_2 else message_id))
 
     def _check_late(self, key: str, uid: int) -> None:
-        """A topic hands over as it is published to: what was on its way before the UNSUBSCRIBE still arrives.
+        """Check a message after an UNSUBSCRIBE: a topic hands over at once, so messages on their way still arrive.
 
-        So does what was handed over in the turn in which a DISCONNECT came through its gate.
+        So do messages of the turn in which a DISCONNECT passed its gate.
         """
         if key in self.left and self.receipts:
             self.oracle.arrive_late(self.left[key].subscriber, uid)

@@ -1,8 +1,8 @@
-"""What the store was told, and what it remembers after a stop: one must be a prefix of the other.
+"""Operations on the store, and its state after a stop, which must be that of a prefix of them.
 
-``RecordingStore`` stands between the engine and the store and notes every operation that changes what a restart
-would find.  A batch between ``begin`` and ``commit`` is one unit.  After a crash, ``census`` reads everything back
-through the store's own port, and ``find_prefix`` says after which unit the log was cut, if there is one.
+``RecordingStore`` is between the engine and the store and notes every operation that changes the state after a restart.
+A batch between ``begin`` and ``commit`` is one unit.  After a crash, ``census`` reads everything back through the
+store's own port, and ``find_prefix`` returns the unit after which the log was cut, if there is one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGE_BYTES = 64 << 20
 
 
 class StoreWrapper(Store):
-    """Hands everything on; planted bugs are subclasses of it."""
+    """Forwards every call; planted bugs are subclasses of it."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -123,7 +123,7 @@ class StoreWrapper(Store):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One message on a queue, as a restart finds it.  due_ms: wall clock, 0 for at once."""
+    """One message on a queue after a restart.  due_ms: wall clock, 0 for at once."""
 
     uid: int
     log_offset: int
@@ -139,10 +139,10 @@ class LaneImage:
 
 @dataclass(slots=True)
 class Image:
-    """Everything that a restart finds.  Lanes by (destination, priority); topics have a tail and nothing waiting.
+    """The state after a restart.  Lanes by (destination, priority); topics have a tail and no waiting messages.
 
-    A durable subscription has the name of its topic here, for no topic of the World has two.  topics: subscription ->
-    topic.
+    A durable subscription has the name of its topic here, because no topic of the World has two.  topics: subscription
+    -> topic.
     """
 
     destinations: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Image:
         return self.lanes.setdefault((destination_id, priority), LaneImage())
 
     def on_queue(self, kind: int, name: str) -> dict[int, Waiting]:
-        """Return what waits there, by uid.  Raises: Violation if a message waits there twice."""
+        """Return the waiting messages by uid.  Raises: Violation if one waits there twice."""
         found: dict[int, Waiting] = {}
         for (destination_id, _), lane in sorted(self.lanes.items()):
             if self.destinations[destination_id] == (kind, name):
@@ -264,10 +264,10 @@ class Unit:
 
 
 class RecordingStore(StoreWrapper):
-    """Notes what the engine tells the store; ``base``: what recovery had found; ``book``: is told of each message.
+    """Notes the engine's calls of the store; ``base``: the recovered state; ``book``: notes each message.
 
     sent_in, settled_in, failed_in: (destination, uid, delivery count) -> number of the unit with that operation.
-    opened_in: the same of a durable subscription's opening, uid 0.
+    opened_in: the same for the opening of a durable subscription, uid 0.
     """
 
     def __init__(self, inner: Store, base: Image, book: LogBook) -> None:
@@ -293,7 +293,7 @@ class RecordingStore(StoreWrapper):
         return self._ids.get((kind, name), 0)
 
     def _source(self, number: int) -> int:
-        """Return whose entries a number counts: of a subscription, its topic's."""
+        """Return the destination of a number's entries: for a subscription, its topic."""
         return self._topics.get(number, number)
 
     def _note(self, operation: Operation) -> None:
@@ -364,7 +364,7 @@ class RecordingStore(StoreWrapper):
         self._note(Failed(destination_id, due_ms, entries))
 
     def _check_known(self, consumer_id: int) -> None:
-        """Raises: Violation for a record of a consumer that the store has forgotten: a restart could not name it."""
+        """Raises: Violation for a record of a consumer that the store has forgotten, and a restart could not name."""
         if consumer_id and not self.inner.consumer_description(consumer_id):
             raise Violation(f"a record names consumer {consumer_id}, which is forgotten")
 
@@ -377,11 +377,11 @@ class RecordingStore(StoreWrapper):
         assert self._open is not None, "a batch is committed that was not begun"
         self.inner.commit()
         operations, self._open = self._open, None
-        # An empty one keeps its number: the number was given out while it was open.
+        # An empty one keeps its number, which was in use while it was open.
         self.units.append(Unit(operations, self.inner.append_offset()))
 
     def find_prefix(self, found: Image, least: int) -> int | None:
-        """Return after how many units the log was cut, at least ``least``; None if ``found`` is no such state."""
+        """Return the number of units, at least ``least``, after which the log was cut; None if ``found`` fits none."""
         image = self.base.copy()
         for number in range(len(self.units) + 1):
             if number >= least and image == found:
@@ -392,7 +392,7 @@ class RecordingStore(StoreWrapper):
         return None
 
     def describe_difference(self, found: Image, least: int) -> str:
-        """Say in what ``found`` differs from the state after ``least`` units, for who reads a failing seed."""
+        """Describe how ``found`` differs from the state after ``least`` units, for readers of a failing seed."""
         image = self.base.copy()
         for unit in self.units[:least]:
             for operation in unit.operations:
@@ -417,7 +417,7 @@ class RecordingStore(StoreWrapper):
 
 
 class _Census(StoreListener):
-    """Collects pages; ``next_offset``: up to where the last answer reached."""
+    """Collects pages; ``next_offset``: the end of the last answer."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -443,7 +443,7 @@ class _Census(StoreListener):
 
 
 def census(store: Store, workers: VirtualWorkers) -> Image:
-    """Return everything that the store has recovered, read through its own port."""
+    """Return the recovered state, read through the store's own port."""
     image = Image()
     listener = _Census()
     store.attach(listener)

@@ -1,7 +1,7 @@
-"""Threads of the simulation: they move only when the World says so.
+"""Threads of the simulation: they move only on the World's request.
 
-The seed decides between which two steps a job runs and between which two its result is handed over; what threads
-would leave to chance is one of the choices of a run.
+The seed decides between which two steps a job runs, and between which two its result is handed over.  With real threads
+chance would decide this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LANES: Final = (SYNC_LANE, READ_LANE, FILE_LANE)
 
 
 class VirtualWorkers(Workers):
-    """One queue a lane for jobs that wait to run, one for those that wait to be handed over."""
+    """Per lane, one queue of jobs that wait to run and one of those that wait to be handed over."""
 
     def __init__(self) -> None:
         self._to_run: dict[int, deque[Job]] = {lane: deque() for lane in LANES}
@@ -29,7 +29,7 @@ class VirtualWorkers(Workers):
         return not self.choices()
 
     def choices(self) -> list[tuple[str, int]]:
-        """Return what could happen next."""
+        """Return the possible next steps."""
         found = [("run", lane) for lane in LANES if self._to_run[lane]]
         return found + [("finish", lane) for lane in LANES if self._to_finish[lane]]
 
@@ -50,6 +50,6 @@ class VirtualWorkers(Workers):
         return bool(choices)
 
     def drain(self) -> None:
-        """Take all steps there are, lane by lane."""
+        """Take all possible steps, lane by lane."""
         while choices := self.choices():
             self.step(*choices[0])

@@ -1,4 +1,4 @@
-"""What the oracle of the World keeps book of: messages, queues, subscriptions, transactions, promises."""
+"""The records of the World's oracle: messages, queues, subscriptions, transactions, promises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sent:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A message on a queue.  holder: who has it unsettled; is_held: settled in a transaction still open."""
+    """A message on a queue.  holder: the consumer that has it unsettled; is_held: settled in an open transaction."""
 
     uid: int
     failed: int = 0
@@ -41,9 +41,9 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A queue, or the queue of one topic subscription; a durable one's has the topic's name.
+    """A queue, or the queue of one topic subscription; that of a durable one has the topic's name.
 
-    is_loose: a queue that topics dead-letter to: one message may be there several times, so little is checked.
+    is_loose: a dead-letter queue of topics; a message may be there several times, so little is checked.
     """
 
     kind: int
@@ -63,7 +63,7 @@ class View:
 class Subscriber:
     """A subscription as the client knows it.
 
-    ledger: what it has not settled for good, by tag, in order.  colours: what its selector matches, () for everything.
+    ledger: messages that it has not finally settled, by tag, in order.  colours: of its selector, () for everything.
     replay: it only reads again.
     """
 
@@ -95,13 +95,13 @@ class Subscriber:
         self.is_full = self.is_full and self.in_flight > self.resume_at()
 
     def retake(self) -> None:
-        """What had been given back inside a transaction counts again."""
+        """Count the acknowledgements of an aborted transaction again."""
         self.take()
 
 
 @dataclass(slots=True, eq=False)
 class CreditSubscriber(Subscriber):
-    """A subscription to which the client itself grants credit: settling a message makes room for none."""
+    """A subscription with credit of the client itself: settling a message makes no room."""
 
     credit: int = 0
 
@@ -129,7 +129,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that a confirmation may have promised.  what: "sent", "settled", "failed", "opened"."""
+    """A fact that a confirmation may promise.  what: "sent", "settled", "failed", "opened"."""
 
     what: str
     kind: int
@@ -140,7 +140,7 @@ class Fact:
 
 @dataclass(slots=True)
 class Committed:
-    """A transaction that was committed and not confirmed yet: a stop takes all of it or nothing."""
+    """A committed, unconfirmed transaction: a stop removes all of it or nothing."""
 
     sent: list[Fact]
     settled: list[Fact]

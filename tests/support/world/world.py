@@ -1,11 +1,11 @@
-"""The simulated world: one gateway without sockets, threads or a real disk, its clients, and everything going wrong.
+"""The simulated world: one gateway without sockets, threads or a real disk, its clients, and all kinds of faults.
 
-A seed decides everything: what the clients do, when jobs of worker threads run and are handed over, when the disk
-fails, when the power goes.  The same seed gives the same history, octet for octet.  Run one with
+A seed decides everything: the actions of clients, when jobs of worker threads run and are handed over, when the disk
+fails, when the power is cut.  The same seed gives the same history, octet for octet.  Run one with
 
     World(seed).run()
 
-It raises Violation as soon as a law of world_oracle.py or world_store.py is broken.
+It raises Violation as soon as a law of ``oracle.py`` or ``store.py`` is broken.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from tests.support.world.time import VirtualWorkers
 from tests.support.world.views import Fact
 
 DATA: Final = "data"
-LITTLE_STEPS: Final = (0, 1, 12)  # left in a turn that others have used up
+LITTLE_STEPS: Final = (0, 1, 12)  # steps left in a turn that others have used up
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
     ("fsync", errno.EIO),
@@ -73,24 +73,24 @@ DISK_FAULTS: Final = (
 
 
 class Bug:
-    """A planted bug: what a run uses in place of the product's own parts.  This one plants nothing."""
+    """A planted bug: its replacements for the product's own parts.  This one plants nothing."""
 
     def store(self, store: Store) -> Store:
-        """Return what stands between the engine and the real store."""
+        """Return the layer between the engine and the real store."""
         return store
 
     def broker_class(self) -> type[Broker]:
         return Broker
 
     def disk_found(self, disk: FaultyFiles) -> None:
-        """Change the disk as a careless recovery would read it."""
+        """Change the disk to what a careless recovery would read."""
 
 
 class World(BrokerView):
-    """One run.  ``history`` tells it; ``digest`` is what two runs of one seed must share.
+    """One run.  ``history`` has its steps; ``digest`` is the same in two runs of one seed.
 
-    compares_store: what a restart finds must be exactly a prefix of what the store was told.  Without it only what
-    clients were promised counts.
+    compares_store: the state after a restart must be exactly that of a prefix of the store's operations.  Without it
+    only the promises to clients count.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class World(BrokerView):
         self.addresses = AddressMatcher(self.profile.addresses())
         self.oracle = Oracle(self.addresses, frozenset((TOPIC_DEAD_LETTERS,)), not self.profile.is_stomp)
         self.disk = FaultyFiles(seed)
-        self.has_replays = self.profile.has_replays and compares_store  # which says what a stop has taken
+        self.has_replays = self.profile.has_replays and compares_store  # shows what a stop has removed
         self.book = LogBook()
         self.destinations: list[tuple[int, str]] = [
             (QUEUE, name) for name in self.chance.sample(QUEUES, self.chance.randint(1, 4))
@@ -128,7 +128,7 @@ class World(BrokerView):
         self.peers: list[Peer] = []
         self.stop_count = 0
         self.blocked_count = 0  # turns at whose end a producer waited at a gate
-        self.refusing_count = 0  # clients at the begin of a turn whose negative answers go on in it
+        self.refusing_count = 0  # clients whose negative answers continue, at the beginning of a turn
         self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
         self._next_peer = 1
         self._is_open = False
@@ -196,7 +196,7 @@ class World(BrokerView):
             acting.append(self.add_peer())
         self.open_turn()
         if self.profile.has_short_turns and self._little.random() < 0.3:
-            self.leave_steps(self._little.choice(LITTLE_STEPS))  # so that refusals go on beside whatever follows
+            self.leave_steps(self._little.choice(LITTLE_STEPS))  # so that refusals continue beside later steps
         for _ in range(chance.randint(1, 4)):
             peer = chance.choice(acting)
             if not peer.is_closed and not peer.is_leaving:
@@ -229,7 +229,7 @@ class World(BrokerView):
         return peer
 
     def new_replay(self, kind: int, name: str, may_be_refused: bool) -> Replay:
-        """Return a replay of a queue or topic, from where the seed says."""
+        """Return a replay of a queue or topic, from a start that the seed chooses."""
         destinations = self.broker.destinations
         number = (destinations.queue(name) if kind == QUEUE else destinations.topic(name)).destination_id
         return draw_replay(
@@ -244,14 +244,14 @@ class World(BrokerView):
         )
 
     def add_durable_peer(self) -> Peer:
-        """Return one that can share durable subscriptions."""
+        """Return a client that can share durable subscriptions."""
         number = self._next_peer
         self._next_peer += 1
         peer = AmqpPeer(self, number) if self.profile.has_amqp else BrokerPeer(self, number)
         self.peers.append(peer)
         return peer
 
-    # -- turns, as the gateway's loop makes them
+    # -- turns, as in the gateway's loop
 
     def open_turn(self) -> None:
         if not self._is_open:
@@ -262,7 +262,7 @@ class World(BrokerView):
             self.refusing_count += sum(client.is_refusing for client in self.connections())
 
     def end_turn(self) -> None:
-        """Dispatch, write, let everything leave that may."""
+        """Dispatch, write, send everything that may be sent."""
         self.open_turn()
         broker = self.broker
         for _ in range(1_000):
@@ -283,7 +283,7 @@ class World(BrokerView):
         check_nobody_idles(self.broker)
 
     def confirmed(self, facts: list[Fact]) -> None:
-        """A client has seen a confirmation of ``facts``: the store must have been told, and must keep it."""
+        """Check a confirmation of ``facts``: the store must have them, and must keep them."""
         recorder = self.recorder()
         for fact in facts:
             number = recorder.number_of(fact.kind, fact.name)
@@ -313,7 +313,7 @@ class World(BrokerView):
             for queue in subscription.queues.values()
         ]
 
-    # -- what goes wrong
+    # -- faults
 
     def _fault(self) -> None:
         chance = self.chance
@@ -342,13 +342,13 @@ class World(BrokerView):
         if draw < 0.2:
             self._stop_in_order()
         elif draw < 0.5:
-            # The power goes at some operation on a file that is still to come.
+            # The power is cut at some later operation on a file.
             self.disk.crash_at = self.disk.operations + self.chance.randint(1, 40)
         else:
             raise Crashed
 
     def _stopped(self) -> None:
-        """The gateway is gone: its machine has lost its power, or only the process was killed."""
+        """Stop the gateway: its machine loses power, or only the process is killed."""
         is_killed = self.profile.is_async or self.chance.random() < 0.25
         self.note(f"{'kill' if is_killed else 'power cut'} at {self.clock.now_ms}")
         if self.profile.is_stomp and self._is_open:
@@ -360,12 +360,12 @@ class World(BrokerView):
         if is_killed:
             self._require(self.store.written_offset())
         if not is_killed and self.chance.random() < 0.6:
-            self.disk.write_back()  # so that the log is torn late more often than chance alone would have it
+            self.disk.write_back()  # so that the log is torn near its end more often than by chance
         self.disk = self.disk.killed() if is_killed else self.disk.crash()
         self._start(is_after_cut=True)
 
     def _forgive_automatic(self) -> None:
-        """What went to automatic subscribers in the turn that was cut off is settled, though no octet has left."""
+        """Settle the deliveries to automatic subscribers of the interrupted turn, although no octet was sent."""
         recorder = self.recorder()
         for name in self.queue_names():
             number = recorder.number_of(QUEUE, name)
@@ -396,13 +396,13 @@ class World(BrokerView):
         self._start(is_after_cut=False)
 
     def _require(self, offset: int) -> None:
-        """Whatever stands below ``offset`` must be found again."""
+        """Require that everything below ``offset`` is found again."""
         for number, unit in enumerate(self.recorder().units):
             if unit.end <= offset:
                 self._least_unit = max(self._least_unit, number + 1)
 
     def _start(self, is_after_cut: bool) -> None:
-        """Open the store, also against a power that goes again meanwhile, and check what it has found."""
+        """Open the store, perhaps with another power cut meanwhile, and check its state."""
         self.peers = []
         self._is_open = False
         self.stop_count += 1
@@ -475,7 +475,7 @@ class World(BrokerView):
         self.note(f"found {cut_at} of {len(recorder.units)} units, {self._least_unit} had to be")
 
     def _lazy_end(self) -> None:
-        """Let the engine's first turn begin with the time as it is."""
+        """Let the engine's first turn begin with the present time."""
         self.open_turn()
         self.end_turn()
 
@@ -485,7 +485,7 @@ class World(BrokerView):
         self.note("the end begins")
         self.disk.heal()
         if self.profile.fault_share:
-            # Whoever waits for a page that could not be read must get it without asking again.
+            # A consumer that waits for an unreadable page must get it without another request.
             self.disk.fail("pread", errno.EIO, count=self.chance.randint(1, 3))
         self.disk.short_writes = 0
         self.disk.crash_at = 0
@@ -519,7 +519,7 @@ class World(BrokerView):
 def run_seed(
     seed: int, is_stomp: bool = False, make_bug: Callable[[], Bug] | None = None, has_amqp: bool = False
 ) -> World:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = World(seed, bug=make_bug() if make_bug else None, is_stomp=is_stomp, has_amqp=has_amqp)
     try:
         world.run()
