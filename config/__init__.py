@@ -1,1 +1,1 @@
-"""Settings as frozen values: what they mean, where they come from, which one applies."""
+"""Settings as frozen values: their meaning, their sources, and which of them applies."""

@@ -1,8 +1,8 @@
 """Options behind a destination's ``?``: ``TEST.QUEUE?consumer.prefetchSize=10&consumer.exclusive=true``.
 
-The same options without ``consumer.`` are what a SUBSCRIBE header names behind ``activemq.``, so every protocol reads
-them here.  An option that nobody knows is an error: ActiveMQ's STOMP strips all of them and ignores them, and its
-users never learn that their prefetch did nothing.
+SUBSCRIBE headers name the same options as ``activemq.NAME``, without ``consumer.``, so every protocol reads them here.
+An unknown option is an error.  ActiveMQ's STOMP removes all options and ignores them, and its users never learn that
+their prefetch had no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONSUMER_PREFIX: Final = "consumer."
 PRODUCER_PREFIX: Final = "producer."
 REDELIVERY_PREFIX: Final = "redeliveryPolicy."
 
-OPTIONS_MAX: Final = 100  # in one destination
+OPTIONS_MAX: Final = 100  # per destination
 
 _RATE: Final = Integer(1, 10_000_000, unlimited=True)
 
@@ -49,7 +49,7 @@ CONSUMER: Final = table(
     honoured("maxRate", _RATE, "100", "flow.consumer_max_rate_per_second"),  # HornetQ's consumer-max-rate
     honoured("nonBlockingRedelivery", Boolean(), "false", "redelivery.non_blocking_redelivery"),
     *REDELIVERY.values(),
-    *all_listed("always so here", "dispatchAsync"),
+    *all_listed("always the case here", "dispatchAsync"),
     *all_listed(
         "between ActiveMQ's own client and broker only",
         "optimizedAcknowledge",
@@ -64,16 +64,16 @@ CONSUMER: Final = table(
 PRODUCER: Final = table(
     honoured("windowSize", Integer(1, 2**30, unlimited=True), "65536", "flow.producer_window_size_bytes"),
     honoured("maxRate", _RATE, "100", "flow.producer_max_rate_per_second"),  # HornetQ's producer-max-rate
-    *all_listed("always so here", "dispatchAsync"),
+    *all_listed("always the case here", "dispatchAsync"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """Options of a consumer.  None: as its connection and its address say.
+    """Options of a consumer.  None: the setting of its connection or its address.
 
     settings: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
-    notes: options that are known and have no effect, each with why.
+    notes: known options without an effect, each with the reason.
     """
 
     prefetch: int | None = None
@@ -82,7 +82,7 @@ class ConsumerOptions:
     is_retroactive: bool | None = None
     no_local: bool = False
     is_browser: bool = False
-    maximum_pending_message_limit: int = 0  # can only lower the address's; 0 says nothing
+    maximum_pending_message_limit: int = 0  # can only lower the address's; 0: not set
     selector: str | None = None
     subscription_name: str | None = None
     from_offset: str | None = None  # these three: where a replay begins
@@ -92,7 +92,7 @@ class ConsumerOptions:
     notes: tuple[str, ...] = ()
 
     def replay_names(self) -> dict[str, str]:
-        """Return what is said of where a replay begins, by the names of headers."""
+        """Return the options that say where a replay begins, by the names of headers."""
         said = (("from-offset", self.from_offset), ("from-time", self.from_time), ("from-id", self.from_id))
         return {name: text for name, text in said if text is not None}
 
@@ -111,7 +111,7 @@ NO_PRODUCER_OPTIONS: Final = ProducerOptions()
 
 @dataclass(frozen=True, slots=True)
 class DestinationUri:
-    """A destination as a client wrote it, taken apart.  name: what is before the ``?``, unchanged."""
+    """A destination name as written by a client, parsed.  name: what is before the ``?``, unchanged."""
 
     name: str
     consumer: ConsumerOptions = NO_CONSUMER_OPTIONS
@@ -119,7 +119,7 @@ class DestinationUri:
 
 
 def parse_destination(text: str) -> DestinationUri:
-    """Take a destination apart; it may have any prefix and be composite.  Raises: OptionError."""
+    """Parse a destination name; it may have any prefix and be composite.  Raises: OptionError."""
     name, mark, query = text.partition("?")
     if not mark:
         return DestinationUri(name)
@@ -137,7 +137,7 @@ def parse_destination(text: str) -> DestinationUri:
 
 
 def parse_query(query: str) -> list[tuple[str, str]]:
-    """Return the options of a URI, percent-decoded.  Raises: OptionError for what is not ``name=value&...``."""
+    """Return the options of a URI, percent-decoded.  Raises: OptionError if it is not ``name=value&...``."""
     if not query:
         return []
     try:
@@ -155,16 +155,16 @@ def parse_query(query: str) -> list[tuple[str, str]]:
 
 
 def consumer_options(pairs: Iterable[tuple[str, str]], prefix: str = "") -> ConsumerOptions:
-    """Return what the options ask for; names without the ``consumer.`` or ``activemq.`` in front of them.
+    """Return the parsed options; names are without the ``consumer.`` or ``activemq.`` in front of them.
 
-    prefix: that, for texts.  Raises: OptionError.
+    prefix: that part of the names, for texts.  Raises: OptionError.
     """
     values, settings, notes = _read(pairs, CONSUMER, prefix)
     return ConsumerOptions(**values, settings=settings, notes=notes)
 
 
 def producer_options(pairs: Iterable[tuple[str, str]], prefix: str = PRODUCER_PREFIX) -> ProducerOptions:
-    """Return what the options ask for; names without the ``producer.`` in front of them.  Raises: OptionError."""
+    """Return the parsed options; names are without the ``producer.`` in front of them.  Raises: OptionError."""
     values, settings, notes = _read(pairs, PRODUCER, prefix)
     assert not values, "a producer has settings only"
     return ProducerOptions(settings, notes)
@@ -196,7 +196,7 @@ def _read(
 
 
 def with_delays(settings: dict[str, object]) -> dict[str, object]:
-    """Add that a rollback waits, where a delay is set."""
+    """Let rollbacks wait if a delay is set."""
     if DELAYS_ROLLBACK not in settings and not REDELIVERY_DELAYS.isdisjoint(settings):
         settings[DELAYS_ROLLBACK] = True
     return settings

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.  ``line`` counts from 1; 0 where there is none (a flag, a file that is not there)."""
+    """One error in the settings.  ``line`` counts from 1; 0 if there is none (a flag, a missing file)."""
 
     source: str
     line: int
@@ -22,7 +22,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used; holds every problem found, in the order of the file."""
+    """Settings that cannot be used; has every problem found, in the order of the file."""
 
     condition: ClassVar[str] = "invalid-configuration"
     scope: ClassVar[str] = "process"

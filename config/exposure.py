@@ -1,4 +1,4 @@
-"""Listeners that more than this machine can reach, and what that asks for."""
+"""Listeners that can be reached from other machines, and what they require."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN_HTTP: Final = (
 
 
 def refuse_open_listeners(config: ServerConfig) -> None:
-    """Raises: ConfigError naming each listener that binds more than loopback although nobody has to log in."""
+    """Raises: ConfigError that names each listener beyond loopback if nobody has to log in."""
     if config.users:
         return
     problems = [
@@ -41,7 +41,7 @@ def refuse_open_listeners(config: ServerConfig) -> None:
 
 
 def plain_passwords(config: ServerConfig) -> list[Problem]:
-    """Return a note for each listener beyond loopback over which passwords go as they are."""
+    """Return a note for each listener beyond loopback over which passwords are sent unencrypted."""
     if not config.users:
         return []
     return plain_listeners(_endpoints(config), bool(config.tls.certificate), config.sources)
@@ -50,7 +50,7 @@ def plain_passwords(config: ServerConfig) -> list[Problem]:
 def plain_listeners(
     endpoints: Mapping[str, Endpoint | None], has_tls: bool, sources: Mapping[str, str]
 ) -> list[Problem]:
-    """Return the same of listeners by their names.  sources: where each was set, as in ServerConfig."""
+    """Return the same for listeners by their names.  sources: where each was set, as in ServerConfig."""
     problems = []
     for name, endpoint in _beyond_loopback(endpoints):
         if name == "http":
@@ -83,7 +83,7 @@ def _problem(sources: Mapping[str, str], name: str, text: str) -> Problem:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach ``host``.  A name but ``localhost`` could become anything."""
+    """Say whether only this machine can reach ``host``.  A name other than ``localhost`` could resolve to anything."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Files and flags -> one ServerConfig; the only place of ``config`` that touches the world."""
+"""Files and flags -> one ServerConfig; the only part of ``config`` that reads files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def load_config(paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
-    """Return the settings of the files at ``paths``, later ones over earlier ones, with ``flags`` above them.
+    """Return the settings of the files at ``paths``, later ones override earlier ones, and ``flags`` override all.
 
     flags: dotted key as in the file -> (text of the value, name of the flag), as ``listeners.stomp`` ->
     ``("tcp://127.0.0.1:0", "--stomp")``.
-    Raises: ConfigError with everything that is wrong.
+    Raises: ConfigError with every problem found.
     """
     assert not isinstance(paths, str), "paths is one path, not several"
     return merged(read_all(paths), flags)
 
 
 def read_all(paths: Sequence[str]) -> list[Document]:
-    """Return what each file says, in whatever format it is.  Raises: ConfigError for one that cannot be read at all."""
+    """Return the settings of each file, in any format.  Raises: ConfigError for an unreadable file."""
     if not paths:
         return []
-    # Reading YAML costs a tenth of the start-up, so it is paid for only where there is a file.
+    # Reading YAML costs a tenth of the start-up, so it is imported only if there is a file.
     from config.sources import detect
 
     documents: list[Document] = []
@@ -46,7 +46,7 @@ def read_all(paths: Sequence[str]) -> list[Document]:
 
 
 def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
-    """Return the settings of ``documents`` together, as ``load_config`` does.  Raises: ConfigError."""
+    """Return the settings merged from ``documents``, as ``load_config`` does.  Raises: ConfigError."""
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
     users: dict[str, tuple[str, ...]] = {}
@@ -100,7 +100,7 @@ def _verifiers(passwords: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def _with_listeners(config: ServerConfig, sources: dict[str, str]) -> tuple[ServerConfig, list[Problem]]:
-    """Apply what the options of listeners' URIs set for the whole gateway, and collect those without an effect."""
+    """Apply options of listeners' URIs that concern the whole gateway; collect those without an effect."""
     notes: list[Problem] = []
     for key, leaf in leaves(SERVER).items():
         endpoint = operator.attrgetter(leaf.path)(config)
@@ -116,13 +116,13 @@ def _with_listeners(config: ServerConfig, sources: dict[str, str]) -> tuple[Serv
 
 
 def place_of(source: str) -> tuple[str, int]:
-    """Take ``file:line`` apart; a flag has no line."""
+    """Split ``file:line``; a flag has no line."""
     name, _, line = source.rpartition(":")
     return (name, int(line)) if name and line.isdigit() else (source, 0)
 
 
 def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Problem]:
-    """Return what is wrong only in combination."""
+    """Return problems that only a combination of settings has."""
     problems: list[Problem] = []
     for protocol, limits in (("stomp", config.stomp.limits), ("amqp", config.amqp.limits)):
         most, least = limits.block_park_max_bytes, limits.block_park_bytes

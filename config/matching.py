@@ -1,14 +1,14 @@
 """Which settings apply to a destination: wildcard match, order of precedence, field-wise merge.
 
-Patterns consist of elements separated by ``.``; ``*`` stands for exactly one element, ``>`` as the last element for
-any number of further ones, none included (``orders.>`` matches ``orders``), as in ActiveMQ; ``#`` is HornetQ's word
-for ``>``.
+Patterns consist of elements separated by ``.``.  ``*`` matches exactly one element.  ``>`` as the last element matches
+any number of further ones, including none (``orders.>`` matches ``orders``), as in ActiveMQ.  ``#`` is HornetQ's form
+of ``>``.
 
-All entries that match are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
+All matching entries are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
 specific entry that sets it wins.  More specific is, in this order: an exact name; fewer wildcards from the left (the
-first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; an entry for queues
-or for topics only; the entry that is later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the
-most specific one takes part.
+first different element decides: a literal before ``*`` before ``>``); the longer literal prefix; an entry only for
+queues or only for topics; the later entry in the file.  Of a group of entries (ActiveMQ's policyEntries) only the most
+specific one takes part.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Settings = TypeVar("Settings", bound=DataclassInstance)
 
-# Kinds of destination, as bits: an entry may apply to both.  The same numbers as in engine.values.destination, which
-# lies above this room (a test holds the two together).
+# Kinds of destination as bits: an entry may apply to both.  The numbers are those of engine.values.destination, which
+# ``config`` must not import (a test compares the two).
 QUEUE: Final = 1
 TOPIC: Final = 2
 BOTH: Final = QUEUE | TOPIC
@@ -35,11 +35,11 @@ REST: Final = ">"
 
 CACHED_NAMES_MAX: Final = 10_000
 
-# A rollback waits only where somebody asked for a delay: setting one of these asks for it.
+# A rollback waits only if a delay was configured: setting one of these counts as that.
 DELAYS_ROLLBACK: Final = "redelivery.delays_rollback"
 REDELIVERY_DELAYS: Final = frozenset({"redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"})
 
-# One prefetch of queues is for all messages, as in ActiveMQ.  Only a file that sets both tells them apart.
+# One prefetch of queues applies to all messages, as in ActiveMQ, unless a file sets both.
 QUEUE_PREFETCH: Final = "prefetch.queue_prefetch"
 NON_PERSISTENT_PREFETCH: Final = "prefetch.non_persistent_queue_prefetch"
 
@@ -50,12 +50,12 @@ _RANKS: Final = {ONE: _ONE_RANK, REST: _REST_RANK}
 
 
 class InvalidPattern(ValueError):
-    """A pattern that cannot be what its author meant."""
+    """A pattern that cannot mean what its author intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """An address pattern, parsed; ``elements`` of which only the last may be ``>``."""
+    """An address pattern, parsed; only the last of ``elements`` may be ``>``."""
 
     text: str
     elements: tuple[str, ...]
@@ -80,7 +80,7 @@ class Pattern:
         return ONE not in self.elements and self.elements[-1] != REST
 
     def matches(self, elements: tuple[str, ...]) -> bool:
-        """Say whether the name that consists of ``elements`` matches."""
+        """Say whether it matches the name with these ``elements``."""
         own = self.elements
         if own[-1] == REST:
             own = own[:-1]
@@ -93,8 +93,8 @@ class Pattern:
     def specificity(self) -> tuple[int, ...]:
         """Return a key by which the more specific of two patterns that match one name sorts later.
 
-        Negated ranks, because later is better; the final literal rank makes ``a.*`` better than ``a.*.>``.  It needs
-        no look at the literal prefix: of two patterns that match one name, the longer prefix has a literal where the
+        Negated ranks, because later is better; the final literal rank makes ``a.*`` better than ``a.*.>``.  The literal
+        prefix need not be compared: of two patterns that match one name, the longer prefix has a literal where the
         other has its first wildcard.
         """
         return (*(-_RANKS.get(element, _LITERAL_RANK) for element in self.elements), _LITERAL_RANK)
@@ -109,9 +109,9 @@ def precedence(pattern: Pattern, kinds: int) -> tuple[bool, tuple[int, ...], boo
 class AddressEntry:
     """The settings of one entry of ``addresses``: dotted attribute path of AddressSettings -> value.
 
-    sources: the same paths -> where the value is (``file:line``).
-    group: of the entries of one group that match a destination, only the most specific one applies; empty: every one
-    does.  ActiveMQ's policyEntries are such a group.
+    sources: the same paths -> origin of the value (``file:line``).
+    group: of the matching entries of one group, only the most specific one applies; with "" every entry applies.
+    ActiveMQ's policyEntries are such a group.
     place: where the entry begins (``file:line``).
     """
 
@@ -125,7 +125,7 @@ class AddressEntry:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One effective value and where it came from."""
+    """One effective value and its origin."""
 
     value: object
     source: str
@@ -147,12 +147,12 @@ def with_values(settings: Settings, values: Mapping[str, object]) -> Settings:
 
 
 class AddressMatcher:
-    """Answers what applies to a destination; entries are given in the order of the file."""
+    """Finds the settings of a destination; entries are given in the order of the file."""
 
     __slots__ = ("_cache", "_cached_names_max", "_entries")
 
     def __init__(self, entries: Iterable[AddressEntry], cached_names_max: int = CACHED_NAMES_MAX) -> None:
-        # sorted() is stable: of two equally specific entries the later one stays later, and wins.
+        # sorted() is stable: of two equally specific entries the later one wins.
         self._entries = sorted(entries, key=lambda entry: precedence(entry.pattern, entry.kinds))
         self._cached_names_max = cached_names_max
         self._cache: dict[tuple[int, str], AddressSettings] = {}
@@ -176,7 +176,7 @@ class AddressMatcher:
         return settings
 
     def explain(self, kind: int, name: str) -> dict[str, Setting]:
-        """Return each value that some entry sets for this destination, with where it came from.
+        """Return each value that some entry sets for this destination, with its origin.
 
         Missing paths have the built-in value.
         """
@@ -193,7 +193,7 @@ class AddressMatcher:
         return [entry for entry in found if not entry.group or last_of_group[entry.group] is entry]
 
     def left_out(self, kind: int, name: str) -> list[AddressEntry]:
-        """Return the entries that match a destination and do not apply, since another of their group does."""
+        """Return the entries that match a destination but do not apply, because another of their group does."""
         applied = self.matching(kind, name)
         return [entry for entry in self._all_matching(kind, name) if not any(entry is other for other in applied)]
 

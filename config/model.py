@@ -1,6 +1,6 @@
-"""Everything that can be set for one gateway, frozen; the defaults run without any file.
+"""All settings of one gateway, frozen; the defaults run without any file.
 
-Names, units and defaults stand here; which texts are accepted and in which range, in ``schema.py``.
+Names, units and defaults are here; ``schema.py`` has the accepted texts and ranges.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ConnectionDefaults:
 
     values: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
     sources: the same paths -> the option that set them.
-    client_id: of a connection that brings none; empty for none.
-    is_retroactive, is_exclusive: what consumers are that do not say.
-    maximum_pending_message_limit: what consumers of topics ask for that do not say; 0 says nothing.
+    client_id: for connections without one; empty for none.
+    is_retroactive, is_exclusive: defaults for consumers that do not say.
+    maximum_pending_message_limit: default for consumers of topics; 0: not set.
     """
 
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
@@ -55,11 +55,11 @@ NO_DEFAULTS: Final = ConnectionDefaults()
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener binds.  ``port`` 0 picks a free one.
+    """The address of a listener.  ``port`` 0 picks a free one.
 
     query: the URI's options as written.
-    defaults: what they set for connections; server_values: what they set in ServerConfig, by dotted attribute path.
-    notes: those without an effect, each with why.
+    defaults: their settings for connections; server_values: their settings in ServerConfig, by dotted attribute path.
+    notes: options without an effect, each with the reason.
     """
 
     scheme: str
@@ -71,7 +71,7 @@ class Endpoint:
     notes: tuple[str, ...] = ()
 
     def is_tls(self) -> bool:
-        """Say whether only TLS is taken there."""
+        """Say whether it accepts only TLS."""
         return self.scheme == TLS_SCHEME
 
     def __str__(self) -> str:
@@ -82,40 +82,40 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Listeners:
     stomp: Endpoint = field(default_factory=lambda: Endpoint("tcp", "127.0.0.1", 61613))
-    amqp: Endpoint | None = None  # an address of its own; AMQP is also taken where STOMP is
+    amqp: Endpoint | None = None  # an address of its own; AMQP is also accepted on STOMP's
     http: Endpoint = field(default_factory=lambda: Endpoint("http", "127.0.0.1", 8161))
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long consumed messages stay readable; whichever limit is reached first.  Live messages always stay."""
+    """How long consumed messages stay readable; the limit reached first applies.  Live messages always stay."""
 
     time_ms: int = 72 * HOUR_MS
     bytes: int = 10 * GIB
-    lease_max_ms: int = HOUR_MS  # that a reader, as an export, may keep what is past both; 0: none does
+    lease_max_ms: int = HOUR_MS  # for which a reader, such as an export, may keep segments past both; 0: not at all
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """When a full segment that retention would drop is thinned to the few live messages that keep it."""
+    """When a full segment that retention would drop is thinned to its few live messages."""
 
-    live_percent: int = 25  # of its octets, at most; 0: never
-    min_age_ms: int = 600 * SECOND_MS  # of what is last in it
-    bytes_per_second: int = 16 * MIB  # that are read for it
+    live_percent: int = 25  # at or below this share of live octets; 0: never
+    min_age_ms: int = 600 * SECOND_MS  # of its last record
+    bytes_per_second: int = 16 * MIB  # read for it
 
 
 @dataclass(frozen=True, slots=True)
 class KeyIndexConfig:
-    """The index from keys to messages: sizes of each of its files."""
+    """The index from keys to messages: sizes of one file."""
 
     slots: int = 65_536  # 4 octets each; 0: no index, a query by key reads the log
-    entries: int = 262_144  # 24 octets each, one for a key of a message
+    entries: int = 262_144  # 24 octets each, one per message and key
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     flush: Flush = "sync"
-    flush_interval_ms: int = 500  # of flush async: what a power cut may take, at most
+    flush_interval_ms: int = 500  # of flush async: a power cut may lose this much
     segment_bytes: int = 64 * MIB
     retention: Retention = field(default_factory=Retention)
     compaction: Compaction = field(default_factory=Compaction)
@@ -133,14 +133,14 @@ class StompLimits:
     connect_time_ms: int = 30 * SECOND_MS  # from accept to a valid CONNECT
     connections: int = 10_000  # of all clients together
     subscriptions: int = 10_000
-    transactions: int = 16  # open at a time
+    transactions: int = 16  # open at once
     transaction_actions: int = 10_000
     transaction_bytes: int = 64 * MIB
-    unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
-    block_park_bytes: int = 1 * MIB  # SENDs that wait, of a connection that only sends
-    block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
-    disconnect_time_ms: int = 60 * SECOND_MS  # DISCONNECT waits so long for what came before it
-    write_stall_time_ms: int = 60 * SECOND_MS  # output waits, and the peer takes none of it
+    unread_output_bytes: int = 1 * MIB  # beyond it, the peer's input is not read
+    block_park_bytes: int = 1 * MIB  # waiting SENDs of a connection that only sends
+    block_park_max_bytes: int = 16 * MIB  # waiting SENDs of a connection that also receives
+    disconnect_time_ms: int = 60 * SECOND_MS  # for which DISCONNECT waits for earlier frames
+    write_stall_time_ms: int = 60 * SECOND_MS  # for which output waits without the peer reading any
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class StompConfig:
     dialect: StompDialect = "penstock"  # activemq: an ERROR keeps the connection, NACK gives up, the name in CONNECTED
     default_persistent: bool = False  # of a SEND without ``persistent``; ActiveMQ's default, not JMS's
     strict_headers: bool = False  # an unknown ``activemq.*`` header is an ERROR
-    heart_beat_grace: float = 2.0  # times the agreed interval, until a silent peer is given up
+    heart_beat_grace: float = 2.0  # times the agreed interval, after which a silent peer is disconnected
     limits: StompLimits = field(default_factory=StompLimits)
 
 
@@ -158,23 +158,23 @@ class AmqpLimits:
 
     max_frame_size: int = 128 * KIB  # of a frame, both ways
     body_bytes: int = 100 * MIB  # of a message, over all its frames
-    partial_bytes: int = 256 * MIB  # of messages of a connection whose frames are not all there
-    channel_max: int = 255  # the highest channel: one session less than there may be
-    handle_max: int = 9_999  # the same of the links of a session
+    partial_bytes: int = 256 * MIB  # of incomplete messages of a connection
+    channel_max: int = 255  # the highest channel, one less than the number of sessions
+    handle_max: int = 9_999  # the highest handle, for the links of a session
     links: int = 10_000  # of all sessions of a connection
-    idle_time_ms: int = 60 * SECOND_MS  # of silence, then a peer is given up; it is asked for half; 0 for ever
+    idle_time_ms: int = 60 * SECOND_MS  # of silence, then a peer is disconnected; half of it is advertised; 0: no limit
     frame_time_ms: int = 30 * SECOND_MS  # from a frame's first octet to its last
     delivery_time_ms: int = 300 * SECOND_MS  # from a delivery's first transfer to its last
     connect_time_ms: int = 30 * SECOND_MS  # from accept to open
-    close_time_ms: int = 5 * SECOND_MS  # close waits so long for what is owed
-    incoming_window: int = 4_096  # transfer frames of a session before it must hear from us
-    link_credit: int = 1_000  # messages that a producer may send ahead
-    transactions: int = 16  # open at a time
+    close_time_ms: int = 5 * SECOND_MS  # for which close waits for owed confirmations
+    incoming_window: int = 4_096  # transfer frames of a session between our flow frames
+    link_credit: int = 1_000  # messages granted to a producer
+    transactions: int = 16  # open at once
     transaction_actions: int = 10_000
     transaction_bytes: int = 64 * MIB
-    unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
-    block_park_bytes: int = 1 * MIB  # messages that wait, of a connection that only sends
-    block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
+    unread_output_bytes: int = 1 * MIB  # beyond it, the peer's input is not read
+    block_park_bytes: int = 1 * MIB  # waiting messages of a connection that only sends
+    block_park_max_bytes: int = 16 * MIB  # waiting messages of a connection that also receives
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,11 @@ class AmqpConfig:
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """Files in PEM.  certificate: of the gateway, and those between it and a known authority; "" for no TLS.
+    """Files in PEM.  certificate: of the gateway, with intermediate ones up to a known authority; "" for no TLS.
 
-    key: its private key, not encrypted; "" if it is in the same file.
-    client_ca: who signs clients' certificates; with it, they are asked for and log in by EXTERNAL.
-    client_certificate: whether a client without one is let in, to log in in some other way.
+    key: its private key, unencrypted; "" if it is in the same file.
+    client_ca: authority of clients' certificates; if set, clients are asked for them and log in by EXTERNAL.
+    client_certificate: whether clients without one are let in, to log in in another way.
     """
 
     certificate: str = ""
@@ -202,9 +202,9 @@ class VirtualTopic:
     """A topic whose messages are also copied to queues, one per group of consumers.  Terms: ActiveMQ virtualTopic.
 
     pattern: of the topic's name.
-    prefix: of a queue's name, before the topic's: the queue ``Consumer.billing.VirtualTopic.Orders`` takes what is sent
+    prefix: of a queue's name, before the topic's: the queue ``Consumer.billing.VirtualTopic.Orders`` gets what is sent
     to the topic ``VirtualTopic.Orders``.
-    is_selective: a copy is made only if a consumer's selector takes it.
+    is_selective: a copy is made only if a consumer's selector matches it.
     """
 
     pattern: str = "VirtualTopic.>"
@@ -214,7 +214,7 @@ class VirtualTopic:
 
 @dataclass(frozen=True, slots=True)
 class NamedDestination:
-    """A destination that is there from the start.  kind: QUEUE or TOPIC of config.matching."""
+    """A destination that exists from the start.  kind: QUEUE or TOPIC of config.matching."""
 
     kind: int
     name: str
@@ -222,30 +222,30 @@ class NamedDestination:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of the whole gateway.  When one is reached, each address does what its address_full_policy says."""
+    """Limits of the whole gateway.  When a global one is reached, each address follows its address_full_policy."""
 
     global_max_size_bytes: int = UNLIMITED
     global_max_messages: int = UNLIMITED
     max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
-    min_disk_free_bytes: int = UNLIMITED  # the same; UNLIMITED: two segments and some more, 0: none
-    connection_memory_bytes: int = 256 * MIB  # what all hold: frames under way, transactions, what waits; then one ends
-    connections_per_user: int = UNLIMITED  # logged in, at a time; UNLIMITED: nine tenths of stomp.limits.connections
-    destinations_per_user: int = UNLIMITED  # that one made since the start; UNLIMITED: nine tenths of destinations-max
+    min_disk_free_bytes: int = UNLIMITED  # of the same disk; UNLIMITED: two segments and some more, 0: none
+    connection_memory_bytes: int = 256 * MIB  # of all: partial frames, transactions, waiting input; then one ends
+    connections_per_user: int = UNLIMITED  # logged in at once; UNLIMITED: nine tenths of stomp.limits.connections
+    destinations_per_user: int = UNLIMITED  # made since the start; UNLIMITED: nine tenths of destinations-max
     durable_subscriptions_per_user: int = 10_000
     schedules_per_user: int = UNLIMITED  # pending, made since the start; UNLIMITED: nine tenths of max_count
-    durable_wildcard_topics: int = 10_000  # that one may begin with: they are opened in one turn, 0.5 s for so many
+    durable_wildcard_topics: int = 10_000  # with which one may begin: opened in one turn, 0.5 s for 10,000
     unsettled_memory_per_user_bytes: int = UNLIMITED  # in flight or in transactions; UNLIMITED: a third of memory_limit
-    connections_per_address: int = UNLIMITED  # open at a time; UNLIMITED: nine tenths of stomp.limits.connections
+    connections_per_address: int = UNLIMITED  # open at once; UNLIMITED: nine tenths of stomp.limits.connections
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
     """Limits of schedules.  time_zone: of cron expressions, a name as in ``Europe/Berlin``, or LOCAL."""
 
-    max_count: int = 10_000_000  # pending at a time
+    max_count: int = 10_000_000  # pending at once
     max_delay_ms: int = 10 * 365 * 24 * HOUR_MS
     min_period_ms: int = 100
-    max_repeats: int = 65_535  # where they end; a record of the log counts no further
+    max_repeats: int = 65_535  # if they end; a record of the log counts no further
     time_zone: str = LOCAL_ZONE
 
 
@@ -253,20 +253,20 @@ class ScheduleConfig:
 class ServerConfig:
     """One gateway.
 
-    server_name: what CONNECTED calls the server.
+    server_name: the server's name in CONNECTED.
     memory_limit_bytes: non-persistent messages and pending topic deliveries together; then producers wait.
-    destinations_max: queues and topics together; a client that names one more gets an error.
+    destinations_max: queues and topics together; one more is an error.
     temporary_destinations_max: of one connection.
-    expire_messages_period_ms: between two looks for what has expired while nobody takes it.
-    users: login -> SCRAM verifiers, all of the same password; none at all means loopback only, any credentials.
-    groups: login -> the groups it is in.
-    permissions: what groups may do; none at all means everybody everything.
+    expire_messages_period_ms: interval of the scans for expired messages that no consumer takes.
+    users: login -> SCRAM verifiers of one password; without users: loopback only, any credentials.
+    groups: login -> its groups.
+    permissions: of groups; without any, everybody may do everything.
     addresses: in the order of the file.
     virtual_topics: in the order of the file; the first that matches a topic counts.
-    destinations: made at start, unless they are there.
-    advisory_support: connections, consumers, producers and destinations are told on ``ActiveMQ.Advisory.>``.
-    sources: dotted key as written -> ``file:line`` or the flag that set it; what is not there is the default.
-    notes: what files say without an effect, or with another one than where they come from.
+    destinations: made at the start if missing.
+    advisory_support: report connections, consumers, producers and destinations on ``ActiveMQ.Advisory.>``.
+    sources: dotted key as written -> ``file:line`` or the flag that set it; missing keys have the default.
+    notes: settings in files without an effect, or with another effect than in their original broker.
     """
 
     server_name: str = SERVER_NAME

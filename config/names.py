@@ -1,4 +1,4 @@
-"""From text to value: names of users, groups, queues and destinations, patterns, time zones, verifiers."""
+"""Kinds of values: names of users, groups, queues and destinations, patterns, time zones, verifiers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from config.values import JsonSchema, Kind
 
 
 class TimeZone(Kind):
-    """The name of a time zone, or ``local`` for that of the machine."""
+    """The name of a time zone, or ``local`` for the machine's."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class TimeZone(Kind):
 
 
 class UserName(Kind):
-    """The name of a login.  No ``:``: HTTP Basic could not carry it."""
+    """The name of a login.  It has no ``:``, which HTTP Basic could not carry."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class QueueName(Kind):
 
 
 class GroupName(Kind):
-    """A group, which permissions are granted to; ``*`` is everybody."""
+    """A group, to which permissions are granted; ``*`` is everybody."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ class PropertyName(Kind):
 
 
 class NamePart(Kind):
-    """A prefix or suffix that makes another name of a destination's; may be empty."""
+    """A prefix or suffix added to a destination's name; may be empty."""
 
     __slots__ = ()
 
@@ -174,7 +174,7 @@ class AddressPattern(Kind):
     def parse(self, text: str) -> Pattern:
         if not text or not text.isprintable():
             raise ValueError
-        if "/" in text:  # a name may hold slashes, but this is far more likely a STOMP destination pasted here
+        if "/" in text:  # a name may contain slashes, but this is most likely a STOMP destination
             raise ValueError("looks like a STOMP destination; write the name alone, and 'kind: queue' or 'kind: topic'")
         try:
             return Pattern.parse(text)
@@ -193,7 +193,7 @@ _VERIFIER: Final = re.compile(
 
 
 class Verifier(Kind):
-    """A verifier: it proves a password without holding it (RFC 5803)."""
+    """A verifier, which proves a password without containing it (RFC 5803)."""
 
     __slots__ = ()
 

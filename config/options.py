@@ -1,10 +1,10 @@
-"""One option of a foreign dialect: what it becomes here, or why it has no effect.
+"""One option of another broker's dialect: its meaning here, or why it has no effect.
 
 Every dialect (ActiveMQ's XML and URIs, HornetQ's and Artemis' XML) is a set of tables of these.  Readers look options
 up in them, ``docs/reference/compatibility.md`` is written from them, and a test walks through all of them.
 
-honoured: sets what ``values`` says.  listed: the file is taken, the option has no effect, and its text is shown with
-its line.  refused: the file is not taken, because running without it would not be safe.
+honoured: sets ``values``.  listed: the file is accepted, the option has no effect, and its text is shown with its
+line.  refused: the file is not accepted, because running without the option would not be safe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_VALUES: Final[Values] = MappingProxyType({})
 
 
 class OptionError(ValueError):
-    """An option that cannot be taken; the text begins with its name."""
+    """An option that cannot be accepted; the text begins with its name."""
 
 
 class BinaryBytes(Quantity):
@@ -45,9 +45,9 @@ class BinaryBytes(Quantity):
 class Option:
     """One option.
 
-    text: honoured: what it sets; else: why it has no effect.
-    harmless: of a refused one: the value that asks for nothing and is taken, "" for none.
-    kind, example, to_values: of an honoured one: what is accepted, a text that is, and what the value sets.
+    text: of an honoured one: what it sets; otherwise: why it has no effect.
+    harmless: of a refused one: the value that asks for nothing and is accepted, "" for none.
+    kind, example, to_values: of an honoured one: accepted values, an accepted text, and the settings of a value.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Option:
     harmless: str = ""
 
     def values(self, text: str) -> Values:
-        """Return what ``text`` sets, dotted attribute path -> value.  Raises: OptionError."""
+        """Return the settings of ``text``: dotted attribute path -> value.  Raises: OptionError."""
         if self.harmless and text.strip() == self.harmless:
             return NO_VALUES
         if self.status == "refused":
@@ -87,7 +87,7 @@ def honoured(name: str, kind: Kind, example: str, *paths: str) -> Option:
 
 
 def computed(name: str, kind: Kind, example: str, text: str, to_values: Callable[[Any], Values]) -> Option:
-    """An option whose value is not taken as it is."""
+    """An option whose value is converted."""
     return Option(name, "honoured", text, kind, example, to_values)
 
 
@@ -106,12 +106,12 @@ def all_listed(text: str, *names: str) -> tuple[Option, ...]:
 
 def table(*options: Option) -> Table:
     found = {option.name: option for option in options}
-    assert len(found) == len(options), "an option stands twice in a table"
+    assert len(found) == len(options), "an option occurs twice in a table"
     return MappingProxyType(found)
 
 
 def unknown_option(name: str, accepted: Iterable[str]) -> OptionError:
-    """Return the error for an option that no table has, with the nearest one and all that are known."""
+    """Return the error for an unknown option, with the nearest one and all known ones."""
     names = list(accepted)
     by_folded = {other.replace("-", "").lower(): other for other in names}
     near = difflib.get_close_matches(name.replace("-", "").lower(), by_folded, n=1, cutoff=0.6)

@@ -1,8 +1,8 @@
 """Permissions on destinations: entries of groups per pattern, answered for one name and one set of groups.
 
-Without any entry everybody may do everything.  With entries, what no entry grants is refused, as in ActiveMQ and
-Artemis.  Of the entries that match a destination and say something of an action, the most specific one decides; an
-entry that ``unites`` (all of an activemq.xml) adds its groups to those of the next one.
+Without any entry everybody may do everything.  With entries, anything that no entry grants is refused, as in ActiveMQ
+and Artemis.  Of the entries that match a destination and mention an action, the most specific one decides; an entry
+that ``unites`` (all of an activemq.xml) adds its groups to those of the next one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from config.matching import CACHED_NAMES_MAX, QUEUE, TOPIC, Pattern, precedence
 
 Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe"]
 
-# The group that every user is in, and who did not log in, too.
+# The group of every user, including clients that did not log in.
 EVERYBODY: Final = "*"
 
-# An action without grants follows another one: with read come browse and subscribe, as in ActiveMQ.
-# HornetQ and Artemis guard these by themselves (createNonDurableQueue, createDurableQueue, deleteDurableQueue).
+# An action without grants follows another one: read includes browse and subscribe, as in ActiveMQ.
+# HornetQ and Artemis have separate permissions (createNonDurableQueue, createDurableQueue, deleteDurableQueue).
 FOLLOWS: Final[Mapping[Action, Action]] = {
     "browse": "read",
     "subscribe": "read",
@@ -28,11 +28,11 @@ FOLLOWS: Final[Mapping[Action, Action]] = {
     "unsubscribe": "read",
 }
 
-# Any one of these lets a user see that a destination is there, and its numbers.
+# With any one of these a user may see that a destination exists, and its numbers.
 SEEING: Final[tuple[Action, ...]] = ("browse", "read", "delete")
 SEEING_WORDS: Final = "browse, read or admin"
 
-_ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them matches it
+_ANY_NAME: Final = "\0"  # not a valid name: only an entry for all destinations matches it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Permission:
     """The grants of one entry.
 
     kinds: QUEUE, TOPIC or both, as in config.matching.
-    grants: action -> groups; an action that is not there is left to less specific entries.
+    grants: action -> groups; a missing action is left to less specific entries.
     """
 
     pattern: Pattern
@@ -51,9 +51,9 @@ class Permission:
 
 
 class PermissionMap:
-    """Answers who may do what; entries are given in the order of the file.
+    """Checks permissions; entries are given in the order of the file.
 
-    groups: of users by their logins, for what is done for a user who is not there.
+    groups: of users by their logins, for actions on behalf of a user who is not connected.
     """
 
     __slots__ = ("_cache", "_entries", "_groups")
@@ -62,7 +62,7 @@ class PermissionMap:
         self, entries: Iterable[Permission], groups: Mapping[str, frozenset[str]] = MappingProxyType({})
     ) -> None:
         self._groups = groups
-        # Most specific first; of two equally specific entries the later one, as for address settings.
+        # Most specific first; of two equally specific entries the later one first, as for address settings.
         ordered = sorted(entries, key=lambda entry: precedence(entry.pattern, entry.kinds))
         self._entries = tuple(reversed(ordered))
         self._cache: dict[tuple[Action, int, str], frozenset[str]] = {}
@@ -80,13 +80,13 @@ class PermissionMap:
         return EVERYBODY in allowed or not allowed.isdisjoint(groups)
 
     def allows_user(self, action: Action, kind: int, name: str, user: str) -> bool:
-        """Say the same of a user, here or not."""
+        """Say the same for a user, connected or not."""
         return self.allows(action, kind, name, self._groups.get(user, frozenset()))
 
     def allows_everywhere(self, action: Action, groups: frozenset[str]) -> bool:
         """Say whether a member of ``groups`` may do this to every destination, whatever its name.
 
-        An entry for all of them must grant it, and none that is more specific may keep it to others.
+        An entry for all of them must grant it, and no more specific entry may restrict it to others.
         """
         if not all(self.allows(action, kind, _ANY_NAME, groups) for kind in (QUEUE, TOPIC)):
             return False
@@ -94,14 +94,14 @@ class PermissionMap:
         for entry in self._entries:
             granted = entry.grants.get(action, entry.grants.get(FOLLOWS.get(action, action)))
             if granted is None or entry.unites or (entry.pattern, entry.kinds) in seen:
-                continue  # it says nothing, takes nothing away, or a later one of the same pattern decides
+                continue  # it says nothing, restricts nothing, or a later one of the same pattern decides
             seen.add((entry.pattern, entry.kinds))
             if EVERYBODY not in granted and granted.isdisjoint(groups):
                 return False
         return True
 
     def groups_for(self, action: Action, kind: int, name: str) -> frozenset[str]:
-        """Return who may do this; empty for nobody."""
+        """Return the groups that may do this; empty for none."""
         key = (action, kind, name)
         groups = self._cache.get(key)
         if groups is None:

@@ -1,6 +1,6 @@
-"""The policies of a destination as frozen values, each with its decisions as pure methods.
+"""The policies of a destination as frozen values, with their decisions as pure methods.
 
-One formula, one place: nothing else in the tree clamps a prefetch.  Redelivery is in config.redelivery_policy.
+Each formula is in one place: only this file clamps a prefetch.  Redelivery is in config.redelivery_policy.
 Names and defaults are ActiveMQ's; where Penstock differs, the comment says so.
 """
 
@@ -17,7 +17,7 @@ UNLIMITED: Final = -1
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-# ActiveMQ clamps to a Java short less one, for every kind of subscription.
+# ActiveMQ's limit for every kind of subscription: the largest Java short less one.
 MAXIMUM_PREFETCH: Final = 32_766
 
 TopUp = Literal["half", "each-ack"]
@@ -43,11 +43,11 @@ RATE_UNIT_SECONDS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class PrefetchPolicy:
-    """How many messages a consumer may hold unsettled when it did not say.  Terms: ActiveMQ ActiveMQPrefetchPolicy.
+    """How many messages a consumer may hold unsettled by default.  Terms: ActiveMQ ActiveMQPrefetchPolicy.
 
-    A consumer of a queue has two limits on what it holds: a persistent message is handed out while fewer than
-    queue_prefetch are in flight, a non-persistent one while fewer than non_persistent_queue_prefetch are.  What a
-    consumer itself asks for replaces both.
+    A consumer of a queue has two limits: a persistent message is handed out while fewer than queue_prefetch are in
+    flight, a non-persistent one while fewer than non_persistent_queue_prefetch are.  The consumer's own prefetch
+    replaces both.
     """
 
     queue_prefetch: int = 1_000
@@ -55,13 +55,14 @@ class PrefetchPolicy:
     queue_browser_prefetch: int = 500
     durable_topic_prefetch: int = 100
     topic_prefetch: int = MAXIMUM_PREFETCH
-    # half: after the window has filled, wait until at most half of it is in flight, then fill it.
+    # half: a full window waits until at most half of it is in flight, and is then refilled.
     top_up: TopUp = "half"
-    # Whether an acknowledgement inside an open transaction frees its place, so that one may be larger than the window.
+    # Whether an acknowledgement inside an open transaction frees its place, so that a transaction may exceed the
+    # window.
     use_prefetch_extension: bool = True
 
     def default_for(self, is_topic: bool, is_durable: bool, is_browser: bool) -> int:
-        """Return the window of a consumer that did not say; for persistent messages, where it is one of a queue."""
+        """Return the default window of a consumer; on a queue, the one for persistent messages."""
         if is_browser:
             return self.queue_browser_prefetch
         if not is_topic:
@@ -70,7 +71,7 @@ class PrefetchPolicy:
 
 
 def clamp_prefetch(requested: int) -> int:
-    """Return the prefetch that a consumer gets who asked for ``requested``."""
+    """Return the prefetch of a consumer that requested ``requested``."""
     return min(requested, MAXIMUM_PREFETCH)
 
 
@@ -78,9 +79,9 @@ def clamp_prefetch(requested: int) -> int:
 class FlowPolicy:
     """Windows in bytes, and rates.  Terms: HornetQ connection factory."""
 
-    # Of messages in flight to one consumer; -1: no limit; 0: one message at a time, none read ahead.  The last one may
-    # overshoot.  HornetQ's default of 1 MiB is of what its client has not looked at yet; ours is of what is not
-    # settled, and 1 MiB would stop a client for good that acknowledges a hundred larger messages at once.
+    # Of messages in flight to one consumer; -1: no limit; 0: one message at a time, none read ahead.  The last message
+    # may overshoot.  HornetQ's default of 1 MiB covers messages that its client has not read yet.  Ours covers
+    # unsettled messages, so 1 MiB would stop a client for good that acknowledges a hundred larger messages at once.
     consumer_window_size_bytes: int = 64 * MIB
     consumer_max_rate_per_second: int = UNLIMITED
     producer_window_size_bytes: int = 64 * KIB  # unconfirmed, of one producer at an address under BLOCK
@@ -89,29 +90,29 @@ class FlowPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AddressFullPolicy:
-    """How much an address may hold, and what happens to the next message.  Terms: Artemis address-settings.
+    """The limits of an address, and what happens to messages beyond them.  Terms: Artemis address-settings.
 
     Shared by all queues of the address and by all subscriptions of a topic.
     """
 
     max_size_bytes: int = UNLIMITED
     max_size_messages: int = UNLIMITED
-    address_full_policy: FullPolicy = "PAGE"  # PAGE: the limits are of what is in memory, the rest waits on disk
-    block_timeout_ms: int = 0  # of BLOCK; then the send fails; 0: waits without end
+    address_full_policy: FullPolicy = "PAGE"  # PAGE: limits apply to memory, the rest waits on disk
+    block_timeout_ms: int = 0  # of BLOCK; then the send fails; 0: no limit
     page_limit_bytes: int = UNLIMITED  # of PAGE: memory and disk together
     page_limit_messages: int = UNLIMITED
     page_full_policy: PageFullPolicy = "FAIL"
-    # Of BLOCK: from here on even a message that was granted before is refused, where a protocol can refuse one.
+    # Of BLOCK: beyond this, even messages with credit are refused, if the protocol can refuse them.
     max_size_bytes_reject_threshold: int = UNLIMITED
 
     def is_full(self, size_bytes: int, message_count: int) -> bool:
-        """Say whether an address that holds so much is full.  One message may overshoot, as in HornetQ."""
+        """Say whether an address with this usage is full.  One message may overshoot, as in HornetQ."""
         return 0 <= self.max_size_bytes < size_bytes or 0 <= self.max_size_messages <= message_count
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """Where a message goes that is given up.  Terms: ActiveMQ DeadLetterStrategy.
+    """The destination of messages that are given up.  Terms: ActiveMQ DeadLetterStrategy.
 
     shared: the address settings' dead_letter_address; individual: a destination named after the message's own;
     discard: dropped, counted.  Artemis' auto-create-dead-letter-resources is ``individual`` with its own prefix.
@@ -125,11 +126,12 @@ class DeadLetterPolicy:
     use_queue_for_queue_messages: bool = True
     use_queue_for_topic_messages: bool = True
     destination_per_durable_subscriber: bool = False
-    # Whether an expired message without an expiry_address goes here; ActiveMQ's way, kept for imported activemq.xml.
+    # Whether expired messages without an expiry_address are moved here, as in ActiveMQ; for imported activemq.xml
+    # files.
     process_expired: bool = False
-    process_non_persistent: bool = True  # ActiveMQ drops these unless told otherwise
+    process_non_persistent: bool = True  # ActiveMQ drops these by default
     expiration_ms: int = 0  # of the dead letter; 0: never
-    send_to_dla_on_no_route: bool = False  # what no queue and no subscription takes
+    send_to_dla_on_no_route: bool = False  # messages that no queue and no subscription takes
 
     def individual_name(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str]:
         """Return (whether it is a topic, its name) of the dead-letter destination of ``individual``.
@@ -146,7 +148,7 @@ class DeadLetterPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryPolicy:
-    """When messages expire, beyond what their producers say.  Terms: Artemis address-settings.
+    """When messages expire, in addition to their producers' expiry.  Terms: Artemis address-settings.
 
     strategy: shared: the address settings' expiry_address; individual: a queue named after the message's destination,
     which is Artemis' auto-create-expiry-resources.
@@ -162,7 +164,7 @@ class ExpiryPolicy:
 
     @property
     def is_unchanged(self) -> bool:
-        """Say whether every message keeps the expiry it came with."""
+        """Say whether every message keeps its producer's expiry."""
         return (
             self.expiry_delay_ms < 0
             and self.min_expiry_delay_ms < 0
@@ -171,10 +173,10 @@ class ExpiryPolicy:
         )
 
     def effective_ms(self, expiry_ms: int, now_ms: int) -> int:
-        """Return when a message expires that asks for ``expiry_ms``; wall-clock milliseconds, 0 for never.
+        """Return the expiry of a message that asks for ``expiry_ms``; wall-clock milliseconds, 0 for never.
 
-        As in Artemis: where expiry_delay_ms is set, the bounds do not apply; a message without an expiry gets the
-        maximum, else the minimum.
+        As in Artemis: if expiry_delay_ms is set, the bounds do not apply; a message without an expiry gets the maximum,
+        or else the minimum.
         """
         if self.no_expiry:
             return 0
@@ -189,11 +191,11 @@ class ExpiryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SlowConsumerPolicy:
-    """Which consumers are too slow, and what becomes of them.
+    """Which consumers are too slow, and what happens to them.
 
-    By rate, as HornetQ: threshold and the three after it.  By time, as ActiveMQ's abortSlowConsumerStrategy (``slow``:
-    full while messages wait, a topic's with more than its prefetch pending) and abortSlowAckConsumerStrategy
-    (``slow-ack``: no acknowledgement for so long): abort and those after it.
+    By rate, as in HornetQ: threshold and the three fields after it.  By time, as in ActiveMQ: abort and those after it.
+    abortSlowConsumerStrategy (``slow``): the window is full while messages wait, or more of a topic's messages are
+    pending than its prefetch.  abortSlowAckConsumerStrategy (``slow-ack``): no acknowledgement for a given time.
     """
 
     threshold: int = UNLIMITED  # messages acknowledged in a threshold_unit; -1: not watched
@@ -203,10 +205,10 @@ class SlowConsumerPolicy:
     abort: AbortStrategy = "none"
     abort_check_period_ms: int = 30_000
     max_slow_duration_ms: int = 30_000  # -1: no limit
-    max_slow_count: int = UNLIMITED  # times it was found slow
+    max_slow_count: int = UNLIMITED  # times that it was found slow
     max_time_since_last_ack_ms: int = 30_000
     ignore_idle_consumers: bool = True  # of slow-ack: those with nothing in flight
-    abort_connection: bool = False  # the whole connection; a STOMP client cannot be told of less but by an ERROR
+    abort_connection: bool = False  # the whole connection; a STOMP client can be informed only by an ERROR
 
     def threshold_per_second(self) -> float:
         return self.threshold / RATE_UNIT_SECONDS[self.threshold_unit]
@@ -223,12 +225,12 @@ class PendingLimitPolicy:
     limit: int = UNLIMITED  # of constant
     multiplier: float = 0.5  # of prefetch-rate
     eviction: Eviction = "oldest"
-    eviction_property: str = ""  # of unique-property: of messages equal in it, the newest stays
+    eviction_property: str = ""  # of unique-property: of messages with equal values, the newest stays
 
     def limit_for(self, prefetch: int, requested: int) -> int:
         """Return the limit of a consumer, -1 for none.
 
-        requested: its maximumPendingMessageLimit, which can only lower the limit; 0 or less says nothing.
+        requested: its maximumPendingMessageLimit, which can only lower the limit; 0 or less: not set.
         """
         limit = UNLIMITED
         if self.strategy == "constant":
@@ -242,10 +244,10 @@ class PendingLimitPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AdvisoryPolicy:
-    """Which events of a destination are told on ``ActiveMQ.Advisory.>``.  Terms: ActiveMQ policyEntry.
+    """Which events of a destination are reported on ``ActiveMQ.Advisory.>``.  Terms: ActiveMQ policyEntry.
 
     Those of connections, consumers, producers and destinations are governed by the server's advisory_support.
-    delivery: each message as it comes; dispatched: as it is handed over; consumed: as it is acknowledged.
+    delivery: each message on arrival; dispatched: on hand-over; consumed: on acknowledgement.
     """
 
     slow_consumers: bool = False
@@ -265,32 +267,33 @@ class QueuePolicy:
 
     last_value: bool = False  # of messages with the same key, the newest stays
     last_value_key: str = "_AMQ_LVQ_NAME"  # the property; HornetQ: _HQ_LVQ_NAME
-    exclusive_consumer: bool = False  # one consumer at a time gets everything
+    exclusive_consumer: bool = False  # one consumer at a time gets all messages
     consumers_before_dispatch: int = 0
-    delay_before_dispatch_ms: int = UNLIMITED  # the most that is waited for consumers_before_dispatch; -1: no limit
-    group_rebalance: bool = False  # groups are shared out again when a consumer comes
-    group_buckets: int = UNLIMITED  # groups are known by hash into so many; -1: each by its name; 0: no groups
+    delay_before_dispatch_ms: int = UNLIMITED  # longest wait for consumers_before_dispatch; -1: no limit
+    group_rebalance: bool = False  # groups are redistributed when a consumer is added
+    group_buckets: int = UNLIMITED  # number of hash buckets for groups; -1: each group by its name; 0: no groups
     group_first_key: str = ""  # property set on the first message of a group for its new owner
-    group_idle_timeout_ms: int = UNLIMITED  # a group without messages for so long loses its owner
+    group_idle_timeout_ms: int = UNLIMITED  # a group without messages for this time loses its owner
     max_consumers: int = UNLIMITED
-    purge_on_no_consumers: bool = False  # while no consumer is there, nothing waits: it is dropped
-    ring_size: int = UNLIMITED  # beyond so many the oldest is dropped
-    non_destructive: bool = False  # what is acknowledged stays, and every consumer gets everything
-    strict_order_dispatch: bool = False  # one consumer until its window is full, not in turn
+    purge_on_no_consumers: bool = False  # without consumers, messages are dropped
+    ring_size: int = UNLIMITED  # beyond this many messages the oldest is dropped
+    non_destructive: bool = False  # acknowledged messages stay, and every consumer gets all
+    strict_order_dispatch: bool = False  # the first consumer until its window is full, not in turn
     use_consumer_priority: bool = True
     prioritized_messages: bool = True  # False: JMSPriority does not change the order; ActiveMQ's default
     auto_create: bool = True
     auto_delete: bool = False  # without consumers and messages; never with a backlog
     auto_delete_delay_ms: int = 0
-    auto_delete_message_count: int = 0  # so many messages do not keep it; -1: any number
+    auto_delete_message_count: int = 0  # up to this many messages do not prevent it; -1: any number
 
 
 @dataclass(frozen=True, slots=True)
 class RetroactivePolicy:
-    """Earlier messages that a new subscription of a topic gets from the log."""
+    """Earlier messages that a new subscription of a topic receives from the log."""
 
     message_count: int = 0  # for every new subscription.  Artemis: retroactive-message-count
-    # For one that says ``retroactive``.  ActiveMQ: subscriptionRecoveryPolicy; -1: all that the log holds.
+    # For a subscription with the option ``retroactive``.  ActiveMQ: subscriptionRecoveryPolicy; -1: all that the log
+    # holds.
     recovery_message_count: int = UNLIMITED
     recovery_time_ms: int = UNLIMITED
     always: bool = False  # every subscription counts as retroactive.  ActiveMQ: alwaysRetroactive
@@ -298,17 +301,17 @@ class RetroactivePolicy:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long consumed messages of a destination stay in the log; UNLIMITED: as the store's own setting says."""
+    """How long consumed messages of a destination stay in the log; UNLIMITED: the store's own setting."""
 
     time_ms: int = UNLIMITED
-    bytes: int = UNLIMITED  # of its messages; beyond, the oldest may go before their time
-    until_exported: bool = False  # not before an export has them
-    export_deadline_ms: int = 7 * 24 * 3_600_000  # age at which they go anyway
+    bytes: int = UNLIMITED  # of its messages; beyond, the oldest may be dropped early
+    until_exported: bool = False  # not dropped before they are exported
+    export_deadline_ms: int = 7 * 24 * 3_600_000  # age at which they are dropped anyway
 
 
 @dataclass(frozen=True, slots=True)
 class AddressSettings:
-    """Everything that is effective for one destination."""
+    """All effective settings of one destination."""
 
     redelivery: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
@@ -325,12 +328,12 @@ class AddressSettings:
     dead_letter_address: str | None = "ActiveMQ.DLQ"  # None: exhausted messages are dropped, counted
     expiry_address: str | None = None  # None: expired messages are dropped, counted
     nack: Nack = "redeliver"
-    blame: Blame = "acked+1"  # whose delivery count grows when a connection is lost
+    blame: Blame = "acked+1"  # which messages of a lost connection count an attempt
     log_non_persistent: bool = False
-    enable_ingress_timestamp: bool = False  # whether a message tells its store time
+    enable_ingress_timestamp: bool = False  # whether messages show their store time
 
     def dead_letter_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
-        """Return (whether it is a topic, its name) of where a message of this destination goes when it is given up.
+        """Return (whether it is a topic, its name) of the dead-letter destination of a message that is given up.
 
         None: it is dropped.  subscriber: ``client id:subscription name`` of a durable subscription.
         """
@@ -341,7 +344,7 @@ class AddressSettings:
         return False, self.dead_letter_address
 
     def expiry_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
-        """Return where an expired message goes, as ``dead_letter_destination`` does."""
+        """Return the destination of expired messages, like ``dead_letter_destination``."""
         if self.expiry.strategy == "individual":
             return False, f"{self.expiry.queue_prefix}{name}{self.expiry.queue_suffix}"
         if self.expiry_address is not None:

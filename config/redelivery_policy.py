@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again: one formula, which nothing else in the tree computes."""
+"""When a failed delivery is tried again: the only place with this formula."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-# A back-off without a limit grows until here and stays: far beyond any use (285,000 years), and still a number
-# that floating point holds exactly and that can be added to a clock without leaving 64 bits.
+# A back-off without a limit grows up to this: far beyond any use (285,000 years), but still exact in floating point and
+# small enough to be added to a clock within 64 bits.
 LONGEST_DELAY_MS: Final = 2**53
 
-# Spreads further back than this many redeliveries no longer count in a delay: each attempt would cost them all again.
+# Spreads older than this many redeliveries no longer affect a delay; otherwise each attempt would compute all again.
 COMPOUNDED_STEPS: Final = 64
 
 Spread = Literal["fresh", "compounding"]
@@ -30,20 +30,21 @@ class RedeliveryPolicy:
     use_exponential_back_off: bool = False
     back_off_multiplier: float = 5.0
     maximum_redelivery_delay_ms: int = -1  # of the back-off only; -1: no limit
-    # The same as a multiple of redelivery_delay_ms, where no maximum is set; 0: none.  HornetQ's default is 10.
+    # The same as a multiple of redelivery_delay_ms, if no maximum is set; 0: none.  HornetQ's default is 10.
     maximum_redelivery_delay_factor: float = 0.0
     use_collision_avoidance: bool = False
     collision_avoidance_percent: float = 15.0
-    # fresh: each delay is spread around the un-jittered value.  compounding: each step starts from the jittered one
-    # before and the initial delay is exact, as in ActiveMQ.
+    # fresh: each delay is spread around the un-jittered value.  compounding: each step starts from the previous
+    # jittered one and the initial delay is exact, as in ActiveMQ.
     collision_avoidance_spread: Spread = "fresh"
-    # HornetQ's formula in place of the steps above: redelivery_delay_ms times back_off_multiplier to the power of the
-    # redeliveries before, rounded down once.  For imported files; steps round down at each.
+    # HornetQ's formula instead of the steps above: redelivery_delay_ms times back_off_multiplier to the power of the
+    # earlier redeliveries, rounded down once.  For imported files; the steps round down each time.
     back_off_from_base: bool = False
-    # False: a message that waits keeps those behind it waiting, so that their order stays.  Groups, exclusive consumers
-    # and exclusive queues keep it in any case.  ActiveMQ's client blocks by default, its broker cannot.
+    # False: a waiting message holds back those behind it, to keep the order.  Groups, exclusive consumers and exclusive
+    # queues keep it in any case.  ActiveMQ's client blocks by default, its broker cannot.
     non_blocking_redelivery: bool = True
-    # Whether a rollback waits, too.  Not set by itself: true where an address or a URI sets a delay (config.matching).
+    # Whether a rollback waits, too.  Not a setting of its own: true if an address or a URI sets a delay
+    # (config.matching).
     delays_rollback: bool = False
 
     def next_delay_ms(self, previous_ms: int) -> int:
@@ -70,7 +71,7 @@ class RedeliveryPolicy:
         delay_ms = self.initial_redelivery_delay_ms
         for _ in range(redelivery - 1):
             following_ms = self.next_delay_ms(delay_ms)
-            if following_ms == delay_ms:  # a constant delay, or the limit is reached: it stays
+            if following_ms == delay_ms:  # constant from here on, or at the limit
                 break
             delay_ms = following_ms
         return delay_ms
@@ -104,5 +105,5 @@ class RedeliveryPolicy:
         return int(delay_ms + delay_ms * (self.collision_avoidance_percent / 100.0) * unit)
 
     def is_exhausted(self, failed_attempts: int) -> bool:
-        """Say whether a message that failed ``failed_attempts`` times is not to be delivered again."""
+        """Say whether a message that failed ``failed_attempts`` times must not be delivered again."""
         return 0 <= self.maximum_redeliveries < failed_attempts

@@ -1,11 +1,11 @@
-"""SASLprep: one form for a password that can be typed in several ways (RFC 4013, a profile of RFC 3454)."""
+"""SASLprep: one form of a password that can be typed in several ways (RFC 4013, a profile of RFC 3454)."""
 
 from __future__ import annotations
 
 import stringprep
 from typing import Final
 
-# RFC 3454 is defined over Unicode 3.2, and a password must not change with a newer Python.
+# RFC 3454 is defined over Unicode 3.2, and a newer Python must not change a password.
 from unicodedata import ucd_3_2_0
 
 _FORBIDDEN: Final = (

@@ -1,4 +1,4 @@
-"""Which keys may be written, of which kind each value is, and which attribute it sets.
+"""Which keys may be written, the kind of each value, and the attribute that it sets.
 
 One table for every source of settings: the YAML file reads its tree, a flag or a URI option names one leaf with dots
 (``store.retention.time``).  Keys are kebab-case.
@@ -41,8 +41,8 @@ Tree = Mapping[str, "Leaf | Tree"]
 
 INTEGER_MAX: Final = 2**31 - 1
 
-# Of the settings of an address.  Groups are ActiveMQ's policies; what Artemis has in an address-setting is by
-# itself, under its name there.  The model groups some of it otherwise: ``blame`` is with the redelivery it governs.
+# Settings of an address.  Groups are ActiveMQ's policies.  Settings of an Artemis address-setting are not grouped and
+# have their names there.  The model groups some differently: ``blame`` is with the redelivery that it governs.
 ADDRESS: Final[Tree] = {
     "redelivery": {
         "maximum-redeliveries": Leaf("redelivery.maximum_redeliveries", Integer(0, 1_000_000, unlimited=True)),
@@ -179,7 +179,7 @@ ADDRESS: Final[Tree] = {
     "log-non-persistent": Leaf("log_non_persistent", Boolean()),
 }
 
-# Of the server, but for what is no single value: ``users``, ``addresses`` and other lists.
+# Settings of the server, without those that are not a single value: ``users``, ``addresses`` and other lists.
 SERVER: Final[Tree] = {
     "server-name": Leaf("server_name", Text("a name", 128)),
     "data": Leaf("data_directory", Text("a directory", 4096)),
@@ -291,7 +291,7 @@ SERVER: Final[Tree] = {
     },
 }
 
-# What is beside SERVER in a file and is no single value.
+# Keys beside SERVER in a file that are not a single value.
 LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addresses")
 ENTRY_KEYS: Final = ("match", "kind")
 GROUP_KEY: Final = "group"
@@ -299,7 +299,7 @@ UNITES_KEY: Final = "unites"
 USER_KEYS: Final = ("verifiers", "groups")
 VIRTUAL_TOPIC_KEYS: Final = ("match", "prefix", "selective")
 
-# Key of a permission -> what it grants; ``admin`` is ActiveMQ's word for two.
+# Key of a permission -> the granted actions; ``admin`` is ActiveMQ's word for two.
 GRANTS: Final[Mapping[str, tuple[Action, ...]]] = {
     "read": ("read",),
     "write": ("write",),
@@ -316,11 +316,11 @@ ADDRESS_KEYS: Final = (*ENTRY_KEYS, GROUP_KEY, *ADDRESS)
 
 
 class UnknownKey(ValueError):
-    """A key that the table does not have; the text names the accepted ones and the nearest."""
+    """An unknown key; the text names the accepted ones and the nearest."""
 
 
 def unknown_key(key: str, accepted: Iterable[str]) -> UnknownKey:
-    """Return the error for ``key``; written in camelCase or snake_case, it is still recognised."""
+    """Return the error for ``key``; it recognises camelCase and snake_case."""
     names = list(accepted)
     kebab = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", key).replace("_", "-").lower()
     near = difflib.get_close_matches(kebab, names, n=1, cutoff=0.6)
@@ -329,7 +329,7 @@ def unknown_key(key: str, accepted: Iterable[str]) -> UnknownKey:
 
 
 def leaf_at(tree: Tree, key: str) -> Leaf:
-    """Return the leaf that the dotted ``key`` names.  Raises: UnknownKey."""
+    """Return the leaf of the dotted ``key``.  Raises: UnknownKey."""
     at: Leaf | Tree = tree
     for name in key.split("."):
         if isinstance(at, Leaf) or name not in at:
@@ -341,7 +341,7 @@ def leaf_at(tree: Tree, key: str) -> Leaf:
 
 
 def leaves(tree: Tree, prefix: str = "") -> dict[str, Leaf]:
-    """Return every leaf by its dotted key, in the order of the table, but for other spellings."""
+    """Return every leaf by its dotted key, in the order of the table, without other spellings."""
     found: dict[str, Leaf] = {}
     for key, at in tree.items():
         if isinstance(at, Leaf):
@@ -353,11 +353,11 @@ def leaves(tree: Tree, prefix: str = "") -> dict[str, Leaf]:
 
 
 def parse_text(kind: Kind, text: str) -> object:
-    """Return the value of ``text``.  Raises: ValueError, a sentence that says what was seen and what is allowed."""
+    """Return the value of ``text``.  Raises: ValueError with a sentence on what was seen and what is allowed."""
     try:
         return kind.parse(text)
     except ValueError as error:
-        # The library's own texts (of int, of urlsplit) say less than ``allowed``; ours begin with a verb.
+        # Texts of libraries (int, urlsplit) say less than ``allowed``; ours begin with a verb.
         said = str(error)
         why = f" {said}" if said.startswith(("has ", "lacks ", "looks ")) else ""
         raise ValueError(f"{text!r}{why}, allowed is {kind.allowed}") from None

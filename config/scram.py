@@ -1,4 +1,4 @@
-"""SCRAM verifiers: what proves a password without holding it.
+"""SCRAM verifiers, which prove a password without containing it.
 
 The text form is that of RFC 5803 with the mechanism in front:
 ``SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`` (salt and keys in base64).
@@ -16,7 +16,7 @@ from typing import Final
 # Mechanism -> hash.  The order is that of ``hash_password``'s output.
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 DEFAULT_ITERATIONS: Final = 100_000
-# The fewest that RFC 7677 allows: for passwords that are in a file in plain text anyway, and for this process only.
+# The least that RFC 7677 allows: for passwords that are in a file in plain text anyway, used in this process only.
 LEAST_ITERATIONS: Final = 4_096
 SALT_BYTES: Final = 16
 
@@ -33,7 +33,7 @@ class Verifier:
 
     @classmethod
     def parse(cls, text: str) -> Verifier:
-        """Take what ``config.values.Verifier`` has let through."""
+        """Parse a text that ``config.values.Verifier`` has accepted."""
         mechanism, parameters, keys = text.split("$")
         iterations, salt = parameters.split(":")
         stored_key, server_key = keys.split(":")
@@ -61,7 +61,7 @@ class Verifier:
         return f"{self.mechanism}${self.iterations}:{salt}${stored_key}:{server_key}"
 
     def proves(self, passcode: str) -> bool:
-        """Say whether ``passcode`` is the password, in a time that does not tell how close it came."""
+        """Say whether ``passcode`` is the password, in constant time."""
         candidate = Verifier.create(self.mechanism, passcode, self.salt, self.iterations)
         return hmac.compare_digest(candidate.stored_key, self.stored_key)
 
@@ -72,13 +72,13 @@ def hash_password(passcode: str, iterations: int = DEFAULT_ITERATIONS) -> list[s
 
 
 def prepare(passcode: str) -> bytes:
-    """Normalise a password as SCRAM clients do (SASLprep, RFC 4013); one that it forbids is taken as it is.
+    """Normalise a password as SCRAM clients do (SASLprep, RFC 4013); a password that it forbids is not changed.
 
-    The latter is PostgreSQL's way: a password that was accepted once must stay usable.
+    The latter is as in PostgreSQL: a password that was accepted once must stay usable.
     """
     if passcode.isascii() and passcode.isprintable():
         return passcode.encode("ascii")
-    from config.saslprep import saslprep  # its tables are rarely needed, and slow to load
+    from config.saslprep import saslprep  # its tables are rarely needed and slow to load
 
     prepared = saslprep(passcode)
     return (passcode if prepared is None else prepared).encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""From text to value: numbers, octets, durations, choices, texts, moments.
+"""Kinds of values: numbers, octets, durations, choices, texts, moments.
 
-One class per kind of value.  ``allowed`` completes the sentence "allowed is ..."; ``parse`` raises ValueError, with a
-text of its own only where it can say more than ``allowed``; ``show`` gives a text that ``parse`` takes.
+One class per kind of value.  ``allowed`` completes the sentence "allowed is ...".  ``parse`` raises ValueError, with a
+text only if it can say more than ``allowed``.  ``show`` returns a text that ``parse`` accepts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIME_UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3
 _SHOWN_BYTE_UNITS: Final = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
 _SHOWN_TIME_UNITS: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
-# Digits of a number that is read at all; the range is checked afterwards.
+# More digits are refused at once; the range is checked afterwards.
 _DIGITS_MAX: Final = 20
 
 _MOMENT_DIGITS_MAX: Final = 15
@@ -63,7 +63,7 @@ class Kind(ABC):
         return str(value)
 
     def json_schema(self) -> JsonSchema:
-        """Describe what is accepted to an editor; it may take more than ``parse``, never less."""
+        """Describe accepted values to an editor; the schema may accept more than ``parse``, never less."""
         return {"type": "string"}
 
 
@@ -118,7 +118,7 @@ class Number(Kind):
 
 
 class Factor(Kind):
-    """A share, kept in percent."""
+    """A share, stored in percent."""
 
     __slots__ = ()
 
@@ -136,7 +136,7 @@ class Factor(Kind):
 class Quantity(Kind):
     """A count of some unit, written as a plain integer or with a unit behind it.
 
-    multiple: what it must be a multiple of.
+    multiple: of which it must be a multiple.
     """
 
     __slots__ = ("_maximum", "_minimum", "_multiple", "_unlimited")
@@ -286,14 +286,14 @@ class OptionalFile(Text):
 
 
 def moment_ms(text: str) -> int:
-    """Return the milliseconds since 1970 of a moment, as people write it in commands, headers and URIs.
+    """Return a moment in milliseconds since 1970; moments are written in commands, headers and URIs.
 
-    Raises: ValueError; ``MOMENT_ALLOWED`` says what is.
+    Raises: ValueError; ``MOMENT_ALLOWED`` says what is accepted.
     """
     if text.isascii() and text.isdigit():
         if len(text) > _MOMENT_DIGITS_MAX:
-            raise ValueError(f"{text[:80]!r} is no moment")
+            raise ValueError(f"{text[:80]!r} is not a moment")
         return int(text)
     moment = datetime.fromisoformat(text)
-    # A time that does not say its zone is UTC, as every time that we print.
+    # A time without a zone is UTC, like every time that we print.
     return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

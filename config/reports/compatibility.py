@@ -1,4 +1,4 @@
-"""docs/reference/compatibility.md, written from the tables: every option of every dialect and what becomes of it."""
+"""docs/reference/compatibility.md, generated from the tables: every option of every dialect and what happens to it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from config.sources import activemq_options, artemis_options, uri_options
 INTRODUCTION: Final = """\
 # What becomes of other brokers' options
 
-Written from the tables that the files are read by: `penstock check-config --options > docs/reference/compatibility.md`.
+Generated from the tables by which files are read: `penstock check-config --options > docs/reference/compatibility.md`.
 
 - **honoured**: sets the key named, or does what the text says; [configuration.md](configuration.md) has the keys.
-- **listed**: the file is taken, the option has no effect; `penstock check-config` and `penstock lint` show the text and
-  its line, `penstock run` logs both at start.
-- **refused**: the file is not taken, because running without it would not be safe.
+- **listed**: the file is accepted, the option has no effect; `penstock check-config` and `penstock lint` show the text
+  and its line, `penstock run` logs both at start.
+- **refused**: the file is not accepted, because running without the option would not be safe.
 
-An option that stands in no table is refused, with the nearest one that does; only elements of HornetQ's and Artemis'
-core that stand in no table are listed. What a file leaves unset takes Penstock's default, never another broker's:
+An unknown option is refused, and the error names the nearest known one; only unknown elements of HornetQ's and Artemis'
+core are listed instead. A setting that a file leaves out takes Penstock's default, never another broker's:
 `penstock lint` lists where these differ.
 """
 
@@ -33,7 +33,7 @@ _KEYS: Final = {leaf.path: key for key, leaf in leaves(ADDRESS).items()} | {
 
 
 def build() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     parts = [INTRODUCTION]
     for title, tables in _dialects():
         parts.append(f"\n## {title}\n")
@@ -47,7 +47,7 @@ def build() -> str:
 
 
 def _by_keys(text: str) -> str:
-    """Return ``text`` with the keys of the YAML file for the attributes that it names."""
+    """Return ``text`` with attribute names replaced by the keys of the YAML file."""
     return _ATTRIBUTE.sub(lambda found: f"`{_KEYS.get(found[1], found[1])}`", text)
 
 

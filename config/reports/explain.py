@@ -1,7 +1,7 @@
-"""Where each effective value of a destination comes from, and what it overrode.
+"""Finds the origin of each effective value of a destination, and what it overrode.
 
 Layers, lowest to highest: built in, address settings by precedence, the listener's URI, the options behind the
-destination's ``?``.  What a consumer says in its own SUBSCRIBE is above them all; a running gateway knows it.
+destination's ``?``.  A consumer's own SUBSCRIBE overrides all of them; only a running gateway knows it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ACTIONS: Final[tuple[Action, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values of one origin: dotted attribute path of AddressSettings -> value and where it is."""
+    """Values of one origin: dotted attribute path of AddressSettings -> value and place."""
 
     values: Mapping[str, Setting]
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One effective value.  key: as in YAML.  overrode: what is below it, nearest first, the default last."""
+    """One effective value.  key: as in YAML.  overrode: values below it, nearest first, the default last."""
 
     key: str
     value: str
@@ -55,9 +55,9 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All of a destination.  left_out: entries that match and do not apply, because another of their group does.
+    """All about a destination.  left_out: matching entries that do not apply, because another of their group does.
 
-    permissions: action -> groups; empty where everybody may do everything.
+    permissions: action -> groups; empty if everybody may do everything.
     """
 
     values: tuple[Explained, ...]
@@ -65,7 +65,7 @@ class Explanation:
     permissions: Mapping[str, tuple[str, ...]]
 
     def document(self, what: str) -> dict[str, Any]:
-        """Return all of it as JSON values.  what: whose it is."""
+        """Return it as JSON values.  what: the object explained."""
         return {
             "what": what,
             "settings": {
@@ -90,11 +90,11 @@ def explain(
     above: Sequence[Layer] = (),
     connection: tuple[int, ConnectionDefaults] | None = None,
 ) -> Explanation:
-    """Return where each effective value of a destination comes from.
+    """Return the origin of each effective value of a destination.
 
     kind: QUEUE or TOPIC.  listener: where a connection came in, as (key of the listener, its defaults).
-    connection: a running one, as (its number, what its listener's URI and it itself set), instead of a listener.
-    above: what a running consumer set by itself, lowest first.
+    connection: a running one, as (its number, settings of its listener's URI and its own), instead of a listener.
+    above: settings of a running consumer itself, lowest first.
     """
     matcher = AddressMatcher(config.addresses)
     layers = [_entry_layer(entry) for entry in matcher.matching(kind, name)]
@@ -150,7 +150,7 @@ def _own_values(kind: int, options: DestinationUri) -> dict[str, Setting]:
 def prefetch_values(
     kind: int, prefetch: int, consumer: ConsumerOptions = NO_CONSUMER_OPTIONS, source: str = "the consumer itself"
 ) -> dict[str, Setting]:
-    """Return what a consumer's own prefetch is above."""
+    """Return the settings that a consumer's own prefetch overrides, with its value."""
     setting = Setting(clamp_prefetch(prefetch), source)
     if kind == TOPIC:
         return {f"prefetch.{'durable_topic' if consumer.subscription_name else 'topic'}_prefetch": setting}
@@ -179,7 +179,7 @@ def _explained(layers: Sequence[Layer]) -> list[Explained]:
 
 
 def _waiting_rollback(layers: Sequence[Layer]) -> list[Setting]:
-    """Return what a delay somewhere makes of rollbacks; nobody set that itself."""
+    """Return the setting for rollbacks that follows from a configured delay."""
     for layer in reversed(layers):
         for path in sorted(REDELIVERY_DELAYS & layer.values.keys()):
             return [Setting(True, f"follows from a delay, {layer.values[path].source}")]

@@ -1,4 +1,4 @@
-"""What lint says of a place in a file, and how patterns of addresses lie to each other."""
+"""Findings of lint at a place in a file, and how patterns of addresses relate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def info(source: str, line: int, element: str, text: str) -> Finding:
 
 
 def covers(broad: Pattern, narrow: Pattern) -> bool:
-    """Say whether every name that ``narrow`` matches, ``broad`` matches, too."""
+    """Say whether ``broad`` matches every name that ``narrow`` matches."""
     mine, other = broad.elements, narrow.elements
     if mine[-1] == REST:
         mine = mine[:-1]

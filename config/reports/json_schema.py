@@ -1,4 +1,4 @@
-"""penstock.yaml for editors: a JSON schema made from the tables that the file is read by."""
+"""penstock.yaml for editors: a JSON schema generated from the tables by which the file is read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _properties(tree: Tree, defaults: object) -> dict[str, JsonSchema]:
 
 
 def _object(properties: dict[str, JsonSchema], *required: str) -> JsonSchema:
-    # Null stands for nothing: a key with everything below it commented out.
+    # Null means nothing: everything below the key is commented out.
     schema: JsonSchema = {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
     return {**schema, "required": list(required)} if required else schema
 

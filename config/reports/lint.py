@@ -1,7 +1,7 @@
-"""Traps in a configuration, which its author may not expect; works on files alone, without a gateway.
+"""Traps in a configuration that its author may not expect; works on files alone, without a gateway.
 
-error: the file is not taken.  warning: a trap, there or here.  info: it has no effect here, or does something else than
-where it comes from.  Traps of other brokers are told even where Penstock has none: the same file may still serve both.
+error: the file is not accepted.  warning: a trap, here or in the original broker.  info: no effect here, or another one
+than in the original broker.  Traps of other brokers are reported even if Penstock has none, as the file may serve both.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from config.sources.xml import XmlError, parse
 
 _KEYS: Final = {leaf.path: key for key, leaf in leaves(ADDRESS).items()}
 
-# What keeps a queue's messages in memory, and what limits them.
+# Settings that keep a queue's messages in memory, and settings that limit them.
 IN_MEMORY: Final = ("queue.last_value", "queue.non_destructive", "queue.purge_on_no_consumers")
 LIMITS: Final = ("full.max_size_bytes", "full.max_size_messages", "queue.ring_size")
 
 
 def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
-    """Return what is to be said of the files, given as (name, content); together they make one configuration."""
+    """Return the findings for files, given as (name, content), that together make one configuration."""
     findings: list[Finding] = []
     documents: list[Document] = []
     for source, content in files:
@@ -42,7 +42,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
             try:
                 found += of_xml(document, parse(source, content))
             except XmlError:
-                pass  # is among the problems already
+                pass  # reported as a problem already
         found += _back_off(document)
         findings += sorted(found, key=lambda finding: finding.problem.line)
     findings += _in_memory(documents)
@@ -55,7 +55,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
 
 
 def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
-    """Passwords that go over the network as they are."""
+    """Passwords sent unencrypted over the network."""
     if not any(document.users or document.passwords for document in documents):
         return
     values: dict[str, object] = {}
@@ -72,7 +72,7 @@ def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
 
 
 def _groups(document: Document) -> Iterator[Finding]:
-    """ActiveMQ: an entry is switched off altogether by a narrower one."""
+    """ActiveMQ: a narrower entry disables another one completely."""
     for narrow in document.addresses:
         for broad in document.addresses:
             if not narrow.group or narrow.group != broad.group or narrow is broad or not narrow.kinds & broad.kinds:
@@ -123,7 +123,7 @@ def _of(entry: AddressEntry, name: str, text: str) -> Finding:
 
 
 def _in_memory(documents: Sequence[Document]) -> Iterator[Finding]:
-    """Queues that no limit keeps from taking the memory of all others."""
+    """Queues without a limit, which may use up the memory of all others."""
     entries = [entry for document in documents for entry in document.addresses]
     for entry in entries:
         path = next((path for path in IN_MEMORY if entry.values.get(path) is True), None)

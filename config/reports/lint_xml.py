@@ -1,4 +1,4 @@
-"""Traps in the XML of other brokers: these rules see what the file really says."""
+"""Traps in the XML of other brokers: these rules see the original file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from config.sources.xml import Element
 _FAR_BELOW_A_MESSAGE: Final = 1024  # bytes: windows below this are most likely meant in messages
 _PLUGIN_LEAST_DELAY_MS: Final = 1_000
 
-# Dialect -> path -> what the broker does where nobody sets it, unlike Penstock.
+# Dialect -> path -> what the broker does if it is not set, unlike Penstock.
 _ACTIVEMQ_UNSET: Final[Mapping[str, str]] = {
     "dead_letters.process_non_persistent": "processNonPersistent is not set: ActiveMQ drops non-persistent messages "
     "that are given up, here they are dead letters, too",
@@ -35,7 +35,7 @@ _ARTEMIS_UNSET: Final[Mapping[str, str]] = {
     "it goes to ActiveMQ.DLQ",
     "redelivery.maximum_redeliveries": "max-delivery-attempts is not set: 10 deliveries there, 7 here",
     "redelivery.redelivery_delay_ms": "redelivery-delay is not set: at once there, after 1 second here",
-    "full.max_size_bytes": "max-size-bytes is not set: the manual's 'BLOCK at 10 MiB' stands in old sample files and "
+    "full.max_size_bytes": "max-size-bytes is not set: the manual's 'BLOCK at 10 MiB' is in old sample files and "
     "in no code; the default there and here is PAGE without a limit",
     "queue.auto_delete": "auto-delete-queues is not set: Artemis deletes queues that clients made, here they stay",
     "blame": "redelivery.blame: their STOMP counts a lost connection against the first unsettled message only, here "
@@ -180,7 +180,7 @@ def _number(given: Mapping[str, tuple[str, int]], name: str) -> float | None:
 
 
 def _hornetq_merging(source: str, settings: Sequence[Element]) -> Iterator[Finding]:
-    """Settings that Penstock passes on to narrower entries and HornetQ does not."""
+    """Settings that narrower entries inherit in Penstock, but not in HornetQ."""
     for name in ("expiry-delay", "last-value-queue"):
         for narrow in settings:
             for broad in settings:
@@ -196,7 +196,7 @@ def _hornetq_merging(source: str, settings: Sequence[Element]) -> Iterator[Findi
 
 
 def _other_order(source: str, settings: Sequence[Element]) -> Iterator[Finding]:
-    """Artemis puts patterns with ``*`` only before those with ``#``; here the first wildcard from the left decides."""
+    """Artemis prefers patterns with only ``*`` to those with ``#``; here the first wildcard from the left decides."""
     for at, first in enumerate(settings):
         for second in settings[at + 1 :]:
             patterns = _patterns(first, second)
@@ -216,7 +216,7 @@ def _other_order(source: str, settings: Sequence[Element]) -> Iterator[Finding]:
 
 
 def _patterns(first: Element, second: Element) -> tuple[Pattern, Pattern] | None:
-    """Return both patterns, None where they are for different kinds or none at all."""
+    """Return both patterns, None if they are invalid or for different kinds."""
     texts = [element.attributes.get("match", "") for element in (first, second)]
     for prefix in (QUEUE_PREFIX, TOPIC_PREFIX):
         if any(text.startswith(prefix) for text in texts):

@@ -1,4 +1,4 @@
-"""Other brokers' files -> the equivalent penstock.yaml, with the line that each value comes from."""
+"""Converts other brokers' files to an equivalent penstock.yaml, with the source line of each value."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WIDTH: Final = 60
 
 
 def migrate(documents: Sequence[Document], hash_password: Callable[[str], Sequence[str]]) -> str:
-    """Return penstock.yaml for the files together, later ones over earlier ones.
+    """Return penstock.yaml for the files together; later ones override earlier ones.
 
-    hash_password: makes verifiers of a password in plain text.  Raises: ConfigError for files that are not taken.
+    hash_password: makes verifiers of a password in plain text.  Raises: ConfigError for files that are not accepted.
     """
     problems = [problem for document in documents for problem in document.problems]
     if problems:
@@ -128,7 +128,7 @@ def _nested(tree: Tree, values: Mapping[str, object], sources: Mapping[str, str]
             if at.path in values and not at.is_alias:
                 value = values[at.path]
                 shown = at.kind.show(value)
-                # Null and booleans are themselves in YAML; every other text that looks like them is a text.
+                # Null and booleans are written as such in YAML; texts that look like them are quoted.
                 is_word = value is None or isinstance(value, bool)
                 node[key] = (shown if is_word else quoted(shown), sources.get(at.path, ""))
         elif inner := _nested(at, values, sources):
@@ -157,6 +157,6 @@ def _list_of(names: frozenset[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return ``text`` as a scalar that YAML takes as just this text; a JSON string is one."""
+    """Return ``text`` as a scalar that YAML reads as exactly this text; a JSON string is one."""
     is_word = text.lower() in ("null", "true", "false", "yes", "no", "on", "off", "~")
     return text if _PLAIN.fullmatch(text) is not None and not is_word else json.dumps(text, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""One file per format that settings are read from; each yields the same model with file and line."""
+"""Readers of settings, a file per format; each returns the same model with file and line."""

@@ -1,7 +1,8 @@
 """activemq.xml of ActiveMQ Classic: its policies, connectors, users and permissions as settings of Penstock.
 
-Settings that the file leaves out take Penstock's defaults, with one exception that its users know: expired messages go
-where dead letters go.  Spring is not run: a placeholder in a value that matters is an error, other beans are noted.
+Settings that the file leaves out take Penstock's defaults, with one exception that its users know: expired messages are
+sent to the dead-letter destination.  Spring is not run: a placeholder in a value that matters is an error, and other
+beans are noted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TLS_SCHEMES: Final = ("ssl", "stomp+ssl", "stomp+nio+ssl", "amqp+ssl", "amqp+ni
 
 
 def read(source: str, root: Element, listeners: Iterable[str]) -> Document:
-    """Return what the file says.  listeners: names of those that this gateway has."""
+    """Return the settings of the file.  listeners: names of this gateway's listeners."""
     reader = _Reader(Document(source), frozenset(listeners))
     brokers = [root] if root.name == "broker" else list(root.all("broker"))
     for child in root.children if root.name != "broker" else ():
@@ -78,7 +79,7 @@ class _Reader:
             "plugins": self._read_plugins,
             "destinationInterceptors": self._read_interceptors,
         }
-        # The limits first: what a full destination does depends on them.
+        # The limits come first, because the policy of full destinations depends on them.
         for child in sorted(broker.children, key=lambda child: child.name != "systemUsage"):
             if child.name in readers:
                 readers[child.name](child)

@@ -1,4 +1,4 @@
-"""Every option of activemq.xml that is known here: what it becomes, or why it has no effect.
+"""Every known option of activemq.xml: its meaning here, or why it has no effect.
 
 Those of a policyEntry and its strategies are in config.sources.activemq_policy_options.
 """
@@ -135,23 +135,23 @@ BROKER: Final = table(
         "tempSchedulerDirectory",
     ),
     *all_listed(
-        "a client that is named in a reply-to is answered; temporary destinations are their connection's",
+        "a reply reaches the client that its reply-to names; temporary destinations belong to their connection",
         "allowTempAutoCreationOnSend",
         "cacheTempDestinations",
     ),
     *all_listed(
-        "a producer without a destination is not told of",
+        "advisories do not report a producer without a destination",
         "anonymousProducerAdvisorySupport",
     ),
 )
 
-# Children of the broker's element without an effect; those with one have code in the reader.
+# Children of the broker's element without an effect; the reader handles the others.
 BROKER_CHILDREN: Final = table(
     *all_listed("the store has a directory and a format of its own", "persistenceAdapter", "persistenceFactory"),
     *all_listed("scheduled messages are in the store", "jobSchedulerStore", "tempDataStore", "tempPersistence"),
     *all_listed("there is no JMX; see /metrics and penstock stat", "managementContext"),
     *all_listed(CLUSTER, "networkConnectors", "jmsBridgeConnectors", "proxyConnectors", "brokerContext"),
-    *all_listed("nothing runs at the end", "shutdownHooks", "services"),
+    *all_listed("no hooks run at shutdown", "shutdownHooks", "services"),
     *all_listed("a disk that fails stops producers, with a reason", "ioExceptionHandler"),
     *all_listed("key stores are not read; set the keys under tls, and listen at tls://", "sslContext"),
     refused("messageAuthorizationPolicy", "a class of your own chooses the consumers; not supported"),
@@ -170,13 +170,13 @@ TEMP_USAGE: Final = table(*all_listed("waiting messages are in the store", "limi
 SYSTEM_USAGE: Final = table(
     POLICY_ENTRY["sendFailIfNoSpace"],
     POLICY_ENTRY["sendFailIfNoSpaceAfterTimeout"],
-    *all_listed("a full store stops producers, it is not asked again and again", "checkLimitsLogLevel"),
+    *all_listed("a full store stops producers and is not polled", "checkLimitsLogLevel"),
     *all_listed("a name for people", "name"),
 )
 
 AUTHENTICATION: Final = table(
     *all_listed(
-        "with users, everybody logs in",
+        "if users are configured, everybody must log in",
         "anonymousAccessAllowed",
         "anonymousUser",
         "anonymousGroup",
@@ -191,14 +191,14 @@ CONNECTOR: Final = table(
     *all_listed("the gateway counts connections of a protocol together: maximumConnections in the URI",
                 "maximumConsumersAllowedPerConnection", "maximumProducersAllowedPerConnection"),
     *all_listed("messages leave in batches", "disableAsyncDispatch"),
-    *all_listed("every connection is looked at", "auditNetworkProducers", "allowLinkStealing", "warnOnRemoteClose",
+    *all_listed("all connections are treated alike", "auditNetworkProducers", "allowLinkStealing", "warnOnRemoteClose",
                 "displayStackTrace"),
 )  # fmt: skip
 
 VIRTUAL_TOPIC: Final = table(
     Option("name", "honoured", "pattern of the topics: `virtual-topics`"),
     Option("prefix", "honoured", "before the topic's name in the names of its queues"),
-    Option("selectorAware", "honoured", "a copy is made only where a consumer's selector takes it"),
+    Option("selectorAware", "honoured", "a copy is made only if a consumer's selector matches it"),
     listed("postfix", "names of the queues end with the topic's name"),
     *all_listed("of a virtual topic between brokers, or of how copies are sent", "local", "concurrentSend",
                 "transactedSend", "dropOnResourceLimit", "setOriginalDestination", "id"),
@@ -211,7 +211,7 @@ PLUGINS: Final = table(
     Option("timeStampingBrokerPlugin", "honoured", "`expiry` for every destination"),
     Option("discardingDLQBrokerPlugin", "honoured", "dropAll: `dead_letters.strategy` is discard everywhere"),
     *all_listed("statistics destinations are always there", "statisticsBrokerPlugin"),
-    *all_listed("the log and penstock why tell more", "loggingBrokerPlugin", "udpTraceBrokerPlugin",
+    *all_listed("the log and penstock why say more", "loggingBrokerPlugin", "udpTraceBrokerPlugin",
                 "traceBrokerPathPlugin", "connectionDotFilePlugin", "destinationDotFilePlugin"),
     *all_listed("a file is read at start", "runtimeConfigurationPlugin"),
     *all_listed("each message has the persistence that its sender asked for", "forcePersistencyModeBrokerPlugin",
@@ -260,7 +260,7 @@ DISCARDING: Final = table(
 
 
 def tables() -> dict[str, Table]:
-    """Return every table by the element it is for, for documents and tests."""
+    """Return every table by its element, for documents and tests."""
     found: dict[str, Any] = {
         "broker": BROKER,
         "broker, children": BROKER_CHILDREN,

@@ -26,7 +26,7 @@ EVERYTHING: Final = Pattern.parse(">")
 
 
 class PolicyReader:
-    """Reads into ``document``.  full_policy, block_timeout_ms: of a full destination, as systemUsage says."""
+    """Reads policies into ``document``.  full_policy, block_timeout_ms: of full destinations, from systemUsage."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -83,7 +83,7 @@ class PolicyReader:
                 taken.set("full.block_timeout_ms", self.block_timeout_ms, source)
 
     def _read_strategies(self, element: Element, taken: Taken) -> None:
-        """Read the strategy that ``deadLetterStrategy`` and the like hold."""
+        """Read the strategy inside ``deadLetterStrategy`` and similar elements."""
         known = STRATEGIES[element.name]
         for child in element.children:
             if child.name not in known:
@@ -146,7 +146,7 @@ class PolicyReader:
 
 
 def patterns_of(document: Document, element: Element) -> list[tuple[Pattern, int]]:
-    """Return what an entry is for; of a composite name, each of its parts."""
+    """Return the patterns of an entry; for a composite name, one per part."""
     found: list[tuple[Pattern, int]] = []
     for name, kinds in (("queue", QUEUE), ("topic", TOPIC)):
         for part in element.attributes.get(name, "").split(","):

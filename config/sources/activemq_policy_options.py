@@ -1,4 +1,4 @@
-"""Every option of a policyEntry and its strategies: what it becomes, or why it has no effect."""
+"""Every option of a policyEntry and its strategies: its meaning here, or why it has no effect."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ANY_COUNT: Final = Integer(0, JAVA_INT_MAX, unlimited=True)
 _BYTES: Final = BinaryBytes(0, 1024 * 1024 * GIB)
 LONG_DELAY: Final = Integer(0, 100 * YEAR_MS)
 
-_CURSOR: Final = "the backlog is on disk, and pages come as consumers ask for them"
-_AUDIT: Final = "duplicates are not looked for"
+_CURSOR: Final = "the backlog is on disk, and is read in pages as consumers need them"
+_AUDIT: Final = "duplicates are not detected"
 _EXPIRY: Final = "expire-messages-period is one for all destinations"
 CLUSTER: Final = "a gateway is not part of a network"
 
 
 class GroupMap(Kind):
-    """``bucket``, ``bucket?bucketCount=1024``, ``simple``, ``cached``; a number of buckets, -1 for each by its name."""
+    """``bucket``, ``bucket?bucketCount=1024``, ``simple``, ``cached``; a number of buckets, -1: each by its name."""
 
     __slots__ = ()
 
@@ -46,12 +46,12 @@ def _dispatch_start(value: int) -> Values:
     return {"queue.delay_before_dispatch_ms": value or -1}
 
 
-# Attributes that say what an entry is for; the reader takes them by itself.
+# Attributes with the destinations of an entry; the reader handles them.
 MATCHES: Final = ("queue", "topic", "tempQueue", "tempTopic", "destination")
 
 POLICY_ENTRY: Final = table(
     *(PREFETCH[name] for name in ("queuePrefetch", "topicPrefetch", "durableTopicPrefetch", "queueBrowserPrefetch")),
-    # Together with producerFlowControl and the system's sendFailIfNoSpace, which the reader looks at.
+    # Together with producerFlowControl and the system's sendFailIfNoSpace, which the reader handles.
     honoured("memoryLimit", _BYTES, "10 mb", "full.max_size_bytes"),
     computed(
         "producerFlowControl",
@@ -112,7 +112,7 @@ POLICY_ENTRY: Final = table(
     ),
     *all_listed(_AUDIT, "enableAudit", "maxAuditDepth", "maxProducersToAudit", "maxQueueAuditDepth"),
     *all_listed(_EXPIRY, "expireMessagesPeriod"),
-    *all_listed("dispatch is always so", "optimizedDispatch", "lazyDispatch"),
+    *all_listed("dispatch always works this way", "optimizedDispatch", "lazyDispatch"),
     *all_listed("delivery counts are always in the log", "persistJMSRedelivered"),
     *all_listed("a blocked producer is reported at once, with the reason", "blockedProducerWarningInterval"),
     *all_listed(CLUSTER, "gcWithNetworkConsumers", "gcWithOnlyWildcardConsumers"),
@@ -173,7 +173,7 @@ RECOVERY_BYTES: Final = table(
     *all_listed("every subscription recovers from the same log", "useSharedBuffer"),
 )
 
-# Of a strategy's element: its options, and what naming it sets.
+# For a strategy's element: its options, and the settings that its presence implies.
 Strategy = tuple[Table, dict[str, object]]
 _NONE: Final[Table] = table()
 

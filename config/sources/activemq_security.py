@@ -25,7 +25,7 @@ def read_users(document: Document, element: Element) -> None:
         if user.name != "authenticationUser" or unknown:
             report_unknown(document, user, "users", ("authenticationUser with username, password, groups",))
             continue
-        # Neither is repeated in a text: what is there may be a password in the wrong place.
+        # Neither is repeated in a text, as it may be a password in the wrong place.
         if PLACEHOLDER in name + password or password.startswith("ENC("):
             text = "username or password is a placeholder or encrypted, which is not resolved here"
             document.report(user.line, user.name, f"{text}; write users with verifiers into a penstock.yaml")
@@ -36,7 +36,7 @@ def read_users(document: Document, element: Element) -> None:
             document.report(user.line, user.name, f"username: allowed is {UserName().allowed}")
             continue
         if not password:
-            document.report(user.line_of("password"), user.name, "password: is empty or not there")
+            document.report(user.line_of("password"), user.name, "password: is empty or missing")
             continue
         document.passwords[login] = password
         document.groups[login] = names_in(user.attributes.get("groups", ""))

@@ -1,8 +1,9 @@
 """The core configuration of Artemis (broker.xml) and of HornetQ (hornetq-configuration.xml).
 
-Address settings are merged field by field, as in both.  Where HornetQ's own merging is at fault (expiry-delay never
-inherited, last-value-queue not merged, the stored settings changed by a merge), the plain rule of config.matching
-holds.  In HornetQ's files ``jms.queue.N`` and ``jms.topic.N`` mean the queue and the topic N, a plain name both.
+Address settings are merged field by field, as in both.  HornetQ's own merging has faults (expiry-delay is never
+inherited, last-value-queue is not merged, a merge changes the stored settings); there, the plain rule of
+config.matching applies. In HornetQ's files ``jms.queue.N`` and ``jms.topic.N`` mean the queue and the topic N; a plain
+name means both.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from config.sources.taking import PLACEHOLDER, Taken, names_in, report_unknown, 
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
 
-# Protocol of an acceptor -> the listener that it is here.
+# Protocol of an acceptor -> Penstock's listener.
 _LISTENERS: Final = {"STOMP": "stomp", "AMQP": "amqp"}
 _TEMPORARY: Final = ("jms.tempqueue.", "jms.temptopic.")
 
-# Permission of the file -> what it grants here.
+# Permission in the file -> the actions that it grants here.
 _GRANTS: Final[dict[str, tuple[Action, ...]]] = {
     "send": ("write",),
     "consume": ("read",),
@@ -39,12 +40,12 @@ _GRANTS: Final[dict[str, tuple[Action, ...]]] = {
     "createNonDurableQueue": ("subscribe",),
     "createTempQueue": ("subscribe",),
 }
-# Both of these have to grant it, where the file speaks of the second at all.
+# Both of these must grant it, if the file mentions the second at all.
 _BOTH_NEEDED: Final[tuple[tuple[Action, str], ...]] = (("create", "createAddress"), ("delete", "deleteAddress"))
 
 
 class CoreReader:
-    """Reads one file.  listeners: names of those that this gateway has."""
+    """Reads one file.  listeners: names of this gateway's listeners."""
 
     def __init__(self, source: str, is_hornetq: bool, listeners: Iterable[str]) -> None:
         self.document = Document(source)
@@ -67,7 +68,7 @@ class CoreReader:
         }
         is_secured = core.first("security-enabled")
         is_open = is_secured is not None and is_secured.text.strip() == "false"
-        # How patterns are written comes first: the others are read by it.
+        # The syntax of patterns comes first, because the other elements use it.
         for child in sorted(core.children, key=lambda child: child.name != "wildcard-addresses"):
             if child.name == "security-enabled":
                 continue
@@ -81,7 +82,7 @@ class CoreReader:
                     document.values[path] = value
                     document.sources[_KEYS[path]] = taken.sources[path]
             else:
-                # The list of what a core may hold is long and grows; what decides about messages is in the table.
+                # The list of possible elements is long and grows; those that affect messages are in the table.
                 document.note(child.line, core.name, f"{child.name} has no effect: it is not known here")
 
     # -- patterns
@@ -98,7 +99,7 @@ class CoreReader:
                 self._delimiter = text
 
     def _pattern(self, element: Element) -> tuple[Pattern, int] | None:
-        """Return what an element with ``match`` is for, None if that is nothing here."""
+        """Return the pattern of an element with ``match`` and its kinds, None if it has no meaning here."""
         text = element.attributes.get("match", "")
         line = element.line_of("match")
         kinds = BOTH
@@ -121,7 +122,7 @@ class CoreReader:
             return None
 
     def _by_match(self, element: Element, name: str) -> list[Element]:
-        """Return the children ``name``; of several with the same match the last, which replaces the others."""
+        """Return the children ``name``; of several with the same match, only the last."""
         last: dict[str, Element] = {}
         for child in element.children:
             if child.name != name:
@@ -139,7 +140,7 @@ class CoreReader:
     def _read_address_settings(self, element: Element) -> None:
         for setting in self._by_match(element, "address-setting"):
             found = self._pattern(setting)
-            # Prefixes after what switches them on, whatever their order in the file.
+            # Prefixes come after the options that enable them, whatever their order in the file.
             setting.children.sort(key=lambda child: not child.name.startswith("auto-create-"))
             taken = take_children(self.document, self._address_setting, setting)
             if found is not None:
@@ -165,7 +166,7 @@ class CoreReader:
 
     def _grants(self, setting: Element) -> tuple[dict[Action, frozenset[str]], dict[str, str]]:
         document = self.document
-        # The most specific entry alone decides, so what it does not name is for nobody.
+        # Only the most specific entry decides, so actions that it does not name are granted to nobody.
         grants: dict[Action, frozenset[str]] = {
             action: frozenset() for granted in _GRANTS.values() for action in granted
         }
@@ -189,7 +190,7 @@ class CoreReader:
         for action, second in _BOTH_NEEDED:
             granted = grants[action] & roles_of.get(second, frozenset())
             if not self._is_hornetq and granted != grants[action]:
-                text = f"{action} is for who has {second}, too, so for {', '.join(sorted(granted)) or 'nobody'}"
+                text = f"{action} also requires {second}, so it is granted to {', '.join(sorted(granted)) or 'nobody'}"
                 document.note(setting.line, setting.name, text)
                 grants[action] = granted
         return grants, sources
@@ -206,7 +207,7 @@ class CoreReader:
             text = given.get("protocols", given.get("protocol", ("", 0)))[0]
             found.append((acceptor, address, given, [name.strip().upper() for name in text.split(",") if name.strip()]))
         taken: dict[str, int] = {}
-        # An acceptor of one protocol is meant for it; one of all protocols is meant for what has no other.
+        # An acceptor of one protocol is for that protocol; one of all protocols is for those without their own.
         for acceptor, address, given, protocols in sorted(found, key=lambda each: len(each[3]) != 1):
             is_tls = given.get("sslEnabled", given.get("ssl-enabled", ("false", 0)))[0].lower() == "true"
             offered = [_LISTENERS[name] for name in protocols if name in _LISTENERS] or (
@@ -303,7 +304,7 @@ class CoreReader:
             self.document.addresses.append(AddressEntry(Pattern.parse(name), QUEUE, taken.values, taken.sources))
 
     def _read_queues(self, element: Element) -> None:
-        """Core queues of HornetQ; of Artemis before 2.0."""
+        """Core queues of HornetQ; and of Artemis before 2.0."""
         for queue in element.children:
             address = queue.first("address")
             own = queue.attributes.get("name", "")
@@ -320,7 +321,7 @@ class CoreReader:
 
 
 def read(source: str, root: Element, listeners: Iterable[str]) -> Document:
-    """Return what a broker.xml says."""
+    """Return the settings of a broker.xml."""
     reader = CoreReader(source, False, listeners)
     cores = list(root.all("core"))
     for child in root.children:

@@ -1,4 +1,4 @@
-"""Every option of HornetQ's and Artemis' address-settings and queues: what it becomes, or why it has no effect."""
+"""Every option of HornetQ's and Artemis' address-settings and queues: its meaning here, or why it has no effect."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MESSAGES: Final = Integer(0, 10**12, unlimited=True)
 
 CLUSTER: Final = "a gateway is not part of a network"
 CONSOLE: Final = "there is no JMX; see /metrics and penstock stat"
-_PAGES: Final = "the backlog is in the log, and pages come as consumers ask for them"
+_PAGES: Final = "the backlog is in the log, and is read in pages as consumers need them"
 _ROUTING: Final = "a client says whether it means a queue or a topic"
 _FILES: Final = "a file is read at start; destinations that it no longer names stay"
 
 
 class JmsQueueName(Kind):
-    """A queue as HornetQ's files name it: ``jms.queue.DLQ``, or ``DLQ``."""
+    """A queue name in HornetQ's files: ``jms.queue.DLQ``, or ``DLQ``."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Upper(Choice):
 
 
 def _attempts(value: int) -> Values:
-    # Deliveries, not redeliveries; 0 and -1 are no limit.
+    # Deliveries, not redeliveries; 0 and -1 mean no limit.
     return {"redelivery.maximum_redeliveries": value - 1 if value > 0 else -1}
 
 
@@ -234,7 +234,7 @@ ADDRESS_SETTING: Final = table(
     *all_listed(_FILES, "config-delete-queues", "config-delete-addresses", "config-delete-diverts"),
     *all_listed(CONSOLE, "management-browse-page-size", "management-message-attribute-size-limit", "enable-metrics"),
     *all_listed(_ROUTING, "default-queue-routing-type", "default-address-routing-type"),
-    *all_listed("duplicates are not looked for", "id-cache-size"),
+    *all_listed("duplicates are not detected", "id-cache-size"),
 )  # fmt: skip
 
 # Attributes and children of a queue in Artemis' ``addresses``: settings of that one queue.
@@ -255,7 +255,7 @@ QUEUE: Final = table(
     *all_listed("every queue of a gateway is durable; what it holds is as persistent as it was sent", "durable"),
     *all_listed("a queue takes whatever is sent to it; a consumer's selector takes part of it", "filter", "selector"),
     *all_listed("permissions say who may do what", "user"),
-    *all_listed("a queue is in use while it is there", "enabled"),
+    *all_listed("an existing queue is always enabled", "enabled"),
     *all_listed("it is in the file, so it stays", "auto-delete", "auto-delete-delay", "auto-delete-message-count"),
     *all_listed("names in a directory are of JMS clients", "entry"),
     *all_listed("consumers bring their priority themselves", "consumer-priority"),

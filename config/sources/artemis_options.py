@@ -1,4 +1,4 @@
-"""Every option of HornetQ's and Artemis' XML that is known here: what it becomes, or why it has no effect.
+"""Every known option of HornetQ's and Artemis' XML: its meaning here, or why it has no effect.
 
 Those of addresses and queues are in config.sources.artemis_address_options.
 """
@@ -72,14 +72,14 @@ ACCEPTOR: Final = table(
                 "use-invm", "useNio", "writeBufferHighWaterMark", "writeBufferLowWaterMark", "supportAdvisory",
                 "suppressInternalManagementObjects", "virtualTopicConsumerWildcards", "autoStart", "httpEnabled",
                 "useGlobalWorkerPool", "routeName", "router", "trafficClass"),
-    # ``sslEnabled`` itself makes the acceptor one that nothing listens for.
+    # With ``sslEnabled`` the acceptor gets no listener.
     *all_listed(_TLS, "enabledCipherSuites", "enabledProtocols", "keyStorePassword", "keyStorePath", "keyStoreType",
                 "keyStoreProvider", "needClientAuth", "sniHost", "sslProvider", "trustStorePassword",
                 "trustStorePath", "trustStoreType", "trustStoreProvider", "verifyHost", "wantClientAuth",
                 "sslContextFactory", "trustManagerFactoryPlugin"),
 )  # fmt: skip
 
-# Of the core configuration; what has code in the reader is not here.
+# Options of the core configuration, without those that the reader handles.
 CORE: Final = table(
     honoured("global-max-size", BYTES, "100M", "limits.global_max_size_bytes"),
     honoured("global-max-messages", MESSAGES, "100000", "limits.global_max_messages"),
@@ -144,7 +144,7 @@ CORE: Final = table(
         "reject-empty-validated-user", "suppress-session-notifications", "large-message-sync",
     ),
     *all_listed(
-        "each expiry and each transaction has its timer, nothing is scanned for",
+        "expiries and transactions have timers, so there are no scans",
         "address-queue-scan-period", "message-expiry-scan-period", "message-expiry-thread-priority",
         "transaction-timeout", "transaction-timeout-scan-period",
     ),
@@ -161,8 +161,8 @@ PERMISSIONS: Final = table(
     Option("createDurableQueue", "honoured", "`create` and `subscribe-durable`"),
     Option("deleteDurableQueue", "honoured", "`delete` and `unsubscribe`"),
     Option("createNonDurableQueue", "honoured", "`subscribe`"),
-    Option("createAddress", "honoured", "`create` is for who has this and createDurableQueue"),
-    Option("deleteAddress", "honoured", "`delete`, which no client can do, is for who has this and deleteDurableQueue"),
+    Option("createAddress", "honoured", "`create` requires this and createDurableQueue"),
+    Option("deleteAddress", "honoured", "`delete`, which no client can do, requires this and deleteDurableQueue"),
     Option("createTempQueue", "honoured", "`subscribe`, as createNonDurableQueue"),
     listed("deleteNonDurableQueue", "the consumer of a non-durable subscription may end it"),
     listed("deleteTempQueue", "the consumer of a non-durable subscription may end it"),
@@ -178,7 +178,7 @@ WILDCARDS: Final = table(
 
 
 def tables() -> dict[str, Table]:
-    """Return every table by the element it is for, for documents and tests."""
+    """Return every table by its element, for documents and tests."""
     return {
         "address-setting (HornetQ)": HORNETQ_ADDRESS_SETTING,
         "address-setting (Artemis)": ADDRESS_SETTING,
@@ -192,7 +192,7 @@ def tables() -> dict[str, Table]:
 
 
 def translate(text: str, any_words: str = "#", single_word: str = "*", delimiter: str = ".") -> Pattern:
-    """Return a pattern of HornetQ or Artemis as one of Penstock.  Raises: InvalidPattern."""
+    """Convert a pattern of HornetQ or Artemis.  Raises: InvalidPattern."""
     elements: list[str] = []
     has_wildcard = False
     for element in text.split(delimiter):

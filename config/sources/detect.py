@@ -1,4 +1,4 @@
-"""Which format a file is in, by its content: YAML, or the XML of one of the brokers."""
+"""Detects the format of a file by its content: YAML, or the XML of one of the brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read(source: str, content: bytes) -> Document:
-    """Return what ``content`` says.  source: the name of the file, for texts."""
+    """Return the settings in ``content``.  source: the name of the file, for texts."""
     if not is_xml(content):
         return yaml.read(source, content)
     try:

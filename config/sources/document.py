@@ -16,9 +16,9 @@ class Document:
 
     values: dotted attribute path of ServerConfig -> value.
     users: login -> verifiers; passwords: login -> password in plain text, which the loader turns into verifiers.
-    virtual_topics: None where the file does not speak of them; an empty list switches them off.
+    virtual_topics: None if the file does not mention them; an empty list disables them.
     sources: dotted key as YAML writes it -> ``file:line``.
-    problems: what keeps the file from being used; notes: what it says without an effect, or with another one here.
+    problems: errors that prevent its use; notes: settings without an effect, or with a different one here.
     """
 
     source: str

@@ -1,7 +1,7 @@
 """HornetQ's files: hornetq-configuration.xml, hornetq-jms.xml (queues, topics, connection factories) and -users.xml.
 
-A gateway cannot know which connection factory a client took its settings from, so those of the file's factories are
-the lowest of all settings, for every destination.
+A gateway cannot know from which connection factory a client took its settings, so the settings of the file's factories
+apply to every destination, below all other settings.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _USERS: Final = ("user", "defaultuser")
 
 
 def is_hornetq(root: Element) -> bool:
-    """Say whether a ``configuration`` is one of HornetQ's; Artemis' has all in a ``core``."""
+    """Say whether a ``configuration`` is one of HornetQ's; Artemis puts everything into a ``core``."""
     return "hornetq" in root.namespace or root.first("core") is None
 
 
 def read(source: str, root: Element, listeners: Iterable[str]) -> Document:
-    """Return what one of the files says; which one, its content tells."""
+    """Return the settings of one of the files, recognised by its content."""
     reader = CoreReader(source, True, listeners)
     document = reader.document
     factories = Taken()
@@ -74,7 +74,7 @@ def _read_destination(document: Document, element: Element) -> None:
 
 def _read_user(document: Document, element: Element) -> None:
     if element.name == "defaultuser":
-        document.note(element.line, element.name, "has no effect: with users, everybody logs in")
+        document.note(element.line, element.name, "has no effect: if users are configured, everybody must log in")
         return
     name = element.attributes.get("name", "")
     password = element.attributes.get("password", "")

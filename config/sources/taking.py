@@ -1,4 +1,4 @@
-"""How the readers of XML take one option by its table: set what it says, note it, or report it, with its line."""
+"""Reads one XML option by its table: sets its value, notes it, or reports it, with its line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACEHOLDER = "${"
 
 @dataclass(slots=True)
 class Taken:
-    """The settings of one element's options: dotted attribute path -> value, and -> ``file:line``."""
+    """The settings of one element: dotted attribute path -> value, and -> ``file:line``."""
 
     values: dict[str, object] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Taken:
 
 
 def take(document: Document, known: Table, element: str, name: str, text: str, line: int) -> Taken:
-    """Return what one option sets; a problem or a note goes to the document."""
+    """Return the settings of one option; problems and notes are added to the document."""
     taken = Taken()
     option = known.get(name)
     if option is None:
@@ -52,7 +52,7 @@ def take(document: Document, known: Table, element: str, name: str, text: str, l
 
 
 def take_attributes(document: Document, known: Table, element: Element, passed_over: Collection[str] = ()) -> Taken:
-    """Return what all attributes of ``element`` set, but for those that the caller reads itself."""
+    """Return the settings of all attributes of ``element``, except those in ``passed_over``."""
     taken = Taken()
     for name, text in element.attributes.items():
         if name not in passed_over:
@@ -61,7 +61,7 @@ def take_attributes(document: Document, known: Table, element: Element, passed_o
 
 
 def take_children(document: Document, known: Table, element: Element, passed_over: Collection[str] = ()) -> Taken:
-    """Return what all children of ``element`` set by their texts, but for those that the caller reads itself."""
+    """Return the settings of all children of ``element`` with text, except those in ``passed_over``."""
     taken = Taken()
     for child in element.children:
         if child.name not in passed_over:

@@ -1,8 +1,9 @@
-"""Connection URIs: where to bind or to connect, and ActiveMQ's options behind the ``?``.
+"""Connection URIs: where to listen or to connect, and ActiveMQ's options behind the ``?``.
 
-``tcp://h:61613?jms.prefetchPolicy.queuePrefetch=1&jms.redeliveryPolicy.maximumRedeliveries=3`` as the URI of a listener
-gives its connections defaults, above the settings of their addresses; the command-line clients take the same URIs, and
-``failover:(...)`` of several.  What ActiveMQ's own client does by itself has no effect here, and is said to have none.
+``tcp://h:61613?jms.prefetchPolicy.queuePrefetch=1&jms.redeliveryPolicy.maximumRedeliveries=3`` as a listener's URI
+gives its connections defaults, which override the settings of their addresses.  The command-line clients accept the
+same URIs, and ``failover:(...)`` with several.  Options of ActiveMQ's own client have no effect here, and a note says
+so.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAMES: Final[Mapping[str, str]] = {
 
 ADDRESSES_MAX: Final = 100  # of a failover URI
 
-# Schemes by which a listener takes nothing but TLS: ours, and those of ActiveMQ and of AMQP clients.
+# Schemes of listeners that accept only TLS: ours, and those of ActiveMQ and of AMQP clients.
 TLS_SCHEMES: Final = ("tls", "ssl", "stomp+ssl", "amqps", "amqp+ssl")
 
 _FAILOVER: Final = re.compile(r"failover:(?://)?\(([^()]*)\)(?:\?(.*))?|failover:(?://)?([^()?]+)", re.DOTALL)
@@ -54,15 +55,15 @@ class ClientUri:
 def parse_endpoint(
     text: str, schemes: Iterable[str], scheme: str | None = None, default_port: int | None = None
 ) -> Endpoint:
-    """Return one address with what its options set.
+    """Return one address with the settings of its options.
 
-    schemes: the accepted ones; scheme: what the result calls it, None for what was written.
-    default_port: of an address that names none, which is an error without.  Raises: ValueError.
+    schemes: the accepted ones; scheme: that of the result, None for the one written.
+    default_port: for an address without a port; if None, that is an error.  Raises: ValueError.
     """
     parts = urlsplit(text)
     if parts.scheme not in tuple(schemes):
         raise ValueError
-    host, port = parts.hostname, parts.port  # the latter raises on what is no port
+    host, port = parts.hostname, parts.port  # the latter raises on an invalid port
     if port is None:
         port = default_port
     if not host or port is None:
@@ -111,7 +112,7 @@ def parse_client_uri(text: str, schemes: Iterable[str], default_port: int | None
 
 
 def subscribe_headers(defaults: ConnectionDefaults, is_topic: bool) -> dict[str, str]:
-    """Return the headers of SUBSCRIBE by which a client asks for what its URI says."""
+    """Return the headers of SUBSCRIBE that request the settings of a client's URI."""
     headers = {
         ACTIVEMQ + name: _shown(defaults.values[path]) for path, name in _NAMES.items() if path in defaults.values
     }
@@ -173,7 +174,7 @@ def _is_tls(text: str) -> bool:
 
 
 class ListenerUri(Kind):
-    """``scheme://host:port?options``; the first of ``schemes`` is the one that is shown."""
+    """``scheme://host:port?options``; the first of ``schemes`` is shown."""
 
     __slots__ = ("_example", "_has_options", "_schemes")
 
@@ -190,11 +191,11 @@ class ListenerUri(Kind):
 
     def parse(self, text: str) -> Endpoint:
         if not self._has_options and "?" in text:
-            raise ValueError("has options, which are of messaging listeners only")
+            raise ValueError("has options, which only messaging listeners have")
         try:
             return parse_endpoint(text, self._schemes, TLS_SCHEME if _is_tls(text) else self._schemes[0])
         except OptionError as error:
-            raise ValueError(f"has an option that cannot be taken: {error}") from None
+            raise ValueError(f"has an option that cannot be accepted: {error}") from None
 
     def show(self, value: object) -> str:
         assert isinstance(value, Endpoint), f"a listener is {type(value)}"

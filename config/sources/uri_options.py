@@ -1,4 +1,4 @@
-"""ActiveMQ's options of a connection URI, behind its ``?``, and what becomes of each."""
+"""ActiveMQ's options of a connection URI, behind its ``?``, and the meaning of each here."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _prefixed(prefix: str, options: Table) -> tuple[Option, ...]:
     )
 
 
-# Paths of ``listeners`` begin with ``server.``: they set something for the whole gateway.
+# Paths of ``listeners`` begin with ``server.``: they concern the whole gateway.
 OPTIONS: Final = table(
     *_prefixed(PREFETCH_PREFIX, PREFETCH),
     *_prefixed(REDELIVERY_PREFIX, REDELIVERY),
-    # Qpid JMS calls it so.
+    # Qpid JMS's name for it.
     honoured(
         REDELIVERY_PREFIX + "maxRedeliveries",
         Integer(0, 1_000_000, unlimited=True),
@@ -44,7 +44,7 @@ OPTIONS: Final = table(
     *all_listed("a consumer's outcome comes with each disposition", REDELIVERY_PREFIX + "outcome"),
     honoured("jms.nonBlockingRedelivery", Boolean(), "false", "redelivery.non_blocking_redelivery"),
     honoured("jms.producerWindowSize", Integer(1, 2**30), "65536", "flow.producer_window_size_bytes"),
-    # As Artemis' clients spell them.
+    # Spelled as in Artemis' clients.
     honoured("consumerWindowSize", Integer(0, 2**30, unlimited=True), "0", "flow.consumer_window_size_bytes"),
     honoured("consumerMaxRate", Integer(1, 10_000_000, unlimited=True), "100", "flow.consumer_max_rate_per_second"),
     honoured("producerWindowSize", Integer(1, 2**30, unlimited=True), "65536", "flow.producer_window_size_bytes"),
@@ -93,7 +93,7 @@ OPTIONS: Final = table(
     ),
     refused("jms.userName", _CREDENTIALS),
     refused("jms.password", _CREDENTIALS),
-    # The gateway has one listener a protocol, so what a listener's URI limits is the gateway's limit.
+    # The gateway has one listener per protocol, so limits in a listener's URI are limits of the gateway.
     honoured("maximumConnections", Integer(1, 1_000_000), "500", "server.stomp.limits.connections"),
     honoured("wireFormat.maxDataLength", _LARGE_BYTES, "1048576", *_BODY_BYTES),
     honoured("wireFormat.maxFrameSize", _LARGE_BYTES, "1048576", *_BODY_BYTES),

@@ -1,7 +1,7 @@
-"""XML as a tree of elements that know their lines, read without what makes XML dangerous.
+"""XML as a tree of elements that know their lines, parsed without the dangerous features of XML.
 
-No document type, no entities of one's own, nothing fetched (defusedxml); and not deeper or larger than any settings
-are.
+Document types, entity declarations and external references are not accepted (defusedxml).  Depth and size are limited
+to what settings need.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Element:
 
 
 class XmlError(Exception):
-    """A file that is no XML, or none that is read here."""
+    """The file is not XML, or not acceptable."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -70,20 +70,18 @@ def parse(source: str, content: bytes) -> Element:
     try:
         parser.parse(document)
     except DefusedXmlException:
-        text = (
-            "has a document type or entities of its own, which are not read: they can name files and grow without end"
-        )
+        text = "has a document type or entities of its own, which are refused: they can name files and grow without end"
         raise XmlError(Problem(source, builder.line(), "", text)) from None
     except SAXParseException as error:
         raise XmlError(Problem(source, error.getLineNumber() or 0, "", f"not XML: {error.getMessage()}")) from None
     except SAXException as error:
         raise XmlError(Problem(source, builder.line(), "", f"not XML: {error.getMessage()}")) from None
-    assert builder.root is not None, "a document without a root passed the parser"
+    assert builder.root is not None, "a parsed document has a root"
     return builder.root
 
 
 class _Builder(ContentHandler):
-    """Builds the tree.  The parser tells where a tag begins; the lines of its attributes are looked up in the text."""
+    """Builds the tree.  The parser reports where a tag begins; attributes' lines are looked up in the text."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Settings from a YAML file, each with its file and line; every problem of the file is reported, not only the first.
+"""Settings from a YAML file, each with its file and line; all problems of the file are reported, not only the first.
 
-The text is composed into nodes and no further: nodes carry their line, keep repeated keys, and hold scalars as they
-were written, so that ``off`` or ``010`` mean what our own kinds of value say and not what YAML 1.1 makes of them.
+The text is parsed only to nodes.  Nodes have their line, keep repeated keys, and contain scalars as written, so ``off``
+or ``010`` have the meaning of our own kinds of value and not that of YAML 1.1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from config.schema import (
 from config.sources.document import Document
 from config.values import Boolean, Choice, Kind
 
-# The same nodes from libyaml and from pure Python; the former is faster and not always there.
+# The same nodes from libyaml and from pure Python; the former is faster but not always available.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
 DEPTH_MAX: Final = 50
@@ -46,10 +46,10 @@ _KIND_BITS: Final = {"queue": QUEUE, "topic": TOPIC, "both": BOTH}
 
 
 def read(source: str, content: bytes) -> Document:
-    """Return what ``content`` sets.  source: the name of the file, for texts."""
+    """Return the settings in ``content``.  source: the name of the file, for texts."""
     reader = _Reader(source)
     try:
-        # With a byte order mark as some editors write it.
+        # With the byte order mark that some editors write.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         reader.report_at(content.count(b"\n", 0, error.start) + 1, "", "not UTF-8, the only encoding that is read")
@@ -75,9 +75,9 @@ def read(source: str, content: bytes) -> Document:
 
 
 def _line_too_deep(text: str) -> int:
-    """Return the line on which the text is nested too deep, 0 for nowhere.
+    """Return the line on which the nesting is too deep, 0 for none.
 
-    Composing recurses, in libyaml without a limit until the stack ends; events come one after the other.
+    Composing recurses, in libyaml until the stack overflows; events do not.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
@@ -149,7 +149,7 @@ class _Reader:
             except ValueError as error:
                 self._report(user, element, str(error))
             if isinstance(user, yaml.ScalarNode) and user.value:
-                # Not repeated: it is most likely a password.
+                # The text is not repeated, as it is most likely a password.
                 self._report(user, element, "a text, allowed is a mapping with the keys verifiers and groups")
                 continue
             verifiers: list[str] = []
@@ -163,7 +163,7 @@ class _Reader:
                 self.document.users[name] = tuple(verifiers)
                 self.document.sources[element] = self._place(user)
             elif len(self.document.problems) == problem_count:
-                # Dropping such a user silently could leave none, and with none everybody may log in.
+                # Ignoring such a user could leave none, and without users everybody may log in.
                 self._report(user, element, "has no verifiers; 'penstock user hash NAME' prints them")
 
     def _verifiers(self, node: yaml.Node, element: str) -> list[str]:
@@ -178,7 +178,7 @@ class _Reader:
                     raise ValueError
                 verifier = kind.parse(listed.value)
             except ValueError as error:
-                # What was seen is not repeated: it may be a password put in the wrong place.
+                # The text is not repeated, as it may be a password in the wrong place.
                 why = f"{error}, " if str(error) else "is none, "
                 self._report(listed, f"{element}[{at}]", f"{why}allowed is {kind.allowed}")
                 continue
@@ -247,7 +247,7 @@ class _Reader:
                     is_selective = bool(self._value(inner, Boolean()))
             except ValueError as error:
                 self._report(inner, f"{element}.{key}", str(error))
-        assert self.document.virtual_topics is not None, "an entry of a list that was not begun"
+        assert self.document.virtual_topics is not None, "an entry belongs to a list"
         self.document.virtual_topics.append(VirtualTopic(pattern, prefix, is_selective))
 
     def _read_destination(self, node: yaml.Node, element: str) -> None:
@@ -354,10 +354,10 @@ class _Reader:
 
 
 def _path_of(key: str) -> str:
-    """Return the attribute path of a dotted key of ADDRESS that is known to be there."""
+    """Return the attribute path of a dotted key of ADDRESS that exists."""
     at: Leaf | Tree = ADDRESS
     for name in key.split("."):
-        assert not isinstance(at, Leaf), f"{key} goes on below a value"
+        assert not isinstance(at, Leaf), f"{key} continues below a value"
         at = at[name]
     assert isinstance(at, Leaf), f"{key} names no value"
     return at.path

@@ -113,7 +113,7 @@ def test_permissions_of_artemis() -> None:
     # The most specific setting alone decides, also of what it does not name.
     assert permissions.groups_for("write", QUEUE, "a") == frozenset({"b"})
     assert permissions.groups_for("read", QUEUE, "a") == frozenset()
-    assert any("create is for who has createAddress, too, so for amq" in note for note in notes(document))
+    assert any("create also requires createAddress, so it is granted to amq" in note for note in notes(document))
     assert any("manage has no effect" in note for note in notes(document))
 
 

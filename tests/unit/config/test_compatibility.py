@@ -18,4 +18,4 @@ def test_every_kind_of_option_is_there() -> None:
     text = build()
     assert "| `consumer-window-size` | honoured | `consumer-window-size` |" in text
     assert "| `jaasAuthenticationPlugin` | refused | users of this kind" in text
-    assert "| `enableAudit` | listed | duplicates are not looked for |" in text
+    assert "| `enableAudit` | listed | duplicates are not detected |" in text

@@ -82,13 +82,13 @@ def test_the_two_spellings_of_the_jitter() -> None:
 
 def test_a_known_option_without_an_effect_is_noted() -> None:
     options = consumer_options([("dispatchAsync", "false")], "activemq.")
-    assert options.notes == ("activemq.dispatchAsync has no effect: always so here",)
+    assert options.notes == ("activemq.dispatchAsync has no effect: always the case here",)
 
 
 def test_producer_options() -> None:
     parsed = parse_destination("a?producer.windowSize=1024&producer.dispatchAsync=true")
     assert parsed.producer.settings == {"flow.producer_window_size_bytes": 1024}
-    assert parsed.producer.notes == ("producer.dispatchAsync has no effect: always so here",)
+    assert parsed.producer.notes == ("producer.dispatchAsync has no effect: always the case here",)
     assert parsed.consumer == NO_CONSUMER_OPTIONS
 
 

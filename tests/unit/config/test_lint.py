@@ -171,7 +171,7 @@ def test_what_artemis_does_where_nothing_is_set() -> None:
     for said in (
         "dead-letter-address is not set",
         "max-delivery-attempts is not set: 10 deliveries there, 7 here",
-        "the manual's 'BLOCK at 10 MiB' stands in old sample files and in no code",
+        "the manual's 'BLOCK at 10 MiB' is in old sample files and in no code",
     ):
         assert any(line.startswith("info: b.xml:1: ") and said in line for line in lines), said
     lines = core(settings(setting("#", "<max-size-bytes>1</max-size-bytes>")))
