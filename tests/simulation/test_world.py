@@ -72,10 +72,10 @@ def test_seeds_differ() -> None:
 
 def test_runs_see_what_they_are_made_to_see() -> None:
     """A simulation in which nothing happens would find nothing."""
-    worlds = [run_seed(seed) for seed in range(1, 61)]
+    worlds = [run_seed(seed) for seed in range(1, 31)]
     told = "\n".join(line for world in worlds for line in world.history)
     assert sum(world.stop_count for world in worlds) > 100
-    assert sum(world.oracle.delivered_count for world in worlds) > 10_000
+    assert sum(world.oracle.delivered_count for world in worlds) > 4_000
     for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
         assert what in told
     spoken = [run_seed(seed, has_amqp=True) for seed in range(1, 21)]
@@ -84,10 +84,15 @@ def test_runs_see_what_they_are_made_to_see() -> None:
     for what in ("sees declare", "sees commit", "sees abort", "sees settle", "sees close", " nacks ", "aborts"):
         assert what in told, f"no AMQP client {what}"
     ways = {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}
-    gone: set[str] = set()
+    gone = ways_gone(worlds)
     seed = 0
-    while gone != ways and seed < 240:  # the rarest comes once in dozens of seeds, and any change shifts it
+    while gone != ways and seed < 60:  # the rarest comes once in several seeds that have the queue for it
         seed += 1
-        views = worlds[seed - 1 : seed] or [run_seed(seed)]
-        gone |= {reason for world in views for view in world.oracle.queues.values() for reason in view.gone.values()}
+        world = World(seed, Profile(special=("drop",)))
+        world.run()
+        gone |= ways_gone([world])
     assert gone == ways
+
+
+def ways_gone(worlds: list[World]) -> set[str]:
+    return {reason for world in worlds for view in world.oracle.queues.values() for reason in view.gone.values()}

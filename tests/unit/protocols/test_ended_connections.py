@@ -18,10 +18,11 @@ CONSUMERS = 3
 
 @pytest.fixture(autouse=True)
 def reference_counts_alone() -> Iterator[None]:
-    gc.collect()
+    gc.freeze()  # so that only what a test makes is looked through, not what hundreds of tests have left behind
     gc.disable()
     yield
     gc.enable()
+    gc.unfreeze()
 
 
 def alive() -> Counter[type]:

@@ -96,11 +96,11 @@ def test_selectors_that_come_later_find_each_its_own_in_order() -> None:
     world = small_world(full__page_limit_bytes=1 << 30)
     queue = world.queue("q")
     sends(world, queue, [f"n:{number % 100}" for number in range(COUNT)])
-    some = [chosen(world, f"n = '{number}'", prefetch=3)[0] for number in range(0, 100, 2)]
+    some = [chosen(world, f"n = '{number}'", prefetch=3)[0] for number in range(0, 100, 5)]
     for number, client in enumerate(some):
-        assert list(drained(world, client)) == list(range(2 * number, COUNT, 100))
-    everything, _ = chosen(world, "n <> '0'", prefetch=1)
-    assert list(drained(world, everything)) == [number for number in range(COUNT) if number % 2]
+        assert list(drained(world, client)) == list(range(5 * number, COUNT, 100))
+    everything, _ = chosen(world, "n <> '0'", prefetch=10)
+    assert list(drained(world, everything)) == [number for number in range(COUNT) if number % 5]
     assert_nothing_is_left(world)
 
 
