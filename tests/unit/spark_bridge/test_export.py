@@ -135,11 +135,9 @@ def test_an_export_that_cannot_tell_the_gateway_is_an_export_all_the_same(
     assert "the gateway's retention does not learn of this export" in result.note
 
 
-def test_a_run_that_fails_leaves_nothing_and_is_done_again(
-    store: SampleStore, tmp_path: Path, spark: SparkContext
-) -> None:
-    queue = store.destination("orders")
-    sent = fill(store, queue, 1000)
+def with_a_damaged_record(store: SampleStore) -> tuple[list[int], bytes]:
+    """Damage the last of a thousand messages; return where they are, and the segment as it was."""
+    sent = fill(store, store.destination("orders"), 1000)
     store.publish()
     store.append_octets()
     place = layout.SEGMENT_HEADER_BYTES + sent[-1] - store.base + 150
@@ -148,23 +146,34 @@ def test_a_run_that_fails_leaves_nothing_and_is_done_again(
     broken[place] ^= 1
     store.publish(is_clean=True)
     store.path.write_bytes(broken)
+    return sent, healthy
+
+
+def test_a_run_that_fails_leaves_nothing_and_is_done_again(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    sent, healthy = with_a_damaged_record(store)
     request = Request(store.directory, "orders", tmp_path / "out")
     with pytest.raises(StoreCorrupt, match=f"log offset {sent[-1]} fails its checksum; --skip-damaged"):
         export(request, spark=spark)
     assert list((tmp_path / "out").rglob("*.parquet")) == []
-    other = tmp_path / "without"
-    rest = export(Request(store.directory, "orders", other, skip_damaged=True), spark=spark)
-    (damaged,) = rest.damaged
-    assert (rest.rows, damaged.records, damaged.destination) == (999, 1, "queue://orders")
-    assert f"not exported, because it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to" in summary(
-        rest, "out"
-    )
-    assert json.loads(Path(rest.manifest).read_text())["damaged"] == [asdict(damaged)]
-    assert Target(other).manifests()[-1].damaged == (damaged,)
-    assert sorted(seen(other)) == sent[:-1]
     store.path.write_bytes(healthy)
     assert export(request, spark=spark).rows == 1000
     assert sorted(seen(tmp_path / "out")) == sent
+
+
+def test_skip_damaged_counts_what_it_leaves_out(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    sent, healthy = with_a_damaged_record(store)
+    out = tmp_path / "out"
+    result = export(Request(store.directory, "orders", out, skip_damaged=True), spark=spark)
+    (damaged,) = result.damaged
+    assert (result.rows, damaged.records, damaged.destination) == (999, 1, "queue://orders")
+    told = f"not exported, because it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to"
+    assert told in summary(result, "out")
+    assert json.loads(Path(result.manifest).read_text())["damaged"] == [asdict(damaged)]
+    assert Target(out).manifests()[-1].damaged == (damaged,)
+    assert sorted(seen(out)) == sent[:-1]
+    store.path.write_bytes(healthy)
 
 
 def test_export_goes_on_after_a_crash_of_the_store(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
