@@ -52,6 +52,9 @@ USER: Final = "JMSXUserID"
 
 BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))
 
+# Around a name these mean nothing to clients that read it with patience, nor where 1.0 has no escapes for them.
+BESIDE_NAMES: Final = " \t\r\n:\0"
+
 # Message annotations of AMQP.
 JMS_TYPE: Final = "x-opt-jms-msg-type"
 JMS_DESTINATION: Final = "x-opt-jms-dest"

@@ -274,7 +274,7 @@ class Firing(OwnSender):
             fired.append(one)
             for target, message in one.sends:
                 scheduler.acceptance.publish_own(target, message)
-            if one.child is not None:
+            if one.child is not None and scheduler.has_room(schedule.owner):
                 scheduler.owners.add_another(schedule.owner)
                 scheduler.append(one.child, schedule.target, schedule.owner)
             if one.next_ms:

@@ -28,7 +28,7 @@ from engine.sources.question_queue import QuestionQueue
 from engine.sources.registry import Destinations
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
-from engine.values.errors import InvalidOption
+from engine.values.errors import InvalidOption, LimitReached
 from engine.values.message import PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
 
 ACTION: Final = "AMQ_SCHEDULER_ACTION"
@@ -41,6 +41,7 @@ ALWAYS_MS: Final = 1 << 62
 
 BROWSE_READER: Final = -4  # the reader to which the store answers
 BROWSES_MAX: Final = 16
+BROWSES_PER_USER_MAX: Final = 4  # of one user, so that others can look, too
 STEP: Final = 256  # schedules examined at a time
 REMOVED_AT_ONCE: Final = 1_000
 
@@ -81,9 +82,16 @@ class Management(Answerer):
         self.browses: list[Browse] = []
 
     def check(self, queue: QuestionQueue, message: Message) -> None:
-        """Raises: InvalidOption for an invalid question, or one too many."""
-        if self._question(message).action == BROWSE and len(self.browses) >= BROWSES_MAX:
+        """Raises: LimitReached for one too many of a user; InvalidOption for an invalid question, or one too many."""
+        if self._question(message).action != BROWSE:
+            return
+        if len(self.browses) >= BROWSES_MAX:
             raise InvalidOption(f"{BROWSES_MAX} browses of the schedule are running, which is the limit")
+        client = self.replies.asker()
+        if client is not None and self._browses_of(client) >= BROWSES_PER_USER_MAX:
+            raise LimitReached(
+                f"{BROWSES_PER_USER_MAX} browses of the schedule are running for {client.holder}, which is the limit"
+            )
 
     def answer(self, queue: QuestionQueue, message: Message) -> None:
         """Carry out a message that was checked."""
@@ -92,7 +100,8 @@ class Management(Answerer):
         if question.action == BROWSE:
             target = self.replies.target(question.reply_to)
             # The rest of its transaction is accepted already, so one browse too many simply gets no answer.
-            if target is not None and len(self.browses) < BROWSES_MAX:
+            is_one_too_many = client is not None and self._browses_of(client) >= BROWSES_PER_USER_MAX
+            if target is not None and len(self.browses) < BROWSES_MAX and not is_one_too_many:
                 self.browses.append(Browse(self, target, client, question))
                 self.browses[-1].go_on()
         elif question.action == REMOVE:
@@ -122,6 +131,10 @@ class Management(Answerer):
             is_receiver = target is not None and target.owner == client.client_number
             return action == "read" or is_receiver or self.scheduler.owners.is_of(schedule.owner, client)
         return access.allows(client, action, target.kind, target.name)
+
+    def _browses_of(self, client: Client) -> int:
+        """Return how many are under way for a client's user."""
+        return sum(one.walk.client is not None and one.walk.client.holder == client.holder for one in self.browses)
 
     def _question(self, message: Message) -> Question:
         properties = self.context.readers.properties(message, 1, False)

@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.quota import Quota
+from engine.values.errors import LimitReached
 
 NOBODY: Final = 0
 
@@ -49,6 +50,14 @@ class Owners:
     def is_of(self, number: int, client: Client) -> bool:
         """Say whether a schedule belongs to a client, or to another connection of its user."""
         return number != NOBODY and self._holders[number] == client.holder
+
+    def has_room(self, number: int) -> bool:
+        """Say whether a holder may have one more; it counts as refused if not."""
+        try:
+            self.quota.require(self._holders[number])
+        except LimitReached:
+            return False
+        return True
 
     def add_another(self, number: int) -> None:
         """Count another schedule of a holder that has one."""

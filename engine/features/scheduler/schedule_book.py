@@ -89,6 +89,10 @@ class ScheduleBook(TimerTarget):
         self.unreadable: dict[int, str] = {}
         self.aside: dict[int, str] = {}
 
+    def has_room(self, owner: int) -> bool:
+        """Say whether a time of a cron expression may begin one more schedule; nobody is there to be refused."""
+        return len(self.pending) < self.limits.count and self.owners.has_room(owner)
+
     # -- what the scheduler implements
 
     @abstractmethod

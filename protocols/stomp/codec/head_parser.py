@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from protocols.broker_headers import BESIDE_NAMES
 from protocols.stomp.codec.escapes import escape, escape_1_2, unescape, unescape_known
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ACK, COMMANDS, CONNECTED, CONTROL_HEADERS, NACK, NAMES, SEND, VERSIONLESS, Head
@@ -17,6 +18,7 @@ NUL_IN_HEAD: Final = "a NUL comes before the empty line that ends the headers"
 _CREDENTIALS: Final = frozenset(("login", "passcode"))
 _CLIENT_COMMANDS: Final = b", ".join(name for name, command in COMMANDS.items() if command < CONNECTED).decode()
 _WORD: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_BLANK_NAME: Final = re.compile("[ \\t]:|\\n[ \\t]")  # perhaps a name that a blank begins or ends
 _HTTP: Final = re.compile(rb"[A-Z]+ [^ ]+ HTTP/|HTTP/")
 
 
@@ -66,7 +68,7 @@ class HeadParser:
         headers: dict[str, str] = {}
         kept: list[str] = []
         receipt: str | None = None
-        if "\\" not in text and "\r" not in text and (version > VERSION_1_0 or (" " not in text and "\t" not in text)):
+        if "\\" not in text and "\r" not in text and _has_nothing_to_trim(text, version):
             # Most heads: no escape, no CR, nothing to trim; the lines are as in 1.2, except perhaps for a colon.
             has_colons = text.count(":") > len(lines)
             for line in lines:
@@ -107,7 +109,7 @@ class HeadParser:
                     receipt = raw if receipt is None else receipt
                 elif name not in headers:
                     headers[name] = value
-                    if name not in CONTROL_HEADERS:
+                    if name.strip(BESIDE_NAMES) not in CONTROL_HEADERS:
                         kept.append(escape_1_2(name) + ":" + escape_1_2(value))
 
         length = -1
@@ -142,6 +144,13 @@ class HeadParser:
         for number, line in enumerate(octets.split(b"\n")):
             if number > 0 and len(line.removesuffix(b"\r")) > limit:
                 raise FrameTooLarge(line_too_long(number, self.limits))
+
+
+def _has_nothing_to_trim(text: str, version: int) -> bool:
+    """Say whether no value (1.0) and no name has a blank at its ends."""
+    if " " not in text and "\t" not in text:
+        return True
+    return version > VERSION_1_0 and not _BLANK_NAME.search(text)
 
 
 def check_command(line: bytes, is_whole: bool, limits: FrameLimits) -> int:

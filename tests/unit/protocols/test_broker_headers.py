@@ -53,6 +53,27 @@ def test_headers_of_a_send_are_dropped_by_the_same_table() -> None:
     assert received["colour"] == "red"
 
 
+ODD = ("{} ", " {}", "\t{}", "{}\t", "{}\r", "{}\n", "\n{}", "{}:", " {} ")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("form", ODD)
+def test_nor_do_names_that_a_patient_reader_takes_for_them(form: str, version: str) -> None:
+    """STOMP 1.0 writes no escapes, and some clients trim what they read."""
+    gateway = AmqpGateway()
+    forged = {form.format(name): "forged" for name in ("JMSXUserID", "subscription", "dlqCause")}
+    sender = gateway.connect()
+    sender.send("SEND", b"x", destination="/queue/q", colour="red", **forged)
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    peer.transfer(message((at.VALUE, "x"), application={**forged, "colour": "red"}))
+    reader = gateway.connect(version)
+    reader.subscribe("/queue/q", ack="auto")
+    for received in reader.messages():
+        assert "forged" not in received.headers.values()
+        assert received["colour"] == "red"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -31,7 +31,7 @@ from protocols.amqp.v1_0.mapping.stomp_headers import (
 )
 from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.errors import DecodeError
-from protocols.broker_headers import JMS_REPLY_TO, JMS_TYPE, USER, is_broker_annotation
+from protocols.broker_headers import BESIDE_NAMES, JMS_REPLY_TO, JMS_TYPE, USER, is_broker_annotation
 from protocols.converter import Converter
 from protocols.map_message import Map, MapError
 
@@ -120,7 +120,7 @@ def _to_stomp(contents: Contents, message: Message) -> tuple[bytes, bytes, int]:
     types: list[str] = []
     for key, value in contents.application_properties.items():
         name = str(key)
-        if not name or name in MEANT or value is None:
+        if not name or name.strip(BESIDE_NAMES) in MEANT or value is None:
             continue
         headers[name] = property_text(value)
         kind = TYPE_NAMES.get(type(value))

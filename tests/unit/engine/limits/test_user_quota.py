@@ -258,3 +258,15 @@ def schedule(world: EngineWorld, client: FakeClient, plan: Plan | None = None) -
     world.hear(client.client_number)
     assert world.broker.send(delayed(queue, plan or Plan(delay_ms=1_000)), world.message(queue, b"x")) == gates.OPEN
     world.turn()
+
+
+def test_what_the_times_of_a_cron_expression_begin_keeps_to_the_limit() -> None:
+    world = EngineWorld(user_limits=UserLimits(schedules=3))
+    client = enter(world, "ann")
+    schedule(world, client, Plan(cron="* * * * *", delay_ms=3_600_000))
+    world.advance(600_000)
+    assert world.broker.inspect().schedule.pending == 3
+    assert world.scheduled_by("user 'ann'") == 3
+    world.advance(3_600_000)
+    assert world.broker.inspect().schedule.pending == 3
+    assert world.queue("q").depth >= 2, "there is room again once those have been delivered"

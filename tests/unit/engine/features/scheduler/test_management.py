@@ -7,13 +7,13 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.features.scheduler.delayed_send import delayed
-from engine.features.scheduler.management import BROWSES_MAX, REMOVED_AT_ONCE
+from engine.features.scheduler.management import BROWSES_MAX, BROWSES_PER_USER_MAX, REMOVED_AT_ONCE
 from engine.features.scheduler.plan import Plan
 from engine.sources.question_queue import MANAGEMENT
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TOPIC
-from engine.values.errors import InvalidOption
+from engine.values.errors import InvalidOption, LimitReached
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
 from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
@@ -154,6 +154,26 @@ def test_so_many_may_look_at_a_time(world: EngineWorld) -> None:
         world.broker.send(target, question(**asked))
     with pytest.raises(InvalidOption, match=f"{BROWSES_MAX} browses of the schedule are running"):
         world.broker.send(target, question(**asked))
+
+
+def test_so_many_of_one_user_may_look_at_a_time(world: EngineWorld) -> None:
+    schedule(world, b"x", Plan(delay_ms=1_000))
+    target = world.target(TOPIC, MANAGEMENT)
+    asked = {"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": "/queue/answers"}
+    for name in ("ann", "bob"):
+        for number in range(BROWSES_PER_USER_MAX + 2):
+            client = world.client()
+            client.holder = name
+            world.hear(client.client_number)
+            if number < BROWSES_PER_USER_MAX:
+                world.broker.send(target, question(**asked))
+                continue
+            with pytest.raises(
+                LimitReached, match=f"{BROWSES_PER_USER_MAX} browses of the schedule are running for {name}"
+            ):
+                world.broker.send(target, question(**asked))
+    world.turn()
+    world.broker.send(target, question(**asked))
 
 
 def test_in_a_transaction_it_is_done_at_the_commit(world: EngineWorld) -> None:
