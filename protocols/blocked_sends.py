@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from engine.limits.blocked_producer import PAUSE, REFUSE, BlockLimit
-from engine.sources.composite import Destination, held_part, reached
+from engine.sources.composite import Destination, Target, reached
 from engine.values import gates
+from engine.values.destination import QUEUE, TOPIC
 from protocols.connection import ProtocolConnection
 
 
@@ -26,10 +27,11 @@ Waiting = TypeVar("Waiting", bound=BlockedSend)
 class BlockedSends(Generic[Waiting]):
     """waiting: in the order of arrival.  addresses: those that they wait for, so that nothing overtakes them."""
 
-    __slots__ = ("flow", "connection", "limit", "waiting", "size_bytes", "addresses")
+    __slots__ = ("flow", "destinations", "connection", "limit", "waiting", "size_bytes", "addresses")
 
     def __init__(self, connection: ProtocolConnection, limit: BlockLimit) -> None:
         self.flow = connection.door.flow
+        self.destinations = connection.door.destinations
         self.connection = connection
         self.limit = limit
         self.waiting: list[Waiting] = []
@@ -50,7 +52,7 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            self.flow.waits.park(self.connection, gate, held_part(destination))
+            self.flow.waits.park(self.connection, gate, self._held_part(destination))
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True
@@ -69,6 +71,19 @@ class BlockedSends(Generic[Waiting]):
         self.size_bytes = 0
         self.addresses = set()
         return waiting
+
+    def _held_part(self, destination: Destination) -> Target:
+        """Return the address whose gate is shut, among those that a message to ``destination`` reaches.
+
+        What was deleted since has been made anew by its name, and it is that one which is full.
+        """
+        found = [self._there_now(one) if one.is_closed else one for one in reached(destination)]
+        shut = (one for one in found if one.account is not None and one.account.is_shut)
+        return next(shut, found[0])
+
+    def _there_now(self, ended: Target) -> Target:
+        is_there = ended.kind in (QUEUE, TOPIC) and not self.destinations.is_new(ended.kind, ended.name)
+        return self.destinations.target(ended.kind, ended.name) if is_there else ended
 
     def is_low(self) -> bool:
         """Say whether so little waits that a paused connection is read again."""

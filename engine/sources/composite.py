@@ -74,12 +74,3 @@ def paced_part(destination: Destination) -> Target | None:
 def is_several(source: Source) -> bool:
     """Say whether messages from ``source`` may be of several destinations."""
     return not isinstance(source, Queue | Topic)
-
-
-def held_part(destination: Destination) -> Target:
-    """Return the address whose gate is shut, among those that a message to ``destination`` reaches."""
-    found = reached(destination)
-    for target in found:
-        if target.account is not None and target.account.is_shut:
-            return target
-    return found[0]

@@ -7,6 +7,7 @@ import pytest
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
+from tests.support.engine.engine_world import address
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
@@ -473,3 +474,18 @@ def test_input_that_ends_waits_for_the_confirmations_before_it() -> None:
     gateway.sync()
     assert peer.receipts() == ["1"]
     assert peer.is_closed
+
+
+@pytest.mark.parametrize("destination", ["/queue/q", "/queue/other,/queue/q"])
+def test_who_waits_at_an_address_that_was_deleted_and_made_anew_waits_no_longer_than_it_says(destination: str) -> None:
+    full = {"full__address_full_policy": "BLOCK", "full__max_size_messages": 1, "full__block_timeout_ms": 500}
+    gateway = StompGateway(address("q", **full))
+    peer, other = gateway.connect(), gateway.connect()
+    peer.publish(destination, b"1")
+    gateway.delete(gateway.queue_there("q"), is_forced=True)
+    gateway.settle()
+    other.publish("/queue/q", b"2")
+    peer.publish(destination, b"3")  # its head is known, and names the one that is gone
+    assert gateway.reason(peer).startswith("address-full: queue://q holds 1 of 1 messages (max-size-messages)")
+    gateway.advance(500)
+    assert peer.error()["condition"] == "address-full"
