@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from engine.broker import Broker
@@ -9,7 +11,7 @@ from engine.consumers.client import Client
 from tests.support.long_run import LongRun
 from tests.support.wire.wire_world import WireWorld, run_seed
 from tests.support.world.bodies import Violation
-from tests.support.world.seeds import seeds_of
+from tests.support.world.seeds import WIRE_SEEDS, seeds_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -54,12 +56,43 @@ class _LeavesHalfway(Broker):
         super().begin_turn()
 
 
-@pytest.mark.parametrize("broker_class", [_Sleepy, _StillHolding, _LeavesHalfway])
-def test_planted_bug_is_found(broker_class: type[Broker]) -> None:
-    for seed in seeds_of("wire"):
+class _Hasty(Broker):
+    """Confirmations wait for nothing."""
+
+    def end_turn(self) -> int:
+        super().end_turn()
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("broker_class", "says"),
+    [
+        (_Sleepy, "has room and may have it"),
+        (_StillHolding, "not the sum of those of all clients"),
+        (_LeavesHalfway, ""),
+        (_Hasty, "confirmed"),
+    ],
+)
+def test_planted_bug_is_found(broker_class: type[Broker], says: str) -> None:
+    assert says in first_found(broker_class)
+
+
+def first_found(broker_class: type[Broker]) -> str:
+    for seed in range(1, WIRE_SEEDS + 1):
         try:
             WireWorld(seed, broker_class).run()
         except (Violation, AssertionError, LookupError) as violation:
-            print(seed, violation)
-            return
-    raise AssertionError(f"{broker_class.__name__} is not found")
+            return str(violation)
+    raise AssertionError(f"{broker_class.__name__} is not found in {WIRE_SEEDS} seeds")
+
+
+def test_the_seeds_see_what_they_are_for() -> None:
+    seen = Counter[str]()
+    for seed in range(1, 9):
+        seen.update(run_seed(seed).counts)
+    for what in (
+        *("in flight", "delayed", "dead letters", "schedules", "replays", "browsers", "named subscriptions", "groups"),
+        *("selections", "siblings", "temporary destinations", "waiting producers", "full addresses", "on disk alone"),
+        *("the disk fails", "restarts", "purges", "retries", "vanishes", "the witness acts"),
+    ):
+        assert seen[what], what

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from config.loader import merged
 from config.model import ServerConfig
+from config.permissions import PermissionMap
 from config.sources.detect import read
 from engine.broker import Broker
 from engine.limits.producer_gate import GlobalLimits
@@ -16,29 +17,34 @@ from engine.store.disk.spill_files import SpillFiles
 from gateway.connections.listener import amqp_settings, session_settings
 from gateway.process.server_settings import schedule_limits
 from tests.support.disk.faulty_files import FaultyFiles
-from tests.support.hostile.hostile_config import ADDRESSES, LIMITS
+from tests.support.hostile.hostile_config import hostile_config
 from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.world.bodies import Violation
 
-TURNS_MOST: Final = 20_000  # turns at one moment
+TURNS_MOST: Final = 20_000  # at one moment
 
 
 @cache
-def wire_config() -> ServerConfig:
-    return merged([read("wire.yaml", (LIMITS + ADDRESSES).encode())])
+def wire_config(dialect: str) -> ServerConfig:
+    return merged([read("wire.yaml", hostile_config(dialect).encode())])
 
 
 class WireGateway(AmqpGateway):
-    """holds_reads: reads of the store and of temporary files stay under way.  turn_count: ended so far."""
+    """has_permissions: as in the configuration; else everybody may do everything.
+
+    holds_reads: what is read of the store or of temporary files stays under way.  turn_count: ended so far.
+    """
 
     def __init__(
         self,
         memory_limit_bytes: int,
         global_limits: GlobalLimits,
+        dialect: str,
+        has_permissions: bool,
         broker_class: type[Broker] = Broker,
         earlier: WireGateway | None = None,
     ) -> None:
-        config = wire_config()
+        self.config = config = wire_config(dialect)
         self.broker_class = broker_class
         self.global_limits = global_limits
         self.holds_reads = False
@@ -50,6 +56,7 @@ class WireGateway(AmqpGateway):
             memory_limit_bytes=memory_limit_bytes,
             is_restartable=True,
             earlier=earlier,
+            permissions=PermissionMap(config.permissions, config.groups) if has_permissions else None,
             connection_memory_bytes=2 << 20,
             user_limits=UserLimits(40, 200, 20, 50, 1_000, memory_limit_bytes // 3),
             amqp=amqp_settings(config, True),
@@ -57,7 +64,7 @@ class WireGateway(AmqpGateway):
         self.settings = session_settings(config, True)
 
     def broker_options(self) -> dict[str, Any]:
-        config = wire_config()
+        config = self.config
         self.files = FaultyFiles()
         return {
             "destinations_max": config.destinations_max,
@@ -69,7 +76,7 @@ class WireGateway(AmqpGateway):
         }
 
     def settle(self) -> None:
-        """End turns until only held reads are left.  Raises: Violation."""
+        """End the turn, and as many more as it takes until nothing moves but what is held.  Raises: Violation."""
         if self._is_held:
             return
         while True:
@@ -96,7 +103,7 @@ class WireGateway(AmqpGateway):
         self.broker.begin_turn()
 
     def rest(self) -> None:
-        """Do everything that is due now, with no reads held."""
+        """Let everything happen that is due now, with nothing held."""
         self.syncs = True
         self.holds_reads = False
         self.settle()

@@ -1,8 +1,8 @@
 """All features at once, octets in and octets out: random clients of both protocols on one gateway without sockets.
 
-The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock.  The store in memory
-loses everything that is not durable in a power cut.  A seed decides everything; the same seed gives the same history.
-A seed uses few kinds of addresses, so that clients often meet.
+The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock, with a store in memory
+that loses what was not durable when the power goes.  A seed decides everything; the same seed gives the same history.
+A seed stays with few kinds of addresses, so that what clients do comes together.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from engine.broker import Broker
 from engine.limits.producer_gate import GlobalLimits
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
+from engine.store_listener import PAGE_RETRY_MS
 from engine.values.errors import EngineError
 from tests.support.engine.rest_law import check_rest
 from tests.support.fakes import FakeClient
@@ -26,12 +27,15 @@ from tests.support.protocols.socket_peer import SocketPeer
 from tests.support.protocols.stomp_gateway import Peer
 from tests.support.wire.wire_gateway import WireGateway
 from tests.support.wire.wire_laws import check_empty, check_turn
+from tests.support.wire.witness import SECRET, Witness
 from tests.support.world.bodies import Violation
 
-STEPS: Final = 120
-CLIENTS: Final = 6
-LITTLE_STEPS: Final = (0, 1, 12, 100)  # steps left in a turn that others have used up
+STEPS: Final = 150
+CLIENTS: Final = 5
+LITTLE_STEPS: Final = (0, 1, 12, 100)  # left in a turn that others have used up
 ADVANCE_MS: Final = (0, 1, 10, 30, 100, 400, 2_000)
+IDLE_BYTES: Final = 8  # of a heart-beat, or less
+IDLE_MOST: Final = 3  # that are passed over
 DRAIN_ROUNDS: Final = 60
 DRAIN_MS: Final = 500
 MANAGEMENT: Final = "/topic/ActiveMQ.Scheduler.Management"
@@ -39,7 +43,7 @@ MANAGEMENT: Final = "/topic/ActiveMQ.Scheduler.Management"
 
 @dataclass(eq=False, slots=True)
 class WireClient:
-    """speaker: its protocol.  peer: its connection.  is_deaf: it no longer reads."""
+    """speaker: what it says.  peer: its connection.  is_deaf: it reads nothing any more."""
 
     speaker: RandomStomp | RandomAmqp
     peer: SocketPeer
@@ -48,7 +52,7 @@ class WireClient:
 
 
 class WireWorld:
-    """steps: the actions, in words.  counts: how often each happened."""
+    """steps: what was done, in words.  counts: how often."""
 
     def __init__(self, seed: int, broker_class: type[Broker] = Broker) -> None:
         self.seed = seed
@@ -59,6 +63,8 @@ class WireWorld:
         self.memory_limit_bytes = draw.choice((64 << 20, 64 << 20, 1 << 20, 100_000))
         self.global_limits = GlobalLimits(-1, draw.choice((-1, -1, -1, 60)))
         self.has_short_turns = draw.randrange(3) == 0
+        self.dialect = draw.choice(("penstock", "penstock", "activemq"))
+        self.witness = Witness(draw) if draw.randrange(2) else None  # who is alone with what is its own
         self.told: list[str] = []
         self.counts: dict[str, int] = {}
         self.clients: list[WireClient] = []
@@ -66,20 +72,23 @@ class WireWorld:
         self.gateway = self._gateway(None)
 
     def run(self) -> None:
-        """Raises: Violation, or an exception that left the gateway."""
+        """Raises: Violation, or what left the gateway."""
         for _ in range(STEPS):
             self._step()
             self._look()
         self._finish()
 
     def _gateway(self, earlier: WireGateway | None) -> WireGateway:
-        return WireGateway(self.memory_limit_bytes, self.global_limits, self.broker_class, earlier)
+        has_permissions = self.witness is not None
+        return WireGateway(
+            self.memory_limit_bytes, self.global_limits, self.dialect, has_permissions, self.broker_class, earlier
+        )
 
     def _note(self, what: str, more: str = "") -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
         self.told.append(f"{self.gateway.clock.now_ms} {what} {more}")
 
-    # -- actions
+    # -- what happens
 
     def _step(self) -> None:
         draw = self.draw
@@ -89,7 +98,7 @@ class WireWorld:
         kind = draw.randrange(100)
         if kind < 62:
             with gateway.one_turn():
-                for _ in range(draw.choice((1, 1, 2, 4))):
+                for _ in range(draw.choice((1, 2, 4, 8))):
                     self._act()
         elif kind < 82:
             step_ms = draw.choice(ADVANCE_MS)
@@ -98,16 +107,18 @@ class WireWorld:
         elif kind < 86:
             gateway.syncs = not gateway.syncs
             gateway.settle()
-        elif kind < 89:
+        elif kind < 88:
             gateway.holds_reads = not gateway.holds_reads
             gateway.settle()
+        elif kind < 89:
+            self._trouble()
         elif kind < 93:
             self._operate()
-        elif kind < 97:
+        elif kind < 95:
             self._part()
-        elif kind < 98 and draw.randrange(2):
+        elif kind < 97:
             self._rest()
-        elif kind < 98:
+        elif kind < 98 and draw.randrange(4) == 0:
             self._note("long pause")
             gateway.advance(61_000)
         elif kind == 98:
@@ -116,13 +127,21 @@ class WireWorld:
             self._restart()
 
     def _act(self) -> None:
-        """Let one client send."""
+        """Let somebody say something."""
         draw = self.draw
-        if (len(self.clients) < CLIENTS and draw.randrange(3) == 0) or not self.clients:
+        if (len(self.clients) < CLIENTS and draw.randrange(6) == 0) or not self.clients:
             self._join()
+            return
+        if self.witness is not None and draw.randrange(8) == 0:
+            self._note("the witness acts")
+            self.witness.step(self.gateway)
             return
         client = draw.choice(self.clients)
         octets = client.speaker.operation()
+        for _ in range(IDLE_MOST):
+            if len(octets) > IDLE_BYTES:
+                break
+            octets = client.speaker.operation()  # rather something else than a heart-beat
         self._note("says", f"{client.name} {octets[:300]!r}")
         self._say(client, octets)
 
@@ -146,10 +165,10 @@ class WireWorld:
         self._say(client, speaker.opening())
 
     def _operate(self) -> None:
-        """Empty or delete a destination, or send dead letters back, as an operator."""
+        """An operator empties a destination, deletes it, or sends dead letters back."""
         draw = self.draw
         gateway = self.gateway
-        queues = gateway.queues()
+        queues = self._queues()
         destinations: list[Queue | Topic] = [*queues, *gateway.topics()]
         if not destinations:
             return
@@ -169,8 +188,13 @@ class WireWorld:
             self._note("an operator is refused", str(error))
         gateway.settle()
 
+    def _queues(self) -> list[Queue]:
+        """Return all queues but those of the witness."""
+        queues = self.gateway.queues()
+        return [one for one in queues if self.witness is None or not one.name.startswith("honest.")]
+
     def _part(self) -> None:
-        """End a connection, in order or not."""
+        """Somebody goes, in order or not."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -182,7 +206,7 @@ class WireWorld:
             client.peer.send_octets(client.speaker.goodbye())
 
     def _hear_nothing(self) -> None:
-        """Fill the transport of a client, or give it room again."""
+        """The transport of somebody is full, or has room again."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -194,25 +218,48 @@ class WireWorld:
             self._note("hears nothing", client.name)
             peer.is_stuck = client.is_deaf = True
 
+    def _trouble(self) -> None:
+        """The disk takes nothing, or takes everything again; or somebody sets the wall clock."""
+        gateway = self.gateway
+        if gateway.store_failure():
+            self._note("the disk heals")
+            gateway.store.heal()
+        elif self.draw.randrange(2):
+            self._note("the disk fails")
+            gateway.store.fail("no space left on device")
+        else:
+            by_ms = self.draw.choice((-3_000, -300, 300, 3_000))
+            self._note("the wall clock is set", str(by_ms))
+            gateway.clock.set_wall(by_ms)
+            gateway.broker.begin_turn()
+        gateway.settle()
+
     def _rest(self) -> None:
-        """Let no client send until no work is left."""
+        """Nobody says anything until nothing moves."""
         self._note("rests")
+        if self.gateway.store_failure():
+            self.gateway.store.heal()
+        self.gateway.rest()
+        self._look()
+        self.gateway.advance(PAGE_RETRY_MS)  # what the disk did not give before it healed
         self.gateway.rest()
         self._look()
         self.gateway.rest()
         check_rest(self.gateway, self.gateway.store)
 
     def _restart(self) -> None:
-        """Cut the power: everything that is not durable is lost."""
+        """The power goes: what was not durable is lost."""
         self._note("restarts")
         self.clients = []
+        if self.witness is not None:
+            self.witness.gone()
         self.gateway = self._gateway(self.gateway)
         self.gateway.settle()
 
-    # -- observations
+    # -- what is seen
 
     def _look(self) -> None:
-        """Read the gateway's output, answer it, and check the laws."""
+        """Read what has come, answer it, and check the laws."""
         gateway = self.gateway
         for client in self.clients:
             peer = client.peer
@@ -225,15 +272,54 @@ class WireWorld:
                 answer = client.speaker.receive_data(octets)
                 if answer and not peer.is_closed:
                     peer.send_octets(answer)
+            if self.witness is not None and any(SECRET in body for body in client.speaker.bodies):
+                raise Violation(f"{client.name} got what only the witness may read")
             client.speaker.bodies.clear()
+        if self.witness is not None:
+            self.witness.look()
         self.clients = [client for client in self.clients if not client.peer.is_closed]
         gateway.peers = [peer for peer in gateway.peers if not peer.is_closed]
         check_turn(gateway)
+        self._note_what_is_there()
+
+    def _note_what_is_there(self) -> None:
+        """Count what there was after a turn, so that a test can say that the seeds are not idle."""
+        gateway = self.gateway
+        spiller = gateway.broker.spiller
+        found = {
+            "spilled": spiller is not None and spiller.spilled_bytes,
+            "waiting producers": gateway.waits(),
+            "full addresses": gateway.address_accounts().full,
+            "short memory": gateway.is_memory_short(),
+            "delayed": gateway.delayed_count(),
+            "schedules": len(gateway.schedule),
+            "replays": gateway.replay_count(),
+            "browsers": gateway.browsers(),
+            "temporary destinations": gateway.temporary_count(),
+            "named subscriptions": gateway.subscriptions(),
+            "chores": gateway.chores(),
+            "more to come": gateway.is_more_to_come(),
+            "rated": gateway.rated_count(),
+            "slow": gateway.slow_count(),
+            "evicted": gateway.evicted_count(),
+            "questions": gateway.question_count(),
+            "joins": gateway.join_count(),
+            "seekers of places": gateway.place_seekers(),
+            "in flight": any(queue.in_flight_count for queue in gateway.queues()),
+            "on disk alone": any(queue.has_backlog() for queue in gateway.queues()),
+            "selections": any(queue.selection is not None for queue in gateway.queues()),
+            "groups": any(queue.group_owners() for queue in gateway.queues()),
+            "siblings": any(queue.extras.has_siblings for queue in gateway.queues()),
+            "dead letters": gateway.depth("ActiveMQ.DLQ"),
+        }
+        for what, is_there in found.items():
+            if is_there:
+                self.counts[what] = self.counts.get(what, 0) + 1
 
     # -- the end
 
     def _finish(self) -> None:
-        """End all clients and consume everything; nothing may be left."""
+        """Everybody goes, everything is taken, and nothing is left."""
         gateway = self.gateway
         self._note("the end begins")
         self._rest()
@@ -246,7 +332,8 @@ class WireWorld:
         self._look()
         gateway.advance(10_000)
         for peer in list(gateway.peers):
-            peer.vanish()
+            if self.witness is None or peer is not self.witness.peer:
+                peer.vanish()
         gateway.rest()
         operator = FakeClient()
         operator.user = HOSTILE[0]
@@ -254,6 +341,8 @@ class WireWorld:
             if is_durable:
                 gateway.broker.delete_subscription(operator, client_id, name)
         self._take_everything()
+        if self.witness is not None:
+            self.witness.finish(gateway)
         gateway.sync()
         gateway.advance(100_000)
         gateway.rest()
@@ -274,7 +363,7 @@ class WireWorld:
     def _take_everything(self) -> None:
         gateway = self.gateway
         for _ in range(DRAIN_ROUNDS):
-            left = [queue for queue in gateway.queues() if queue.depth]
+            left = [queue for queue in self._queues() if queue.depth]
             if not left and not len(gateway.schedule):
                 return
             peers = [self._drainer(), self._drainer()]
@@ -292,6 +381,8 @@ class WireWorld:
                     peer.octets = b""
             for peer in peers:
                 peer.vanish()
+            for place in gateway.schedule.places():
+                gateway.schedule.cancel(place)  # an operator reaches what was for a temporary destination, too
             gateway.rest()
         full = [f"{one.uri()}: {one.depth}, {one.in_flight_count} in flight" for one in gateway.queues() if one.depth]
         scheduled = [gateway.uri_of(target) for target in gateway.schedule.targets()]
@@ -299,7 +390,7 @@ class WireWorld:
 
 
 def run_seed(seed: int, broker_class: type[Broker] = Broker) -> WireWorld:
-    """Run one seed; a Violation has the command to run it again."""
+    """Run one seed; a Violation says how to run it again."""
     world = WireWorld(seed, broker_class)
     try:
         world.run()

@@ -1,0 +1,154 @@
+"""A STOMP client of good manners in a wire world, that remembers what was confirmed to it.
+
+It sends persistent messages to a queue that nobody else may use, and takes them: each for itself, and in transactions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from tests.support.hostile.hostile_config import HONEST
+from tests.support.protocols.stomp_gateway import Peer, Received, StompGateway
+from tests.support.world.bodies import Violation
+
+KEPT: Final = "/queue/honest.kept"
+SECRET: Final = b"honest:"  # how every body begins that is none of anybody else's business
+ROUNDS_MOST: Final = 200
+ROUND_MS: Final = 500
+
+Facts = list[Callable[[], None]]
+
+
+class Witness:
+    """sent: numbers of messages whose sending was confirmed.  asked: those whose ACK was sent.  taken: was confirmed.
+
+    held: number -> ack id of what is in its hands.  owed: receipt -> what is true once it has come.
+    """
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.sent: set[int] = set()
+        self.asked: set[int] = set()
+        self.taken: set[int] = set()
+        self.came: set[int] = set()
+        self.held: dict[int, str] = {}
+        self.owed: dict[str, Facts] = {}
+        self.peer: Peer | None = None
+        self._next = 1
+
+    def gone(self) -> None:
+        """Its connection has ended, or the gateway has."""
+        self.peer = None
+        self.held = {}
+        self.owed = {}
+
+    def step(self, gateway: StompGateway) -> None:
+        """Do something, if nothing of what was asked before waits at a gate."""
+        draw = self.draw
+        if self.peer is None:
+            self._join(gateway)
+        elif len(self.owed) > 5:
+            return
+        elif draw.randrange(12) == 0:
+            self._receipt("DISCONNECT", [])
+        else:
+            in_transaction = draw.randrange(3) == 0
+            facts: Facts = []
+            if in_transaction:
+                self._send("BEGIN", transaction="w")
+            for _ in range(draw.choice((1, 1, 3))):
+                if self.held and draw.randrange(2):
+                    self._acknowledge(facts, in_transaction)
+                else:
+                    self._publish(facts, in_transaction)
+            if in_transaction:
+                self._receipt("COMMIT", facts, transaction="w")
+
+    def look(self) -> None:
+        """Take what has come.  Raises: Violation."""
+        peer = self.peer
+        if peer is None:
+            return
+        for frame in peer.take():
+            if frame.command == "MESSAGE":
+                self._delivered(frame)
+            elif frame.command == "RECEIPT":
+                for fact in self.owed.pop(frame["receipt-id"]):
+                    fact()
+            elif frame.command != "CONNECTED" and frame.headers.get("condition") != "timed-out":
+                raise Violation(f"the witness got {frame}")
+        if peer.is_closed:
+            self.gone()
+
+    def finish(self, gateway: StompGateway) -> None:
+        """Take everything that is left, and check that nothing is missing.  Raises: Violation."""
+        for _ in range(ROUNDS_MOST):
+            if self.peer is None:
+                self._join(gateway)
+            for number in list(self.held):
+                self._ask(number, [], False)
+            gateway.advance(ROUND_MS)
+            self.look()
+            if not self.owed and not self.held and not gateway.depth("honest.kept"):
+                break
+        missing = sorted(self.sent - self.asked - self.came)
+        if missing or gateway.depth("honest.kept"):
+            raise Violation(
+                f"confirmed and never seen again: {missing[:10]}; {gateway.depth('honest.kept')} messages are left, "
+                f"{len(self.owed)} confirmations did not come"
+            )
+        if self.peer is not None:
+            self.peer.vanish()
+        self.gone()
+
+    # -- the steps
+
+    def _join(self, gateway: StompGateway) -> None:
+        self.peer = peer = gateway.open()
+        peer.send("CONNECT", accept_version="1.2", host="h", login=HONEST[0], passcode=HONEST[1])
+        peer.answer_login(is_allowed=True)
+        peer.subscribe(KEPT, "client-individual", "w", **{"activemq.prefetchSize": self.draw.choice(("1", "2", "100"))})
+
+    def _send(self, command: str, body: bytes = b"", **headers: str) -> None:
+        assert self.peer is not None
+        if not self.peer.is_closed:
+            self.peer.send(command, body, **headers)
+
+    def _receipt(self, command: str, facts: Facts, body: bytes = b"", **headers: str) -> None:
+        number = str(self._next)
+        self._next += 1
+        self.owed[number] = facts
+        self._send(command, body, receipt=number, **headers)
+
+    def _publish(self, facts: Facts, in_transaction: bool) -> None:
+        number = self._next
+        self._next += 1
+        body = SECRET + b"%d" % number
+        if in_transaction:
+            facts.append(lambda: self.sent.add(number))
+            self._send("SEND", body, destination=KEPT, persistent="true", transaction="w")
+        else:
+            self._receipt("SEND", [lambda: self.sent.add(number)], body, destination=KEPT, persistent="true")
+
+    def _acknowledge(self, facts: Facts, in_transaction: bool) -> None:
+        self._ask(self.draw.choice(list(self.held)), facts, in_transaction)
+
+    def _ask(self, number: int, facts: Facts, in_transaction: bool) -> None:
+        ack = self.held.pop(number)
+        self.asked.add(number)
+        if in_transaction:
+            facts.append(lambda: self.taken.add(number))
+            self._send("ACK", id=ack, transaction="w")
+        else:
+            self._receipt("ACK", [lambda: self.taken.add(number)], id=ack)
+
+    def _delivered(self, frame: Received) -> None:
+        number = int(frame.body.removeprefix(SECRET))
+        if number in self.taken:
+            raise Violation(f"message {number} comes again, though its ACK was confirmed")
+        if number in self.held:
+            raise Violation(f"message {number} came twice on one connection")
+        self.came.add(number)
+        self.held[number] = frame["ack"]
