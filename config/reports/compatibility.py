@@ -12,7 +12,7 @@ from config.schema import ADDRESS, SERVER, leaves
 from config.sources import activemq_options, artemis_options, uri_options
 
 INTRODUCTION: Final = """\
-# What becomes of other brokers' options
+# Effects of other brokers' options
 
 Generated from the tables by which files are read: `penstock check-config --options > docs/reference/compatibility.md`.
 
@@ -38,7 +38,7 @@ def build() -> str:
     for title, tables in _dialects():
         parts.append(f"\n## {title}\n")
         for element, known in tables.items():
-            parts.append(f"\n### {element}\n\n| option | | what it does, or why nothing |\n|---|---|---|\n")
+            parts.append(f"\n### {element}\n\n| option | | effect, or why it has none |\n|---|---|---|\n")
             parts.extend(
                 f"| `{option.name}` | {option.status} | {_by_keys(option.text.replace('|', '/'))} |\n"
                 for option in known.values()
@@ -56,13 +56,13 @@ def _dialects() -> Iterator[tuple[str, Mapping[str, Table]]]:
     yield (
         "Options of a destination and of SUBSCRIBE",
         {
-            f"`{prefix}NAME` behind a destination's `?`, `activemq.NAME` in SUBSCRIBE": destination_options.CONSUMER,
-            f"`{destination_options.PRODUCER_PREFIX}NAME` behind a destination's `?`": destination_options.PRODUCER,
+            f"`{prefix}NAME` after a destination's `?`, `activemq.NAME` in SUBSCRIBE": destination_options.CONSUMER,
+            f"`{destination_options.PRODUCER_PREFIX}NAME` after a destination's `?`": destination_options.PRODUCER,
         },
     )
     yield (
         "Connection URIs, of listeners and of the command-line clients",
-        {"behind the `?`": uri_options.OPTIONS, "behind `failover:(...)?`": uri_options.FAILOVER},
+        {"after the `?`": uri_options.OPTIONS, "after `failover:(...)?`": uri_options.FAILOVER},
     )
     yield "activemq.xml", {f"`{element}`": known for element, known in activemq_options.tables().items() if known}
     yield (
