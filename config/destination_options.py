@@ -163,9 +163,9 @@ def consumer_options(pairs: Iterable[tuple[str, str]], prefix: str = "") -> Cons
     return ConsumerOptions(**values, settings=settings, notes=notes)
 
 
-def producer_options(pairs: Iterable[tuple[str, str]], prefix: str = PRODUCER_PREFIX) -> ProducerOptions:
+def producer_options(pairs: Iterable[tuple[str, str]]) -> ProducerOptions:
     """Return the parsed options; names are without the ``producer.`` in front of them.  Raises: OptionError."""
-    values, settings, notes = _read(pairs, PRODUCER, prefix)
+    values, settings, notes = _read(pairs, PRODUCER, PRODUCER_PREFIX)
     assert not values, "a producer has settings only"
     return ProducerOptions(settings, notes)
 

@@ -33,17 +33,12 @@ WILDCARDS: Final = frozenset("*>#")
 
 
 class StoreQuery:
-    """Queries with one reader; ``close`` closes its files.
+    """Queries with one reader; ``close`` closes its files."""
 
-    destinations: by number, those that the caller knows already; others are looked up in the log.
-    """
-
-    def __init__(
-        self, reader: StoreReader, keys: Keys | None = None, destinations: dict[int, DestinationInfo] | None = None
-    ) -> None:
+    def __init__(self, reader: StoreReader, keys: Keys | None = None) -> None:
         self._reader = reader
         self._keys = keys or Keys()
-        self._known = {} if destinations is None else destinations
+        self._known: dict[int, DestinationInfo] = {}
         self._has_catalog = False
         self._records = Records(reader)
         self._scanned_bytes = 0

@@ -180,7 +180,7 @@ class SegmentJob(Job):
         """Return the lane of which a record's entry is the next; a gap begins another block."""
         lane = self._lanes.get((destination_id, priority))
         if lane is None or lane.tail != entry:
-            lane = self._lanes[destination_id, priority] = ConsumeQueue(destination_id, priority, False, entry, 0)
+            lane = self._lanes[destination_id, priority] = ConsumeQueue(destination_id, priority, False, entry)
             self._blocks.append(EntryBlock(destination_id, priority, entry, lane.entries))
         return lane
 

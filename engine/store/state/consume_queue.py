@@ -55,8 +55,8 @@ class ConsumeQueue(Progress):
         "is_touched",
     )
 
-    def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int, cursor: int) -> None:
-        super().__init__(cursor)
+    def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int) -> None:
+        super().__init__(0)
         self.destination_id = destination_id
         self.priority = priority
         self.is_topic = is_topic

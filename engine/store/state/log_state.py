@@ -49,7 +49,7 @@ class StoreState:
         self.destinations: dict[int, LoggedDestination] = {}
         self.subscriptions: dict[int, DurableSubscription] = {}
         self.lanes: dict[int, ConsumeQueue] = {}
-        self.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, 0, 0)
+        self.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, 0)
         self.consumers = ConsumerRecords()
         self.next_destination = 1
         self.touched: deque[int] = deque()
@@ -84,7 +84,7 @@ class StoreState:
         lane = self.lanes.get(key)
         if lane is None:
             destination = self.destinations[destination_id]
-            lane = ConsumeQueue(destination_id, priority, destination.kind == TOPIC, 0, 0)
+            lane = ConsumeQueue(destination_id, priority, destination.kind == TOPIC, 0)
             self.lanes[key] = lane
             destination.lanes.append(lane)
             destination.lanes.sort(key=_priority)

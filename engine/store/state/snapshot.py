@@ -54,7 +54,7 @@ def load_snapshot(payload: bytes) -> StoreState:
     described: dict[str, Any] = json.loads(payload)
     state = StoreState()
     state.consumers.next_number = int(described["next_consumer"])
-    state.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, int(described["system_tail"]), 0)
+    state.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, int(described["system_tail"]))
     for destination in described["destinations"]:
         number = int(destination["id"])
         state.add_destination(number, int(destination["kind"]), str(destination["name"]))

@@ -20,12 +20,12 @@ def boolean(name: str, text: str) -> bool:
     raise InvalidOption(f"{name} is {text[:80]!r}; allowed are true and false")
 
 
-def clamped(name: str, text: str, least: int, most: int, size_bits: int) -> int:
-    """Read a whole number of ``size_bits`` bits and return the nearest allowed one.  Raises: InvalidOption."""
+def clamped(name: str, text: str, most: int, size_bits: int) -> int:
+    """Read a number of ``size_bits`` bits and return the nearest one from 0 to ``most``.  Raises: InvalidOption."""
     digits = text.strip()
     value = digits.removeprefix("-")
     if value.isascii() and value.isdigit() and len(value) <= 19 and int(value) < 2 ** (size_bits - 1):
-        return min(max(int(digits), least), most)
+        return min(max(int(digits), 0), most)
     raise InvalidOption(f"{name} is {text[:80]!r}; allowed is a whole number of {size_bits} bits")
 
 

@@ -183,7 +183,7 @@ def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple
     priority = headers.get("priority", str(DEFAULT_PRIORITY))
     expires = headers.get("expires", "0")
     if dialect.is_clamped:
-        return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, TIME_MOST_MS, 64)
+        return clamped("priority", priority, 9, 32), clamped("expires", expires, TIME_MOST_MS, 64)
     return number("priority", priority, 0, 9), number("expires", expires, 0, TIME_MOST_MS)
 
 

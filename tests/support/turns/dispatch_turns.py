@@ -8,7 +8,7 @@ from engine.consumers.consumer import CLIENT, INDIVIDUAL
 from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
-from tests.support.turns.turn_scenarios import Input, in_a_turn, scenario
+from tests.support.turns.turn_scenarios import Input, in_a_turn, scenario, selecting_comes_and_goes
 
 SELECTORS: Final = 20
 EXCLUDED: Final = Refusal("requeue", is_excluding=True)
@@ -64,15 +64,7 @@ def _(count: int) -> Input:
     for _ in range(count):
         world.consumer(client, "q", INDIVIDUAL, 1)
     world.turn()
-    last = world.client("last")
-
-    def come_and_go() -> None:
-        consumer = world.consumer(last, "q", INDIVIDUAL, 1, selector="n = 1")
-        world.turn()
-        world.broker.unsubscribe(consumer, is_lost=False)
-        world.turn()
-
-    return come_and_go
+    return selecting_comes_and_goes(world)
 
 
 @scenario("the first selector comes to a queue with many messages that wait for their redelivery")

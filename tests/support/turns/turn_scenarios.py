@@ -155,13 +155,8 @@ def _(count: int) -> Input:
     return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
 
 
-@scenario("consumers with selectors come and go")
-def _(count: int) -> Input:
-    world = EngineWorld()
-    client = world.client()
-    for number in range(count):
-        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = {number}")
-    world.turn()
+def selecting_comes_and_goes(world: EngineWorld) -> Input:
+    """Return what lets one more consumer with a selector come to a queue and go, each in a turn of its own."""
     last = world.client("last")
 
     def come_and_go() -> None:
@@ -171,6 +166,16 @@ def _(count: int) -> Input:
         world.turn()
 
     return come_and_go
+
+
+@scenario("consumers with selectors come and go")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    for number in range(count):
+        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = {number}")
+    world.turn()
+    return selecting_comes_and_goes(world)
 
 
 @scenario("many selectors look for their messages on disk: found by value")

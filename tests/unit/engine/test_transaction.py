@@ -200,7 +200,8 @@ def test_an_aborted_refusal_is_still_delivered() -> None:
     assert world.stats().depth == 0
 
 
-def test_commit_after_the_subscription_has_closed() -> None:
+def accepted_by_a_closed_subscription() -> tuple[EngineWorld, Transaction]:
+    """Return a world in which a transaction has accepted the first of two messages of a subscription that has gone."""
     world = EngineWorld()
     client = world.client()
     consumer = world.consumer(client)
@@ -209,6 +210,11 @@ def test_commit_after_the_subscription_has_closed() -> None:
     transaction = begin(client)
     transaction.add_accepted([held[0]])
     world.broker.unsubscribe(consumer, is_lost=False)
+    return world, transaction
+
+
+def test_commit_after_the_subscription_has_closed() -> None:
+    world, transaction = accepted_by_a_closed_subscription()
     world.turn()
     world.broker.commit(transaction)
     world.turn()
@@ -220,14 +226,7 @@ def test_commit_after_the_subscription_has_closed() -> None:
 
 
 def test_abort_after_the_subscription_has_closed_returns_the_message() -> None:
-    world = EngineWorld()
-    client = world.client()
-    consumer = world.consumer(client)
-    world.send(b"1", b"2")
-    held = client.take()
-    transaction = begin(client)
-    transaction.add_accepted([held[0]])
-    world.broker.unsubscribe(consumer, is_lost=False)
+    world, transaction = accepted_by_a_closed_subscription()
     world.broker.abort(transaction)
     heir = world.client("heir")
     world.consumer(heir)
