@@ -75,7 +75,7 @@ class BlockedSends(Generic[Waiting]):
     def _held_part(self, destination: Destination) -> Target:
         """Return the address whose gate is shut, among those that a message to ``destination`` reaches.
 
-        What was deleted since has been made anew by its name, and it is that one which is full.
+        A destination that was deleted since was made again by its name, and the new one is full.
         """
         found = [self._there_now(one) if one.is_closed else one for one in reached(destination)]
         shut = (one for one in found if one.account is not None and one.account.is_shut)

@@ -12,7 +12,7 @@ from gateway.connections.admission import Place
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
-TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # of a WebSocket's message that is not whole
+TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # octets of an incomplete message of a WebSocket
 HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
 
@@ -51,14 +51,14 @@ class HttpConnection(asyncio.Protocol):
     def upgraded(self, gather: Callable[[int], None]) -> None:
         """The socket is a WebSocket now, and has a place among the messaging connections instead.
 
-        gather: is told how many octets have come of a message that is not whole.
+        gather: is called with the octets so far of an incomplete message.
         """
         self.request_taken()
         self._place.leave()
         self._gather = gather
 
     def message_taken(self) -> None:
-        """A message of the WebSocket is handed over."""
+        """Note that a message of the WebSocket was handed over."""
         self._gathered_bytes = 0
         if self._told_bytes:
             self._tell()

@@ -55,11 +55,11 @@ class Fixed(StatsSource):
         self._stats = stats
 
     def inspection(self) -> Inspection:
-        assert not self.is_failed, "a broker that stands half-way is not asked"
+        assert not self.is_failed, "a broker in the middle of a change is not asked"
         return Seen(self._stats)
 
     def store_stats(self) -> StoreStats:
-        assert not self.is_failed, "a broker that stands half-way is not asked"
+        assert not self.is_failed, "a broker in the middle of a change is not asked"
         return self._stats.store
 
     def counters(self) -> GatewayCounters:

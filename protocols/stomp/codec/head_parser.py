@@ -103,7 +103,7 @@ class HeadParser:
                     elif command not in VERSIONLESS:
                         name = unescape_known(name, version)
                         value = unescape_known(value, version)
-                        if version > VERSION_1_0:  # what is echoed must be sound for readers that know no other escapes
+                        if version > VERSION_1_0:  # echoed values must be valid for all readers
                             raw = escape(value, version).decode()
                 if name == "receipt":
                     receipt = raw if receipt is None else receipt

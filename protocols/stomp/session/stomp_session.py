@@ -167,7 +167,7 @@ class StompSession(FrameInput):
 
     def _held(self) -> tuple[int, int, int]:
         """Return the octets of frames under way, of transactions, and of frames that wait at a gate."""
-        # A WebSocket is here until its first message tells the protocol.
+        # A WebSocket is here until its first message shows the protocol.
         under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
         return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
 

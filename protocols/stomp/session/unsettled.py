@@ -134,7 +134,7 @@ class Unsettled:
         return found
 
     def _note_new(self) -> None:
-        """Add what was delivered since the last call.  Searching everything for each ACK would visit thousands.
+        """Add the deliveries since the last call.  A search of everything for each ACK would visit thousands.
 
         Once most entries are settled otherwise, all are dropped and found anew.
         """

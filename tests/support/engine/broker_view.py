@@ -227,7 +227,7 @@ class BrokerView(FeatureView):
         self.broker.holdings.count_unread(client, unread_bytes)
 
     def held_by_connections(self) -> int:
-        """Return the octets that all connections hold, as the operator is told."""
+        """Return the octets that all connections hold, as reported to the operator."""
         return self.broker.holdings.stats(()).used_bytes
 
     def ended_for_memory(self) -> int:

@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 
 
 def address(pattern: str, **values: object) -> AddressEntry:
-    """Return an address entry; ``__`` in a name stands for the dot of a path."""
+    """Return an address entry; ``__`` in a name means the dot of a path."""
     return AddressEntry(
         Pattern.parse(pattern), BOTH, {name.replace("__", "."): value for name, value in values.items()}
     )

@@ -15,7 +15,7 @@ from tests.support.store.memory_store import MemoryStore
 
 
 class RestartWorld(EngineWorld):
-    """``turn`` reads pages and leaves syncs to ``sync``; ``crash`` starts again with what was durable."""
+    """``turn`` reads pages and leaves syncs to ``sync``; ``crash`` starts again with the durable state."""
 
     broker_class: type[Broker] = Broker
     store_class: type[MemoryStore] = MemoryStore

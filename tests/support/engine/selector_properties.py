@@ -9,7 +9,7 @@ from engine.values.message import STOMP, Message
 
 
 class TypedProperties(Properties):
-    """Properties as JMS and AMQP type them; counts how often it is asked."""
+    """Properties with the types of JMS and AMQP; counts the reads."""
 
     __slots__ = ("values", "asked_count")
 
@@ -25,7 +25,7 @@ class TypedProperties(Properties):
 
 
 class ConvertedProperties(TypedProperties):
-    """The same where strings are converted."""
+    """The same properties, as strings that are converted."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Tables of AMQP 1.0's rules: each row a test under its section, and the peers that such rows begin with.
+"""Tables of AMQP 1.0's rules: each row is a test under its section; and the peers with which rows begin.
 
-What a peer is told is written as in test_amqp10_states.py: ``close illegal-state`` is a close with that condition,
-``attach, detach ...`` a link that is refused.
+Answers to a peer are written as in test_amqp10_states.py: ``close illegal-state`` is a close with that condition,
+``attach, detach ...`` a refused link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 
 class Rules(dict[str, Callable[[], None]]):
-    """Tests by their section and what they are about."""
+    """Tests by their section and subject."""
 
     def rule(self, name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
         """Enter a test under its name."""
@@ -36,7 +36,7 @@ class Rules(dict[str, Callable[[], None]]):
 
 
 def answer(peer: AmqpPeer) -> str:
-    """Return what has come, flows that go along left out."""
+    """Return the received frames without flows."""
     said = []
     for frame in peer.take():
         name = frame.NAME.removeprefix("amqp:").removesuffix(":list")
@@ -118,7 +118,7 @@ def request(composite: Composite) -> bytes:
 
 
 def sasl() -> AmqpPeer:
-    """Return a peer that has been told the mechanisms."""
+    """Return a peer that has received the mechanisms."""
     peer = AmqpGateway().open_amqp()
     peer.send_octets(protocol_header(SASL_LAYER))
     _, mechanisms = peer.take()

@@ -1,4 +1,4 @@
-"""Turns in which selectors look through temporary files."""
+"""Turns in which selectors search temporary files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.turns.turn_scenarios import Input, scenario
 
 
 class _Spilled(SpillWorld):
-    """Nearly all is in temporary files.  What its turns find is not checked, for that would count as theirs."""
+    """Nearly all messages are in temporary files.  Deliveries are unchecked: a check would count as part of a turn."""
 
     def __init__(self) -> None:
         paging = address("q", full__max_size_messages=1, full__address_full_policy="PAGE")

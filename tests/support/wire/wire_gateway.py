@@ -21,7 +21,7 @@ from tests.support.hostile.hostile_config import hostile_config
 from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.world.bodies import Violation
 
-TURNS_MOST: Final = 20_000  # at one moment
+TURNS_MOST: Final = 20_000  # turns at one moment
 
 
 @cache
@@ -30,9 +30,9 @@ def wire_config(dialect: str) -> ServerConfig:
 
 
 class WireGateway(AmqpGateway):
-    """has_permissions: as in the configuration; else everybody may do everything.
+    """has_permissions: those of the configuration; otherwise everybody may do everything.
 
-    holds_reads: what is read of the store or of temporary files stays under way.  turn_count: ended so far.
+    holds_reads: reads of the store and of temporary files stay under way.  turn_count: ended so far.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class WireGateway(AmqpGateway):
         }
 
     def settle(self) -> None:
-        """End the turn, and as many more as it takes until nothing moves but what is held.  Raises: Violation."""
+        """End turns until only held reads are left.  Raises: Violation."""
         if self._is_held:
             return
         while True:
@@ -103,7 +103,7 @@ class WireGateway(AmqpGateway):
         self.broker.begin_turn()
 
     def rest(self) -> None:
-        """Let everything happen that is due now, with nothing held."""
+        """Do everything that is due now, with no reads held."""
         self.syncs = True
         self.holds_reads = False
         self.settle()

@@ -1,8 +1,8 @@
 """All features at once, octets in and octets out: random clients of both protocols on one gateway without sockets.
 
-The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock, with a store in memory
-that loses what was not durable when the power goes.  A seed decides everything; the same seed gives the same history.
-A seed stays with few kinds of addresses, so that what clients do comes together.
+The clients are the hostile ones (``random_stomp.py``, ``random_amqp.py``), on a virtual clock.  The store in memory
+loses everything that is not durable in a power cut.  A seed decides everything; the same seed gives the same history.
+A seed uses few kinds of addresses, so that clients often meet.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tests.support.world.bodies import Violation
 
 STEPS: Final = 150
 CLIENTS: Final = 5
-LITTLE_STEPS: Final = (0, 1, 12, 100)  # left in a turn that others have used up
+LITTLE_STEPS: Final = (0, 1, 12, 100)  # steps left in a turn that others have used up
 ADVANCE_MS: Final = (0, 1, 10, 30, 100, 400, 2_000)
-IDLE_BYTES: Final = 8  # of a heart-beat, or less
+IDLE_BYTES: Final = 8  # octets of a heart-beat, or less
 IDLE_MOST: Final = 3  # that are passed over
 DRAIN_ROUNDS: Final = 60
 DRAIN_MS: Final = 500
@@ -43,7 +43,7 @@ MANAGEMENT: Final = "/topic/ActiveMQ.Scheduler.Management"
 
 @dataclass(eq=False, slots=True)
 class WireClient:
-    """speaker: what it says.  peer: its connection.  is_deaf: it reads nothing any more."""
+    """speaker: its protocol.  peer: its connection.  is_deaf: it no longer reads."""
 
     speaker: RandomStomp | RandomAmqp
     peer: SocketPeer
@@ -52,7 +52,7 @@ class WireClient:
 
 
 class WireWorld:
-    """steps: what was done, in words.  counts: how often."""
+    """steps: the actions, in words.  counts: how often each happened."""
 
     def __init__(self, seed: int, broker_class: type[Broker] = Broker) -> None:
         self.seed = seed
@@ -64,7 +64,7 @@ class WireWorld:
         self.global_limits = GlobalLimits(-1, draw.choice((-1, -1, -1, 60)))
         self.has_short_turns = draw.randrange(3) == 0
         self.dialect = draw.choice(("penstock", "penstock", "activemq"))
-        self.witness = Witness(draw) if draw.randrange(2) else None  # who is alone with what is its own
+        self.witness = Witness(draw) if draw.randrange(2) else None  # a client whose queue nobody else may use
         self.told: list[str] = []
         self.counts: dict[str, int] = {}
         self.clients: list[WireClient] = []
@@ -72,7 +72,7 @@ class WireWorld:
         self.gateway = self._gateway(None)
 
     def run(self) -> None:
-        """Raises: Violation, or what left the gateway."""
+        """Raises: Violation, or an exception that left the gateway."""
         for _ in range(STEPS):
             self._step()
             self._look()
@@ -88,7 +88,7 @@ class WireWorld:
         self.counts[what] = self.counts.get(what, 0) + 1
         self.told.append(f"{self.gateway.clock.now_ms} {what} {more}")
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draw = self.draw
@@ -127,7 +127,7 @@ class WireWorld:
             self._restart()
 
     def _act(self) -> None:
-        """Let somebody say something."""
+        """Let one client send."""
         draw = self.draw
         if (len(self.clients) < CLIENTS and draw.randrange(6) == 0) or not self.clients:
             self._join()
@@ -141,7 +141,7 @@ class WireWorld:
         for _ in range(IDLE_MOST):
             if len(octets) > IDLE_BYTES:
                 break
-            octets = client.speaker.operation()  # rather something else than a heart-beat
+            octets = client.speaker.operation()  # preferably another octet than a heart-beat
         self._note("says", f"{client.name} {octets[:300]!r}")
         self._say(client, octets)
 
@@ -165,7 +165,7 @@ class WireWorld:
         self._say(client, speaker.opening())
 
     def _operate(self) -> None:
-        """An operator empties a destination, deletes it, or sends dead letters back."""
+        """Empty or delete a destination, or send dead letters back, as an operator."""
         draw = self.draw
         gateway = self.gateway
         queues = self._queues()
@@ -194,7 +194,7 @@ class WireWorld:
         return [one for one in queues if self.witness is None or not one.name.startswith("honest.")]
 
     def _part(self) -> None:
-        """Somebody goes, in order or not."""
+        """End a connection, in order or not."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -206,7 +206,7 @@ class WireWorld:
             client.peer.send_octets(client.speaker.goodbye())
 
     def _hear_nothing(self) -> None:
-        """The transport of somebody is full, or has room again."""
+        """Fill the transport of a client, or give it room again."""
         if not self.clients:
             return
         client = self.draw.choice(self.clients)
@@ -219,7 +219,7 @@ class WireWorld:
             peer.is_stuck = client.is_deaf = True
 
     def _trouble(self) -> None:
-        """The disk takes nothing, or takes everything again; or somebody sets the wall clock."""
+        """Let the disk fail or heal, or set the wall clock."""
         gateway = self.gateway
         if gateway.store_failure():
             self._note("the disk heals")
@@ -235,20 +235,20 @@ class WireWorld:
         gateway.settle()
 
     def _rest(self) -> None:
-        """Nobody says anything until nothing moves."""
+        """Let no client send until no work is left."""
         self._note("rests")
         if self.gateway.store_failure():
             self.gateway.store.heal()
         self.gateway.rest()
         self._look()
-        self.gateway.advance(PAGE_RETRY_MS)  # what the disk did not give before it healed
+        self.gateway.advance(PAGE_RETRY_MS)  # reads that had failed before the disk healed
         self.gateway.rest()
         self._look()
         self.gateway.rest()
         check_rest(self.gateway, self.gateway.store)
 
     def _restart(self) -> None:
-        """The power goes: what was not durable is lost."""
+        """Cut the power: everything that is not durable is lost."""
         self._note("restarts")
         self.clients = []
         if self.witness is not None:
@@ -256,10 +256,10 @@ class WireWorld:
         self.gateway = self._gateway(self.gateway)
         self.gateway.settle()
 
-    # -- what is seen
+    # -- observations
 
     def _look(self) -> None:
-        """Read what has come, answer it, and check the laws."""
+        """Read the gateway's output, answer it, and check the laws."""
         gateway = self.gateway
         for client in self.clients:
             peer = client.peer
@@ -283,7 +283,7 @@ class WireWorld:
         self._note_what_is_there()
 
     def _note_what_is_there(self) -> None:
-        """Count what there was after a turn, so that a test can say that the seeds are not idle."""
+        """Count the events of a turn, so that a test can show that the seeds are not idle."""
         gateway = self.gateway
         spiller = gateway.broker.spiller
         found = {
@@ -319,7 +319,7 @@ class WireWorld:
     # -- the end
 
     def _finish(self) -> None:
-        """Everybody goes, everything is taken, and nothing is left."""
+        """End all clients and consume everything; nothing may be left."""
         gateway = self.gateway
         self._note("the end begins")
         self._rest()
@@ -382,7 +382,7 @@ class WireWorld:
             for peer in peers:
                 peer.vanish()
             for place in gateway.schedule.places():
-                gateway.schedule.cancel(place)  # an operator reaches what was for a temporary destination, too
+                gateway.schedule.cancel(place)  # an operator also cancels the schedules of temporary destinations
             gateway.rest()
         full = [f"{one.uri()}: {one.depth}, {one.in_flight_count} in flight" for one in gateway.queues() if one.depth]
         scheduled = [gateway.uri_of(target) for target in gateway.schedule.targets()]
@@ -390,7 +390,7 @@ class WireWorld:
 
 
 def run_seed(seed: int, broker_class: type[Broker] = Broker) -> WireWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = WireWorld(seed, broker_class)
     try:
         world.run()

@@ -1,6 +1,6 @@
-"""A STOMP client of good manners in a wire world, that remembers what was confirmed to it.
+"""A well-behaved STOMP client in a wire world that remembers its confirmations.
 
-It sends persistent messages to a queue that nobody else may use, and takes them: each for itself, and in transactions.
+It sends persistent messages to a queue that nobody else may use, and receives them, singly and in transactions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.protocols.stomp_gateway import Peer, Received, StompGateway
 from tests.support.world.bodies import Violation
 
 KEPT: Final = "/queue/honest.kept"
-SECRET: Final = b"honest:"  # how every body begins that is none of anybody else's business
+SECRET: Final = b"honest:"  # the beginning of every body that only the witness may read
 ROUNDS_MOST: Final = 200
 ROUND_MS: Final = 500
 
@@ -22,9 +22,9 @@ Facts = list[Callable[[], None]]
 
 
 class Witness:
-    """sent: numbers of messages whose sending was confirmed.  asked: those whose ACK was sent.  taken: was confirmed.
+    """sent: numbers of messages with a confirmed SEND.  asked: those with an ACK.  taken: those with a confirmed ACK.
 
-    held: number -> ack id of what is in its hands.  owed: receipt -> what is true once it has come.
+    held: number -> ack id of an unsettled message.  owed: receipt -> the facts that it confirms.
     """
 
     def __init__(self, draw: random.Random) -> None:
@@ -39,13 +39,13 @@ class Witness:
         self._next = 1
 
     def gone(self) -> None:
-        """Its connection has ended, or the gateway has."""
+        """Note that its connection or the gateway has ended."""
         self.peer = None
         self.held = {}
         self.owed = {}
 
     def step(self, gateway: StompGateway) -> None:
-        """Do something, if nothing of what was asked before waits at a gate."""
+        """Do one action, unless an earlier one waits at a gate."""
         draw = self.draw
         if self.peer is None:
             self._join(gateway)
@@ -67,7 +67,7 @@ class Witness:
                 self._receipt("COMMIT", facts, transaction="w")
 
     def look(self) -> None:
-        """Take what has come.  Raises: Violation."""
+        """Take the received frames.  Raises: Violation."""
         peer = self.peer
         if peer is None:
             return
@@ -83,7 +83,7 @@ class Witness:
             self.gone()
 
     def finish(self, gateway: StompGateway) -> None:
-        """Take everything that is left, and check that nothing is missing.  Raises: Violation."""
+        """Receive all remaining messages, and check that none is missing.  Raises: Violation."""
         for _ in range(ROUNDS_MOST):
             if self.peer is None:
                 self._join(gateway)

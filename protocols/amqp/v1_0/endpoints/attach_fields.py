@@ -12,7 +12,7 @@ from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, Value
 
-# What a source may name as outcomes (messaging 3.4, transactions 4.5.5).
+# The outcomes that a source may name (messaging 3.4, transactions 4.5.5).
 OUTCOMES: Final = frozenset(one.NAME for one in (Accepted, Rejected, Released, Modified, Declared))
 DURABILITY_MOST: Final = 2  # none, configuration, unsettled-state
 EXPIRY_POLICIES: Final = ("link-detach", "session-end", "connection-close", "never")

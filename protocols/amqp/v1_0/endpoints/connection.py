@@ -216,7 +216,7 @@ class AmqpConnection(ConnectionEndpoint):
     # -- the steps
 
     def _held(self) -> tuple[int, int, int, int, int]:
-        """Return the octets of messages and frames under way, and what ``holding_words`` tells besides."""
+        """Return the octets of partial messages and frames, and the other parts for ``holding_words``."""
         under_way, in_transactions, parked = self.producers.held()
         under_way += self.decoder.buffered_bytes() + self.socket.gathered_bytes()
         return under_way, in_transactions, parked, self.name_bytes, self.subscribed_bytes()

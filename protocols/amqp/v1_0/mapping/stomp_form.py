@@ -1,8 +1,8 @@
 """AMQP 1.0 -> STOMP, by way of JMS; ``amqp_form`` goes the other way.  The table is in docs/reference/amqp.md.
 
-What STOMP has no words for becomes headers that come back as what they were: types of application properties in
-``amqp-property-types`` (name=type, comma-separated), other message annotations in ``JMS_AMQP_MA_<name>``, a body that
-is neither text nor octets as JSON with ``amqp-body`` naming the section.
+Values without a form in STOMP become headers, from which ``amqp_form`` makes them again.  ``amqp-property-types`` has
+the types of application properties (name=type, comma-separated), ``JMS_AMQP_MA_<name>`` other message annotations.  A
+body that is neither text nor octets becomes JSON, and ``amqp-body`` names its section.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StompForm(Converter):
         try:
             contents = read_contents(message)
         except DecodeError:
-            # Its routing was read, so it is only inside that it is broken: who gets it sees it as it came.
+            # Its routing fields were readable, so only its content is malformed: receivers get it as it came.
             return self.raw_form(message)
         headers, body, flags = _to_stomp(contents, message)
         return _copy(message, headers, body, flags)
@@ -137,7 +137,7 @@ def _to_stomp(contents: Contents, message: Message) -> tuple[bytes, bytes, int]:
 
 
 def _stomp_body(contents: Contents, message: Message, headers: dict[str, str]) -> tuple[bytes, int]:
-    """Return the body and whether it is text; says in ``headers`` what it was, where that is no text and no octets."""
+    """Return the body and whether it is text; if it was neither text nor octets, ``headers`` gets its section."""
     sections = contents.sections
     kind = contents.body_kind
     if kind == 0:
@@ -145,12 +145,12 @@ def _stomp_body(contents: Contents, message: Message, headers: dict[str, str]) -
     if (kind == at.DATA and not all(isinstance(one, bytes) for one in sections)) or (
         kind == at.SEQUENCE and not all(isinstance(one, list) for one in sections)
     ):
-        headers["content-type"] = RAW  # a body that is none (3.2.6, 3.2.7): its receiver sees it as it came
+        headers["content-type"] = RAW  # an invalid body (3.2.6, 3.2.7): its receiver gets it as it came
         return message.body, 0
     if kind == at.DATA:
         body = b"".join(sections)
         content_type = headers.get("content-type", "")
-        # A STOMP text must be UTF-8, whatever the sender says it is.
+        # A STOMP text must be UTF-8, even if the sender declares another charset.
         is_text = bool(_TEXTUAL.match(content_type)) and _is_utf_8(body)
         return body, TEXT if is_text else 0
     value = sections[0] if kind == at.VALUE else [item for one in sections for item in one]

@@ -1,4 +1,4 @@
-"""Headers of STOMP that carry what AMQP says: their names, their lines, and addresses in them."""
+"""Headers of STOMP for fields of AMQP: their names, their lines, and addresses in them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ GROUP_HEADER: Final = "JMS_AMQP_REPLY_TO_GROUP_ID"
 MESSAGE_ID_HEADER: Final = "amqp-message-id"
 OCTETS: Final = "application/octet-stream"
 JSON: Final = "application/json"
-RAW: Final = "application/vnd.amqp-1.0"  # a body that JSON cannot hold, as its sections are on the wire
+RAW: Final = "application/vnd.amqp-1.0"  # content-type of a body that JSON cannot express: its sections as on the wire
 
-# x-opt-jms-reply-to -> how STOMP clients write such a destination (of another connection, where it is temporary).
+# x-opt-jms-reply-to -> STOMP's prefix of such a destination (a temporary one belongs to another connection).
 PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}
 
-# Headers of STOMP that say something of the message itself, or of its delivery; all others are application properties.
+# Headers of STOMP about the message itself or its delivery; all others are application properties.
 MEANT: Final = BROKER_HEADERS | {
     JOB_ID,
     "correlation-id",
@@ -55,7 +55,7 @@ def stomp_address(address: str, kind: Value) -> str:
 
 
 def amqp_address(text: str) -> tuple[str, int | None]:
-    """Return an address without its prefix, and what x-opt-jms-reply-to says of it."""
+    """Return an address without its prefix, and its value of x-opt-jms-reply-to."""
     for prefix, kind in (("queue://", 0), ("topic://", 1), *((prefix, kind) for kind, prefix in PREFIXES.items())):
         if text.startswith(prefix):
             return text.removeprefix(prefix), kind

@@ -1,4 +1,4 @@
-"""A source -> SubscribeOptions, and the source that reports what is really done.
+"""A source -> SubscribeOptions, and the answering source, which shows the real effect.
 
     filter apache.org:selector-filter:string      JMS selector
     filter apache.org:no-local-filter:list        nothing that this connection has sent
@@ -8,8 +8,8 @@
     topic, durable 1 or 2, or expiry never        durable subscription, named by the link
     topic, capability shared (and global)         shared by name; global: not only by connections of one client id
 
-A filter is known by its descriptor, never by its key (filter registry); one that is not known is left out of the
-answer, which is how the client learns of it.
+A filter is recognised by its descriptor, never by its key (filter registry).  The answer leaves out unknown filters, so
+that the client learns of them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ NUMBER_SEPARATOR: Final = "|"  # Qpid JMS writes ``name|2`` for the second consu
 def subscription(
     name: str, source: Source, uri: ConsumerOptions, is_topic: bool, defaults: ConnectionDefaults
 ) -> tuple[SubscribeOptions, Source]:
-    """Return what to subscribe with, and the source to answer.
+    """Return the options of the subscription, and the source for the answer.
 
-    name: of the link.  uri: options behind the address's ``?``.  defaults: the connection's.  Raises: InvalidField.
+    name: of the link.  uri: options after the address's ``?``.  defaults: the connection's.  Raises: InvalidField.
     """
     selector = uri.selector or ""
     is_no_local = uri.no_local
@@ -52,11 +52,11 @@ def subscription(
     for key, value in (source.filter or {}).items():
         if not isinstance(key, Symbol):
             raise InvalidField(f"a key of the filters is a {type(key).__name__}; allowed are symbols")
-        if value is None:  # it filters nothing
+        if value is None:  # a null filters nothing
             continue
         if not isinstance(value, Described):
             raise InvalidField(f"filter {str(key)[:80]!r} is not described")
-        # What is no symbol and no number (it may be a list) names no filter that anybody knows.
+        # A descriptor that is neither symbol nor number (it may be a list) names no known filter.
         descriptor = value.descriptor if isinstance(value.descriptor, (str, int)) else None
         if descriptor in SELECTOR:
             if type(value.value) is not str:
@@ -93,19 +93,19 @@ def subscription(
         pending_limit=uri.maximum_pending_message_limit,
         is_credited=True,
     )
-    # What is behind the ``?`` is above what the connection says, and both are read alike.
+    # Options after the ``?`` override the connection's; both are read in the same way.
     own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
     actual = _actual(source, applied, is_topic or options.is_browser, is_durable)
     return with_defaults(own, defaults, is_topic), actual
 
 
 def _is_browser(source: Source, uri: ConsumerOptions, is_topic: bool, is_replay: bool) -> bool:
-    """Of a topic everything is a copy (Qpid JMS says so): that asks for no end."""
+    """Say whether it is a browser.  On a topic the mode copy means nothing: all deliveries are copies (Qpid JMS)."""
     return (uri.is_browser and (not is_topic or is_replay)) or (source.distribution_mode == COPY and not is_topic)
 
 
 def _actual(source: Source, applied: dict[Value, Value], is_copying: bool, is_durable: bool) -> Source:
-    """Return a source that says what is really done (transport 2.6.3), and how long it lives (messaging 3.5.6)."""
+    """Return a source with the real effect (transport 2.6.3), and how long it lives (messaging 3.5.6)."""
     source = replace(source, filter=applied or None, distribution_mode=COPY if is_copying else MOVE)
     if is_durable:
         return replace(source, durable=source.durable or UInt(1), expiry_policy=NEVER)
@@ -126,7 +126,7 @@ def _replay_start(given: Described) -> ReplayStart | None:
 
 
 def _stream_start(value: Value) -> ReplayStart:
-    """Return what RabbitMQ's filter says: a text, an offset, a timestamp.  Raises: InvalidField, InvalidOption."""
+    """Return the start in RabbitMQ's filter: a text, an offset, a timestamp.  Raises: InvalidField, InvalidOption."""
     if isinstance(value, Timestamp):
         return ReplayStart(time_ms=max(0, int(value)))
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -139,5 +139,5 @@ def _stream_start(value: Value) -> ReplayStart:
 
 
 def subscription_name(link_name: str) -> str:
-    """Return the subscription that a link's name means: what is before the number of the consumer."""
+    """Return the subscription in a link's name: the part before the number of the consumer."""
     return link_name.partition(NUMBER_SEPARATOR)[0]

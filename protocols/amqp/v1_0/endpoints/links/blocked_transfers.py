@@ -20,7 +20,7 @@ from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 
 TRANSFER_OVERHEAD_BYTES: Final = 512  # memory of a message's objects, rounded up
-GONE_PART: Final = 4  # once one in so many waiting messages is of a link that has gone, these are dropped
+GONE_PART: Final = 4  # messages of gone links are dropped once they are one in this many
 
 
 class BlockedTransfer(BlockedSend):
@@ -45,8 +45,8 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
     """is_reading_paused: the connection is not read, because too much waits.
 
     short_links: links that get credit once their full address has room.
-    held: link -> what waits of it.  What waits of links that have gone is dropped later, as thousands of them may end
-    one by one; gone_count: how many messages that are.
+    held: link -> its waiting messages.  Those of links that have gone are dropped later, because thousands of links may
+    end one by one; gone_count: the number of such messages.
     counts: how many messages wait for each address.
     """
 

@@ -158,7 +158,7 @@ class IncomingLink(TargetLink):
             return
         try:
             gate = self.door.send(destination, message)
-        except EngineError as error:  # the address fails what it has no room for
+        except EngineError as error:  # the policy of the address is FAIL
             self._refuse(transfer, delivery_id, error)
             return
         if gate != gates.OPEN and not self._send_granted(transfer, delivery_id, destination, message, gate):
