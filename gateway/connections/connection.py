@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from typing import cast
+from typing import Final, cast
 
 from gateway.connections.admission import Place
 from gateway.connections.orderly_close import OrderlyClose
@@ -17,6 +17,8 @@ from gateway.loop.faults import is_engine_whole
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from protocols.detect import UNDECIDED, detect
+
+FULL_READ_BYTES: Final = 128 * 1024  # of one read, from which on there may be more
 
 
 class Connection(asyncio.Protocol, SessionSocket):
@@ -90,6 +92,8 @@ class Connection(asyncio.Protocol, SessionSocket):
                 if session is None or not data:
                     return
             session.receive_data(data, engine_loop.now_ms)
+            if len(data) >= FULL_READ_BYTES:
+                self._rest()
         except Exception:
             self._fail("receiving")
 
@@ -190,6 +194,16 @@ class Connection(asyncio.Protocol, SessionSocket):
             self._fail("shutting down")
 
     # -- the steps
+
+    def _rest(self) -> None:
+        """Read no more in this turn: libuv reads a socket with more to give 32 times before it looks at the others."""
+        self._is_resting = True
+        self._apply_reading()
+        self._engine_loop.call_after_turn(self._read_on)
+
+    def _read_on(self) -> None:
+        self._is_resting = False
+        self._apply_reading()
 
     def _decide(self, data: bytes) -> bytes:
         """Give the connection the adapter for its first octets; return the octets that it must read, if any."""

@@ -70,6 +70,7 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         self._session: ProtocolConnection | None = None
         self._is_writing_paused = False
         self._is_reading_paused = False  # by the session
+        self._is_resting = False  # until the other sockets have had their turn
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
         self._gathered_bytes = 0
@@ -161,7 +162,7 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._session is not None and (self._is_reading_paused or self._is_writing_paused):
+        if self._session is not None and (self._is_reading_paused or self._is_writing_paused or self._is_resting):
             transport.pause_reading()
         else:
             transport.resume_reading()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from engine.broker import Broker
@@ -98,6 +99,10 @@ class EngineLoop(JobSink):
         self.now_ms = self.clock.monotonic_ms()
         self.broker.begin_turn()
         self._loop.call_soon(self.end_turn)
+
+    def call_after_turn(self, callback: Callable[[], None]) -> None:
+        """Call something once the turn that is open has ended, before anything more is read."""
+        self._loop.call_soon(callback)
 
     def end_turn(self) -> None:
         """Dispatch, write the log, send all output that may be sent.

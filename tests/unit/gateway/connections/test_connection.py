@@ -17,7 +17,7 @@ from engine.values.delivery import Delivery
 from engine.values.errors import EngineError, PenstockError
 from engine.values.message import Message
 from gateway.connections.admission import Admission, Place
-from gateway.connections.connection import Connection
+from gateway.connections.connection import FULL_READ_BYTES, Connection
 from gateway.connections.orderly_close import LINGER_ROUNDS, OrderlyClose
 from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import HELD_BACK_ROUNDS, EngineLoop
@@ -283,6 +283,29 @@ async def test_reading_resumes_only_when_neither_side_holds_it(world: World) -> 
     assert world.transport.taken() == ["pause"] * 3
     world.connection.resume_writing()
     assert world.transport.taken() == ["resume"]
+
+
+async def test_after_a_full_read_the_others_have_their_turn(world: World) -> None:
+    """The event loop reads on as long as there is more, up to 32 times before it looks at any other socket."""
+    world.connection.data_received(b"a" * (FULL_READ_BYTES - 1))
+    assert world.transport.taken() == []
+    world.connection.data_received(b"a" * FULL_READ_BYTES)
+    assert world.transport.taken() == ["pause"]
+    await asyncio.sleep(0)
+    assert world.transport.taken() == ["resume"]
+    assert len(world.transport.written) == 1, "the turn has ended before"
+
+
+async def test_a_rest_ends_no_other_pause(world: World) -> None:
+    world.connection.data_received(b"a" * FULL_READ_BYTES)
+    world.connection.pause_reading()
+    await asyncio.sleep(0)
+    assert world.transport.taken() == ["pause"] * 3
+    world.connection.resume_reading()
+    assert world.transport.taken() == ["resume"]
+    world.connection.data_received(b"a" * FULL_READ_BYTES)
+    world.connection.connection_lost(None)
+    await asyncio.sleep(0)
 
 
 async def test_a_lost_socket_is_told_once_and_nothing_is_written_after(world: World) -> None:
