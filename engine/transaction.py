@@ -60,7 +60,9 @@ class Transaction:
         self.scheduled_count = 0
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
-        self._covered: set[Delivery] = set()  # the first ``_covered_count`` of ``accepted``, once somebody has asked
+        self._covered: set[Delivery] = (
+            set()
+        )  # the first ``_covered_count`` of ``accepted``, once ``has_accepted`` was called
         self._covered_count = 0
         self.action_count = 0
         self.size_bytes = 0

@@ -23,7 +23,7 @@ _BOOLEAN: Final = Boolean()
 
 REDELIVERY_PLUGIN: Final = table(
     *all_listed(
-        "a message that is given up always goes to its dead-letter address",
+        "a message that is given up is always moved to its dead-letter address",
         "fallbackToDeadLetter",
         "sendToDlqIfMaxRetriesExceeded",
     ),

@@ -55,7 +55,7 @@ ACCEPTOR: Final = table(
     Option("protocols", "honoured", "which listener it is: STOMP, AMQP; none is both"),
     Option("protocol", "honoured", "the same, of HornetQ"),
     *all_listed("stomp.limits.connect-time-ms limits the time before CONNECT", "handshake-timeout"),
-    *all_listed("two connections of one client id are told apart by their protocol's rules", "allowLinkStealing"),
+    *all_listed("the rules of their protocol apply to two connections of one client id", "allowLinkStealing"),
     *all_listed("users are those of the configuration", "securityDomain"),
     *all_listed("a name for people", "name"),
     *all_listed("a name has the prefix /queue/ or /topic/", "anycastPrefix", "multicastPrefix"),

@@ -1,1 +1,1 @@
-"""The ordered buffer of what waits in a queue, and the memory it takes."""
+"""The ordered buffer of messages that wait in a queue, and its use of memory."""

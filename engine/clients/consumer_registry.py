@@ -177,7 +177,7 @@ class Subscribing(Observer):
             self.of_durable[key].remove(siblings)
             if not self.of_durable[key]:
                 del self.of_durable[key]
-        for one in [*holders, consumer]:  # perhaps one that holds nothing, to be closed at once
+        for one in [*holders, consumer]:  # the consumer may hold nothing, and is then closed at once
             if not one.is_closed:
                 self.close(one, is_lost, one is siblings.lead)
         left = [one for one in siblings.members if not one.is_closed and one.departure is None]
@@ -426,7 +426,7 @@ def _check(source: Source, options: SubscribeOptions) -> None:
 
 
 def _let_go(held: list[Delivery]) -> None:
-    """Take what a consumer held of a subscription that ends with it out of the memory budget."""
+    """Subtract what a consumer held from the memory budget, if its subscription ends with it."""
     for delivery in held:
         queue = queue_of(delivery.lane)
         if queue.selection is not None:

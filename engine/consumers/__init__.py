@@ -1,1 +1,1 @@
-"""Consumers: their windows, what they hold, how they come and go."""
+"""Consumers: their windows, the messages they hold, and how they are closed."""

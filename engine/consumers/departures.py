@@ -165,7 +165,7 @@ class Departures:
 
 
 def _is_lost(consumer: Consumer) -> bool:
-    """Say whether nobody announced that it leaves; its connection may be lost later and takes no part in that."""
+    """Say whether the departure is a loss; a later loss of the connection does not change that."""
     departure = consumer.departure
     assert departure is not None, "it is leaving"
     return departure.is_lost

@@ -1,1 +1,1 @@
-"""Which message goes to which consumer."""
+"""Decides which consumer gets which message."""

@@ -152,7 +152,7 @@ class Delays(TimerTarget):
         queue.mark_dirty()
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
-        """The content could not be read; it is requested again a little later."""
+        """The content could not be read; it is requested again soon."""
         delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is not None:
             self._push(delivery, RELOAD_RETRY_MS)

@@ -31,8 +31,7 @@ class Dispatcher:
 
     settling: batches to flush.  next_tag: number of the next hand-over.
     written_offset: messages from here on are not handed over yet.  A delivery may be sent before the sync, but never
-    before
-    the write: otherwise a crash could give its log offset, and so its id, to another message.
+    before the write: otherwise a crash could give its log offset, and so its id, to another message.
     """
 
     __slots__ = (

@@ -75,7 +75,7 @@ class SelectionReasons(SelectionReasonsBase):
             return "the next message waits for a redelivery, so that the order stays"
         if gate == gates.REFUSING:
             count = queue.fates.refused_count
-            return f"{count:,} messages that a consumer has refused are put back first, some a turn"
+            return f"{count:,} messages that a consumer has refused are put back first, some in each turn"
         if gate == gates.EXCLUDED:
             return "it has refused the waiting messages (undeliverable-here); other consumers may take them"
         if gate == gates.GROUP_OWNER:

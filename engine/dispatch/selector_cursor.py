@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from engine.dispatch.selector_view import View
 
 START: Final = -(1 << 62)  # below every position
-END: Final = 1 << 62  # above every position: everything was looked at
+END: Final = 1 << 62  # above every position: everything was read
 SPILLED: Final = 16  # added to a priority: the cursor over the lane's temporary files
 
 

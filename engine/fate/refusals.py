@@ -134,7 +134,7 @@ class Refusals:
 
 
 def _come_back(refused: list[Delivery]) -> None:
-    """Count deliveries as refused no more; what waited for the last one of a queue goes on."""
+    """Count deliveries as no longer refused; messages that waited for the last one of a queue continue."""
     for delivery in refused:
         queue = consumer_of(delivery).queue
         queue.fates.refused_count -= 1

@@ -1,1 +1,1 @@
-"""Optional behaviour of the brokers we are compatible with."""
+"""Optional features of the brokers with which we are compatible."""

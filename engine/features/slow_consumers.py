@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
 SECOND_MS: Final = 1_000
-LOOK_STEPS: Final = 5  # of a consumer that is checked
+LOOK_STEPS: Final = 5  # per consumer checked
 NOTICES_MAX: Final = 1_000  # not yet logged for the operator; beyond, only the count grows
 
 
@@ -74,7 +74,7 @@ class SlowConsumers(TimerTarget):
     found_count, ended_count: consumers found slow, and ended for it, since the start.
     notices: in words, to be logged for the operator.
     looks: a heap of (when, number, watch, whether it is a check of the rate).
-    looking: the part that makes those due, up to ``due_ms``.
+    looking: the chore that makes the checks that are due, up to ``due_ms``.
     """
 
     __slots__ = (

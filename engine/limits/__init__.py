@@ -1,1 +1,1 @@
-"""Limits on sending, holding, making and using, and the clients that wait at them."""
+"""Limits on what clients send, hold, make and use, and the clients that wait at them."""

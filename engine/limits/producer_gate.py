@@ -152,8 +152,8 @@ class Flow(Gates):
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
         A transaction meets the limits here, whole or not at all.  What it acknowledges is subtracted first.  If it
-        settles
-        messages of an address to which it sends, that address does not hold it back: nothing else might ever make room.
+        settles messages of an address to which it sends, that address does not hold it back: nothing else might ever
+        make room.
         Raises: AddressFull if the policy is to fail; the caller then aborts the transaction.
         """
         if not self.is_blocked:

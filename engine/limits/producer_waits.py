@@ -16,7 +16,7 @@ from engine.values.errors import AddressFull
 class Wait:
     """One client at one gate, for one destination, since ``since_ms`` (monotonic).
 
-    deadline: its key in ``ProducerWaits.deadlines``, 0 for none.
+    deadline: its key in ``ProducerWaits.deadlines``, 0 without one.
     """
 
     __slots__ = ("client", "gate", "destination", "since_ms", "deadline")

@@ -1,1 +1,1 @@
-"""JMS message selectors: text to tokens to expression to closures, and the views of a message they look at."""
+"""JMS message selectors: text to tokens to expression to closures, and the views of messages that they read."""

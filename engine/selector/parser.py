@@ -84,7 +84,7 @@ class _Parser:
         return operands[0] if len(operands) == 1 else And(tuple(operands))
 
     def _chain(self, operator: str, read: Callable[[], Node]) -> list[Node]:
-        """Read conditions with ``operator`` between them, or anything at all if it is not there."""
+        """Read conditions joined by ``operator``; without it, read a single expression of any kind."""
         start = self._token
         operands = [read()]
         while self._token.kind == operator:

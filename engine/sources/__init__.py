@@ -1,1 +1,1 @@
-"""The sources of consumers' messages, a file a kind."""
+"""The sources of consumers' messages, a file per kind."""

@@ -1,4 +1,4 @@
-"""Several destinations as one: a message goes to all of them or to none, a subscription takes from each."""
+"""Several destinations as one: a message is sent to all of them or to none; a subscription takes from each."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (HELD, EXHAUST): GONE,  # COMMIT of a NACK, the last one
     (HELD, RELEASE): READY,  # COMMIT of a NACK that asks to requeue; ABORT after its consumer has closed
     (DELAYED, TIMER): READY,
-    (DELAYED, DROP): GONE,  # its record can no longer be read, and the operator asked to go on without it
+    (DELAYED, DROP): GONE,  # its record can no longer be read, and the operator allows to skip it
 }
 
 _NONE: Final = 255

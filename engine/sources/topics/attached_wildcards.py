@@ -40,7 +40,7 @@ class AttachedWildcards:
         self.by_first.setdefault(attached.wildcard.pattern.elements[0], {})[number] = attached
 
     def pop(self, number: int) -> Attached | None:
-        """Take out and return the one of a feed, None if there is none."""
+        """Remove and return the subscription of a feed, None if there is none."""
         attached = self.by_feed.pop(number, None)
         if attached is not None:
             first = attached.wildcard.pattern.elements[0]
@@ -50,7 +50,7 @@ class AttachedWildcards:
         return attached
 
     def matching(self, name: str) -> list[Attached]:
-        """Return those that match a topic of this name, in the order in which they were made."""
+        """Return the subscriptions that match a topic of this name, oldest first."""
         found: dict[int, Attached] = {}
         for first in (name.split(".", 1)[0], ONE, REST):
             for number, one in self.by_first.get(first, {}).items():

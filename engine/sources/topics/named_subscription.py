@@ -81,7 +81,7 @@ class NamedSubscription(SubscriptionBase):
         return f"{self.client_id}:{self.name}"
 
     def require_names(self) -> None:
-        """Raises: InvalidOption for names that are longer than the log and a restart should have to carry for ever."""
+        """Raises: InvalidOption for names that are too long to be kept in the log for ever."""
         for text in (self.client_id, self.name):
             size = len(text.encode())
             if size > NAME_MAX_BYTES:

@@ -43,7 +43,7 @@ class SelectedQueues:
 
 
 class TopicFates(FateCounts):
-    """Of messages that nobody took, and of subscriptions that have ended; live ones have counts of their own."""
+    """Counts messages that nobody took, and ended subscriptions; live ones have counts of their own."""
 
     __slots__ = ("delivered_count", "acknowledged_count")
 

@@ -1,9 +1,7 @@
 """Wildcard subscriptions join the topics that exist, some in each turn.
 
 A message published meanwhile still reaches them, because a topic is joined at the latest when a message is sent to it.
-A
-stop in between does no harm: a durable subscription opens missing cursors at the start.
-between does no harm: what a durable subscription has not opened then, it opens at the start.
+A stop in between does no harm: a durable subscription opens missing cursors at the start.
 """
 
 from __future__ import annotations

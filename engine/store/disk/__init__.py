@@ -1,1 +1,1 @@
-"""The operating system as a store uses it: files, locks, syncs; a faulty one can replace each."""
+"""The operating system as a store uses it: files, locks, syncs; tests can replace each by a faulty one."""

@@ -1,1 +1,1 @@
-"""Octets on disk and the values that they mean: nothing here opens a file for writing, or knows an engine."""
+"""Octets on disk and their meaning as values; nothing here opens a file for writing or imports the engine."""

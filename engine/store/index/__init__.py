@@ -1,1 +1,1 @@
-"""The key index: from a key to the messages that have it."""
+"""The key index: it finds the messages with a key."""

@@ -180,7 +180,7 @@ class IndexDirectory:
                 self._follow_segment(log, place, min(log.limits[place], stop), enough)
 
     def _follow_segment(self, log: LogMap, place: int, limit: int, enough: int) -> None:
-        """Add the keys of the records up to ``limit``, or up to ``enough`` and a little more."""
+        """Add the keys of the records up to ``limit``, or up to ``enough`` and slightly further."""
         octets = open_path(self._files, log.paths[place], log.bases[place])
         try:
             cursor = RecordCursor(octets, self.end, limit, limit, READ_BYTES, NO_CHECKSUMS)

@@ -1,1 +1,1 @@
-"""Consume queues: the entries of each destination and priority, and what is read by them."""
+"""Consume queues: the entries of each destination and priority, and the reads that use them."""

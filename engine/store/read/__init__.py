@@ -1,1 +1,1 @@
-"""A store as a reader sees it, also while a gateway writes to it: no lock is taken and nothing is changed."""
+"""Reads a store, even while a gateway writes to it, without a lock and without changes."""

@@ -2,8 +2,7 @@
 
 ``exports/<hash of the target>.json`` says up to which log offset which destinations are exported.  The exporter writes
 the whole file under another name and renames it; the gateway reads the files whenever it checks its segments.  An
-invalid file
-has no effect: retention then waits longer, at most until its deadline.
+invalid file has no effect: retention then waits longer, at most until its deadline.
 """
 
 from __future__ import annotations

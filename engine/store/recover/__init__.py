@@ -1,1 +1,1 @@
-"""Opening after a stop: what the log says is made into state and consume queues again."""
+"""Opening a store after a stop: state and consume queues are rebuilt from the log."""

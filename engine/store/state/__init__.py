@@ -1,1 +1,1 @@
-"""The state that the log's records add up to, in memory, and the snapshots that hold it."""
+"""The state that results from the log's records, in memory, and its snapshots."""

@@ -1,1 +1,1 @@
-"""Whether a store is sound: each file, record, reference and entry is looked at."""
+"""Verifies a store: each file, record, reference and entry is checked."""
