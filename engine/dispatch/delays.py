@@ -178,13 +178,16 @@ class Delays(TimerTarget):
     def _has_room_for(self, delivery: Delivery) -> bool:
         """Say whether memory has room for the content of a due delivery; the first of a lane always has.
 
-        While consumers are idle, one at a time always has, as the deliveries before it may be for nobody.
+        While consumers are idle, one at a time always has, as the deliveries before it may be for nobody.  So has an
+        expired one, which leaves with the next scan.
         """
         memory = self.context.memory
         if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
             return True
         if self.reloading:
             return False
+        if 0 < delivery.message.expires_ms <= self.context.wall_ms:
+            return True
         lane = lane_of(delivery)
         if not lane.returned or delivery.position < lane.returned[0].position:
             return True

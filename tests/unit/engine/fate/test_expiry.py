@@ -13,7 +13,8 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values.gates import OPEN
 from engine.values.refusal import Refusal
-from tests.support.engine.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
 
 QUEUES: Final = TURN_STEPS  # more than one turn looks at
 MESSAGES: Final = 3 * TURN_STEPS
@@ -186,3 +187,23 @@ def test_a_delay_is_as_long_as_asked_for_after_the_wall_clock_went_back() -> Non
     assert waiting(world) == 0
     world.advance(2_000)
     assert waiting(world) == 1
+
+
+def test_what_waits_without_its_content_while_memory_is_short_expires_all_the_same() -> None:
+    """The first in the queue has returned, nobody takes it, and memory has no room for the content of the others."""
+    world = RestartWorld(
+        address("q", redelivery__initial_redelivery_delay_ms=200, redelivery__redelivery_delay_ms=200),
+        memory_limit_bytes=20_000,
+    )
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 10)
+    world.send(b"x" * 500)
+    world.send(b"y" * 500, b"y" * 500, expires_ms=world.broker.wall_ms + 1_000)
+    world.send(*[b"z" * 600] * 16, to="full", persistent=False)
+    assert world.broker.memory.is_short()
+    world.refuse(*client.take(), refusal=Refusal("redeliver"))
+    world.leave(client)
+    world.advance(1_000)
+    assert (world.queue().depth, world.queue().fates.delayed_count) == (3, 2)
+    world.advance(2 * EXPIRE_MESSAGES_PERIOD_MS)
+    assert world.queue().depth == 1
