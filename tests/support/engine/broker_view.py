@@ -22,7 +22,7 @@ from engine.sources.registry import Destinations
 from engine.sources.topics.named_subscription import NamedSubscription
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
-from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.message import Message
 from engine.values.wildcard import Wildcard
 from tests.support.engine.feature_view import FeatureView
@@ -306,7 +306,11 @@ class BrokerView(FeatureView):
 
     def _refused(self) -> list[Delivery]:
         refusing = [chore for chore in self.chores() if isinstance(chore, Refusing)]
-        return [one for refused in refusing for job, _ in refused.jobs for one in job if one.state == REFUSED]
+        found: list[Delivery] = []
+        for one in refusing:
+            for place, (deliveries, _) in enumerate(one.jobs):  # somebody else may have refused what is done again
+                found += deliveries if place else deliveries[one._place :]
+        return found
 
     def is_memory_short(self) -> bool:
         """Say whether backlogs are read only on demand, or not at all."""

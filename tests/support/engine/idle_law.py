@@ -13,6 +13,8 @@ from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.dispatch.seat import seat_of
 from engine.dispatch.selection import Selection, selection_of
+from engine.dispatch.selector_cursor import SPILLED
+from engine.dispatch.selector_view import View
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import DELAYED, READY, Delivery
@@ -117,6 +119,13 @@ def _is_read(lane: Lane) -> bool:
     )
 
 
+def _is_unseen(lane: Lane, view: View) -> bool:
+    """Say whether some of a lane is on disk or in a file and was not looked at, perhaps because memory is short."""
+    if lane.next_load < lane.tail and view.is_behind(lane.priority):
+        return True
+    return lane.spill is not None and view.is_behind(lane.priority + SPILLED)
+
+
 def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
     seat = seat_of(consumer)
     assert seat is not None, "a consumer of this queue has a seat"
@@ -125,7 +134,8 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
         return False
     if index.exclusions is not None and index.exclusions.excludes(delivery, consumer):
         return False
-    if any(lane.priority > delivery.lane.priority and _is_read(lane) for lane in selection.queue.used_lanes):
+    higher = [lane for lane in selection.queue.used_lanes if lane.priority > delivery.lane.priority]
+    if any(_is_read(lane) or _is_unseen(lane, seat.view) for lane in higher):
         return False  # a message of a higher priority may come first
     if not seat.view.has_passed(delivery):
         return False  # its selector has found as much as allowed, or earlier messages are on disk or in a file
