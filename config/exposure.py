@@ -11,20 +11,20 @@ from config.errors import ConfigError, Problem
 from config.model import TLS_SCHEME, Endpoint, ServerConfig
 
 _OPEN: Final = (
-    "{} is open to the network, and no users are configured; allowed is a loopback address "
-    "(127.0.0.1, ::1, localhost), or add users: 'penstock user hash NAME' prints what to add"
+    "{} is open to the network, and no users are configured; use a loopback address "
+    "(127.0.0.1, ::1, localhost), or add users: 'penstock user hash NAME' prints their verifiers"
 )
 _PLAIN: Final = (
-    "{} is open to the network without TLS: passwords go over it as they are; "
-    "set tls.certificate, or put a proxy that speaks TLS before a loopback address"
+    "{} is open to the network without TLS: passwords are sent unencrypted; "
+    "set tls.certificate, or put a TLS proxy in front of a loopback address"
 )
 _PLAIN_BESIDE_TLS: Final = (
-    "{} is open to the network and takes plain connections beside TLS: passwords of clients without TLS go over it as "
-    "they are; allowed for TLS alone is {}"
+    "{} is open to the network and accepts plain connections as well as TLS: clients without TLS send their passwords "
+    "unencrypted; for TLS alone use {}"
 )
 _PLAIN_HTTP: Final = (
-    "{} is open to the network, and HTTP has no TLS here: passwords go over it as they are; "
-    "put a proxy that speaks TLS before a loopback address"
+    "{} is open to the network, and HTTP has no TLS here: passwords are sent unencrypted; "
+    "put a TLS proxy in front of a loopback address"
 )
 
 

@@ -97,8 +97,6 @@ PREFETCH: Final = table(
         "`prefetch.durable_topic_prefetch`, at most 32766",
         lambda value: _prefetch(value, "durable_topic_prefetch"),
     ),
-    *all_listed(
-        "subscriptions do not differ by it here; durableTopicPrefetch holds for all", "optimizeDurableTopicPrefetch"
-    ),
+    *all_listed("it makes no difference here; durableTopicPrefetch applies to all", "optimizeDurableTopicPrefetch"),
     honoured("maximumPendingMessageLimit", COUNT, "100", "maximum_pending_message_limit"),
 )

@@ -291,7 +291,7 @@ SERVER: Final[Tree] = {
     },
 }
 
-# Keys beside SERVER in a file that are not a single value.
+# Keys of a file besides SERVER that are not a single value.
 LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addresses")
 ENTRY_KEYS: Final = ("match", "kind")
 GROUP_KEY: Final = "group"

@@ -1,1 +1,1 @@
-"""The fate of messages that are not acknowledged: redelivered, dead-lettered, expired, moved."""
+"""The fate of messages that are not acknowledged: redelivery, dead letters, expiry, moves."""

@@ -1,4 +1,4 @@
-"""Work beside the engine, asked of the world: lanes of jobs."""
+"""The worker threads that the engine is given: lanes of jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Job:
 
     @abstractmethod
     def finish(self) -> None:
-        """Hand the result over."""
+        """Return the result to the part that submitted the job."""
 
     def is_short(self) -> bool:
         """Say whether the job may take less time than handing it to another thread and back."""
@@ -31,7 +31,7 @@ class Job:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Workers:
-    """Threads for jobs.  Jobs of one lane run one after the other in the order they were submitted."""
+    """Threads for jobs.  Jobs of one lane run one after the other, in the order of their submission."""
 
     @abstractmethod
     def submit(self, job: Job, lane: int) -> None:

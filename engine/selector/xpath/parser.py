@@ -136,7 +136,7 @@ class _Parser:
             self._at += 1
             other = self._path()
             if not isinstance(other, Path):
-                raise InvalidSelector("XPath: | has something else than a path beside it")
+                raise InvalidSelector("XPath: an operand of | is something else than a path")
             rest.append(("|", other))
         # As a path, so that it can be counted and have further steps.
         return Path(Chain(first, rest), False, [], []) if rest else first

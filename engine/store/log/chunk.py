@@ -6,7 +6,7 @@ from engine.store.log.segment import Segment
 
 
 class Chunk:
-    """The octets of a batch, or of the part of it that fell into one segment, until they are known to be durable.
+    """The octets of a batch, or of its part in one segment, kept until they are durable.
 
     end, next_sequence, store_time_ms: the log as it is just past the chunk.
     """

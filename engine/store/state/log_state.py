@@ -300,10 +300,10 @@ class StoreState:
                 named.update(progress.failed.consumers)
         self.consumers.forget_but(named)
 
-    # Looking in.
+    # Views for the engine.
 
     def recovered(self) -> list[DestinationState]:
-        """Return what the engine takes over, by ascending number."""
+        """Return the state for the engine, by ascending number."""
         numbers = [*self.destinations]
         numbers += [number for number, subscription in self.subscriptions.items() if not subscription.is_closing]
         return [self.state_of(number) for number in sorted(numbers)]

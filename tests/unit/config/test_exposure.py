@@ -20,12 +20,12 @@ OPEN = ServerConfig(
 )
 
 
-def test_passwords_that_go_as_they_are() -> None:
+def test_passwords_that_are_sent_unencrypted() -> None:
     assert [str(note) for note in plain_passwords(OPEN)] == [
-        "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network without TLS: passwords go over it as "
-        "they are; set tls.certificate, or put a proxy that speaks TLS before a loopback address",
-        "p.yaml:7: listeners.http: http://[::]:8161 is open to the network, and HTTP has no TLS here: passwords go "
-        "over it as they are; put a proxy that speaks TLS before a loopback address",
+        "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network without TLS: passwords are sent "
+        "unencrypted; set tls.certificate, or put a TLS proxy in front of a loopback address",
+        "p.yaml:7: listeners.http: http://[::]:8161 is open to the network, and HTTP has no TLS here: passwords are "
+        "sent unencrypted; put a TLS proxy in front of a loopback address",
     ]
 
 
@@ -35,8 +35,8 @@ def test_with_tls_and_without_passwords() -> None:
     assert [note.element for note in plain_passwords(replace(OPEN, tls=tls, listeners=listeners))] == ["listeners.http"]
     beside, _ = plain_passwords(replace(OPEN, tls=tls))
     assert str(beside) == (
-        "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network and takes plain connections beside TLS: "
-        "passwords of clients without TLS go over it as they are; allowed for TLS alone is tls://0.0.0.0:61613"
+        "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network and accepts plain connections as well as "
+        "TLS: clients without TLS send their passwords unencrypted; for TLS alone use tls://0.0.0.0:61613"
     )
     assert plain_passwords(replace(OPEN, users={})) == []
     assert plain_passwords(replace(OPEN, listeners=Listeners())) == []

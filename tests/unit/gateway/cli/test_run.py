@@ -43,7 +43,7 @@ def test_passwords_that_go_without_tls_are_warned_of(tmp_path: Path) -> None:
     )
     (tmp_path / "file").write_text("")  # it does not start: no directory
     _, text = run(tmp_path / "file", "--config", str(tmp_path / "users.yaml"), "--stomp", "tcp://0.0.0.0:0")
-    assert "tcp://0.0.0.0:0 is open to the network without TLS: passwords go over it as they are" in text
+    assert "tcp://0.0.0.0:0 is open to the network without TLS: passwords are sent unencrypted" in text
 
 
 @pytest.mark.parametrize("flag", ["--stomp", "--http"])
