@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         transport = self._transport
         if transport is not None and self._watch.has_stalled(transport, now_ms):
             self._counters.stalled += 1
-            self.warn(f"given up: it took no output for {self._watch.stall_ms} ms")
+            self.warn(f"cut off: it read no output for {self._watch.stall_ms} ms")
             self.abort()
         elif is_blocked and transport is not None and has_hung_up(transport):
             self.abort()  # its unconfirmed frames are dropped with it

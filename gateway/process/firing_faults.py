@@ -47,7 +47,7 @@ class FiringFaults:
             log.error("%s is ignored: %s: %s", self._path, type(error).__name__, error)
             return
         for place, reason in firing.barred.items():
-            log.error("scheduled message %s is not fired: %s", self._scheduler.job_id(place), reason)
+            log.error("scheduled message %s will not be fired: %s", self._scheduler.job_id(place), reason)
 
     def note(self, failure: str) -> None:
         """The engine has failed: record the messages that were being fired, if any."""

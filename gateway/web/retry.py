@@ -68,12 +68,12 @@ class RetryRoutes:
 def _checked(asked: dict[str, Any] | None) -> dict[str, Any]:
     """Return the options in the body, with defaults.  Raises: HTTPBadRequest."""
     if asked is None or not isinstance(asked.get("queue"), str):
-        raise web.HTTPBadRequest(text="the body is no JSON object with a text 'queue'\n")
+        raise web.HTTPBadRequest(text="the body is not a JSON object with a text 'queue'\n")
     unknown = sorted(set(asked) - set(KNOWN))
     if unknown:
         raise web.HTTPBadRequest(text=f"{unknown[0][:80]!r} is not known; allowed are {', '.join(KNOWN)}\n")
     if not isinstance(asked.setdefault("filter", ""), str):
-        raise web.HTTPBadRequest(text="'filter' is no text; allowed is a JMS selector\n")
+        raise web.HTTPBadRequest(text="'filter' is not a text; allowed is a JMS selector\n")
     for name in NUMBERS:
         value = asked.setdefault(name, 0)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:

@@ -62,7 +62,7 @@ class ScheduleRoutes:
     async def _cancel(self, request: web.Request) -> web.Response:
         asked = await json_object(request)
         if asked is None or set(asked) not in ({"ids"}, {"destination"}, {"destination", "after"}):
-            return web.Response(status=400, text="the body is no JSON object with either 'ids' or 'destination'\n")
+            return web.Response(status=400, text="the body is not a JSON object with either 'ids' or 'destination'\n")
         try:
             if "ids" in asked:
                 return web.json_response(await self._source.cancel(_ids(asked["ids"])))
@@ -84,7 +84,7 @@ def _limit(text: str) -> int:
 
 def _ids(asked: object) -> list[str]:
     if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked) or len(asked) > IDS_MOST:
-        raise ValueError(f"'ids' is no list of at most {IDS_MOST} texts")
+        raise ValueError(f"'ids' is not a list of at most {IDS_MOST} texts")
     return asked
 
 
@@ -98,7 +98,7 @@ def _after(asked: object) -> int:
 
 def _destination(asked: object) -> Named:
     if not isinstance(asked, str):
-        raise ValueError("'destination' is no text")
+        raise ValueError("'destination' is not a text")
     try:
         return DestinationName().parse(asked)
     except ValueError:

@@ -92,7 +92,7 @@ class StoreRoutes:
     async def _backup(self, request: web.Request) -> web.Response:
         asked = await json_object(request)
         if asked is None or set(asked) != {"directory"} or not isinstance(asked["directory"], str):
-            return web.Response(status=400, text="the body is no JSON object with a text 'directory' alone\n")
+            return web.Response(status=400, text="the body is not a JSON object with only a text 'directory'\n")
         try:
             return web.json_response(await self._source.backup(asked["directory"]))
         except (StoreError, OSError) as error:

@@ -67,7 +67,7 @@ class UpkeepRoutes:
         kind, name = asked["destination"]
         self._check(request, (kind, name))
         if kind != QUEUE:
-            return web.Response(status=400, text="destination is a topic, which holds nothing; allowed is a queue\n")
+            return web.Response(status=400, text="destination is a topic, which has no messages; allowed is a queue\n")
         try:
             number = self._source.purge(name, asked["filter"])
         except (PenstockError, LookupError) as error:
@@ -112,7 +112,7 @@ class UpkeepRoutes:
 def _checked(asked: dict[str, Any] | None, option: str, default: str | bool) -> dict[str, Any]:
     """Return the destination and the ``option`` in the body.  Raises: HTTPBadRequest."""
     if asked is None or not isinstance(asked.get("destination"), str):
-        raise web.HTTPBadRequest(text="the body is no JSON object with a text 'destination'\n")
+        raise web.HTTPBadRequest(text="the body is not a JSON object with a text 'destination'\n")
     unknown = sorted(set(asked) - {"destination", option})
     if unknown:
         raise web.HTTPBadRequest(text=f"{unknown[0][:80]!r} is not known; allowed are destination, {option}\n")

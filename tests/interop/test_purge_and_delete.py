@@ -64,7 +64,7 @@ def test_a_topic_is_deleted_once_nobody_subscribes(gateway: GatewayProcess, uniq
     refused = penstock(gateway, "delete", f"topic://{name}")
     assert (refused.returncode, f"topic://{name} has 1 subscriptions" in refused.stderr) == (1, True)
     purged = penstock(gateway, "purge", f"topic://{name}")
-    assert (purged.returncode, "destination is a topic, which holds nothing" in purged.stderr) == (2, True)
+    assert (purged.returncode, "destination is a topic, which has no messages" in purged.stderr) == (2, True)
     client.unsubscribe()
     deleted = penstock(gateway, "delete", f"/topic/{name}", "--json")
     assert json.loads(deleted.stdout) == {"deleted": f"topic://{name}"}

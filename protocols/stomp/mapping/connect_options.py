@@ -49,7 +49,7 @@ def connection_defaults(
         if name == header or name in _INTERNAL:
             continue
         if name in _ELSEWHERE:
-            raise InvalidOption(f"header {header} has no effect; the header {_ELSEWHERE[name]} says it")
+            raise InvalidOption(f"header {header} has no effect; use the header {_ELSEWHERE[name]}")
         option = OPTIONS.get(JMS + name)
         if option is None:
             if len(warnings) < WARNINGS_MOST:

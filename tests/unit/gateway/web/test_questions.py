@@ -45,13 +45,13 @@ async def test_a_retry_is_started_told_of_and_stopped() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "expected"),
     [
-        ("x", 400, "no JSON object with a text 'queue'"),
-        ("[" * 50_000, 400, "no JSON object with a text 'queue'"),
-        ("{}", 400, "no JSON object with a text 'queue'"),
+        ("x", 400, "not a JSON object with a text 'queue'"),
+        ("[" * 50_000, 400, "not a JSON object with a text 'queue'"),
+        ("{}", 400, "not a JSON object with a text 'queue'"),
         ('{"queue": "dead", "speed": 1}', 400, "'speed' is not known; allowed are queue, filter, rate, limit"),
         ('{"queue": "dead", "rate": -1}', 400, "'rate' is -1; allowed is a whole number from 0"),
         ('{"queue": "dead", "limit": true}', 400, "'limit' is True"),
-        ('{"queue": "dead", "filter": 1}', 400, "'filter' is no text"),
+        ('{"queue": "dead", "filter": 1}', 400, "'filter' is not a text"),
         ('{"queue": "dead", "filter": "bad"}', 400, "selector 'bad': nothing to compare"),
         ('{"queue": "other"}', 404, "no queue 'other'"),
     ],
@@ -120,9 +120,9 @@ async def test_questions_to_the_store(path: str, status: int, expected: str) -> 
         ('{"directory": "new"}', 200, "new"),
         ('{"directory": "full"}', 409, "full is there and not empty"),
         ('{"directory": "a\\u0000b"}', 400, "directory is 'a\\x00b'; allowed is a path"),
-        ("{}", 400, "no JSON object with a text 'directory' alone"),
-        ("x", 400, "no JSON object"),
-        ('{"directory": "new", "speed": 1}', 400, "alone"),
+        ("{}", 400, "not a JSON object with only a text 'directory'"),
+        ("x", 400, "not a JSON object"),
+        ('{"directory": "new", "speed": 1}', 400, "only a text"),
     ],
 )
 async def test_a_backup_is_asked_for(body: str, status: int, expected: str) -> None:

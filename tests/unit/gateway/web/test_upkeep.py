@@ -86,12 +86,12 @@ async def test_a_destination_is_deleted() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "expected"),
     [
-        ("purge", "x", 400, "no JSON object with a text 'destination'"),
+        ("purge", "x", 400, "not a JSON object with a text 'destination'"),
         ("purge", '{"destination": "q", "force": true}', 400, "'force' is not known; allowed are destination, filter"),
         ("purge", '{"destination": "q", "filter": 1}', 400, "'filter' is 1; allowed is a JMS selector"),
         ("purge", '{"destination": "q", "filter": "bad"}', 400, "selector 'bad': nothing to compare"),
         ("purge", '{"destination": "a.>"}', 400, "destination is 'a.>', allowed is queue://NAME"),
-        ("purge", '{"destination": "topic://t"}', 400, "destination is a topic, which holds nothing"),
+        ("purge", '{"destination": "topic://t"}', 400, "destination is a topic, which has no messages"),
         ("purge", '{"destination": "other"}', 404, "no queue 'other'"),
         ("purge", '{"destination": "full"}', 507, "the disk refuses writes"),
         ("delete", '{"destination": "q", "filter": ""}', 400, "'filter' is not known; allowed are destination, force"),

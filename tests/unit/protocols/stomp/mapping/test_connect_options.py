@@ -45,8 +45,8 @@ def test_the_connection_stands_above_the_listener() -> None:
     ("headers", "reason"),
     [
         ({"activemq.prefetchPolicy.queuePrefetch": "-1"}, r"activemq\.prefetchPolicy\.queuePrefetch: '-1'"),
-        ({"activemq.userName": "me"}, "activemq.userName has no effect; the header login says it"),
-        ({"activemq.clientID": "me"}, "the header client-id says it"),
+        ({"activemq.userName": "me"}, "activemq.userName has no effect; use the header login"),
+        ({"activemq.clientID": "me"}, "use the header client-id"),
     ],
 )
 def test_what_makes_no_sense(headers: dict[str, str], reason: str) -> None:
