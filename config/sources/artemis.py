@@ -2,7 +2,7 @@
 
 Address settings are merged field by field, as in both.  HornetQ's own merging has faults (expiry-delay is never
 inherited, last-value-queue is not merged, a merge changes the stored settings); there, the plain rule of
-config.matching applies. In HornetQ's files ``jms.queue.N`` and ``jms.topic.N`` mean the queue and the topic N; a plain
+config.matching applies.  In HornetQ's files ``jms.queue.N`` and ``jms.topic.N`` mean the queue and the topic N; a plain
 name means both.
 """
 

@@ -19,7 +19,7 @@ WAKES_AT_ONCE: Final = 256  # consumers of one room woken before they are dispat
 
 
 class RestingConsumer(ConsumerBase):
-    """A consumer, as parts see it that it shares with others.
+    """A consumer, as seen by the parts that it shares with others.
 
     resting: the room in which it waits for its outlet or a shared window; while there it is not listed.
     """

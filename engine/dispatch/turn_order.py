@@ -21,7 +21,7 @@ class Turns:
     Then its view is owed a wake, until one of its consumers has searched and found nothing.
 
     The queue's ``rotation`` holds the consumers that may find something, higher priorities first, each priority in
-    turn. A consumer that found nothing is ``idle`` in its view until a message comes.
+    turn.  A consumer that found nothing is ``idle`` in its view until a message comes.
     active: the only consumer that gets messages, if the queue or a consumer is exclusive.
     heir: the consumer that replaces it once it holds nothing.
     exclusive: consumers that asked to be the only one.  candidates: all, if the address is exclusive.

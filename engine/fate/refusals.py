@@ -3,7 +3,7 @@
 One NACK, one AMQP disposition or one rollback may cover as many messages as a client may hold, and each may become one
 more message in a dead-letter queue.  A delivery that has to wait is REFUSED, and only this file touches it.  Its place
 in the window stays taken, and the consumer gets nothing, until all refused deliveries are back, so nothing overtakes
-them. Until then no confirmation is sent to the connection (``Client.is_refusing``).
+them.  Until then no confirmation is sent to the connection (``Client.is_refusing``).
 """
 
 from __future__ import annotations

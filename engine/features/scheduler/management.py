@@ -119,7 +119,7 @@ class Management(Answerer):
         """Say whether a client reaches a schedule.
 
         Everybody may write to a temporary destination, so only the owner of the schedule or of the destination may
-        cancel. Permission to read is checked once the message is read.
+        cancel.  Permission to read is checked once the message is read.
         """
         access = self.access
         if access.is_open:

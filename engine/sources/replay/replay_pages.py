@@ -9,7 +9,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
 
 PAGE_MESSAGES: Final = 1_024  # per priority and request, and kept ready for hand-over
 PAGE_BYTES: Final = 1024 * 1024
-SHARED_PART: Final = 8  # all replays hold this fraction of the memory budget, besides what is in flight
+SHARED_PART: Final = 8  # all replays hold 1 / SHARED_PART of the memory budget, besides what is in flight
 
 
 class ReplayPages:
