@@ -1,4 +1,4 @@
-//! AMQP 1.0: one session and one link a connection; messages of one data section.
+//! AMQP 1.0: one session and one link per connection; messages of one data section.
 
 use crate::link::{broken, Confirmations, Consumer, Input, Producer, Progress};
 use crate::options::{Ack, Options};
@@ -94,7 +94,7 @@ fn await_code(input: &mut Input, wanted: u8) -> io::Result<()> {
     }
 }
 
-/// Turn a detach, end or close that nobody asked for into an error with what the peer says.
+/// Turn an unexpected detach, end or close into an error with the peer's text.
 fn refuse_end(octets: &[u8], found: &Frame, wanted: u8) -> io::Result<()> {
     let code = found.code as u8;
     if code != wanted && matches!(code, wire::DETACH | wire::END | wire::CLOSE) {
@@ -191,7 +191,7 @@ pub struct AmqpConfirmations {
 
 impl Confirmations for AmqpConfirmations {
     fn read(&mut self, progress: &Progress) -> io::Result<bool> {
-        // The credit that came with the attach is in the input already; later there is nothing left over.
+        // The credit after the attach may be in the input already; later nothing is left over.
         if next_frame(self.input.octets())?.is_none() {
             self.input.fill()?;
         }
@@ -232,7 +232,7 @@ impl AmqpConfirmations {
     }
 }
 
-/// Whether a detach says that something is wrong: its third field, the error.
+/// Whether a detach has an error: its third field.
 fn has_error(reader: &mut Reader) -> io::Result<bool> {
     let count = reader.list()?;
     for index in 0..count {
@@ -344,7 +344,7 @@ impl Consumer for AmqpConsumer {
     }
 }
 
-/// Return the octets of the data section, behind whatever sections come before it.
+/// Return the octets of the data section, after any sections before it.
 fn body_of(message: &[u8]) -> io::Result<&[u8]> {
     let mut reader = Reader::new(message);
     loop {

@@ -1,31 +1,31 @@
-//! What a protocol gives the run: producers, the reader of their confirmations, consumers.
+//! The parts of a protocol for the run: producers, the reader of their confirmations, consumers.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::AtomicU64;
 
-/// How far a producer is: `confirmed` messages, and how many it may send in all (AMQP's credit).
+/// The progress of a producer: `confirmed` messages, and how many it may send in all (AMQP's credit).
 pub struct Progress {
     pub confirmed: AtomicU64,
     pub allowed: AtomicU64,
 }
 
 pub trait Producer: Send {
-    /// Encode one message behind those that are not written yet.
+    /// Encode one message after those that are not written yet.
     fn push(&mut self, sequence: u64, sent_ns: u64);
-    /// Write what was pushed.
+    /// Write the encoded messages.
     fn flush(&mut self) -> io::Result<()>;
-    /// Say good-bye; the peer's answer, which the confirmations' reader sees as the end, stands for all messages.
+    /// Leave in order; the peer's answer, which ends the reader of confirmations, confirms all messages.
     fn leave(&mut self) -> io::Result<()>;
 }
 
 pub trait Confirmations: Send {
-    /// Wait for octets of the peer and put what they say into `progress`; false once the peer has answered `leave`.
+    /// Wait for octets of the peer and update `progress`; false once the peer has answered `leave`.
     fn read(&mut self, progress: &Progress) -> io::Result<bool>;
 }
 
 pub trait Consumer: Send {
-    /// Wait for octets of the peer at most a short time; hand each body over, then acknowledge as asked.
+    /// Wait a short time for octets of the peer; hand each body over, then acknowledge by the options.
     fn read(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()>;
     fn leave(&mut self) -> io::Result<()>;
 }

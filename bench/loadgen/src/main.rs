@@ -1,7 +1,7 @@
-//! Load for a message broker: producers and consumers over STOMP 1.2 or AMQP 1.0, a thread each, and what became of the messages.
+//! Load for a message broker: producers and consumers over STOMP 1.2 or AMQP 1.0, a thread each, and a report about the messages.
 //!
-//! It shares the machine with what it measures, so it costs little: a frame is encoded once and patched, a batch
-//! leaves in one write, received frames are read in place.  Standard library only.
+//! It shares the machine with the broker, so it must cost little: a frame is encoded once and patched, a batch
+//! is sent in one write, received frames are read in place.  Standard library only.
 
 mod amqp;
 mod link;

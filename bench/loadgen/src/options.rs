@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The options of the command line.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Read the arguments after the program's name; Err says what is wrong with them.
+    /// Read the arguments after the program's name; Err names the wrong one.
     pub fn read(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
         let mut flags: HashMap<String, String> = HashMap::new();
         let mut rest = arguments;

@@ -1,4 +1,4 @@
-//! One run: everybody connects, the clock starts, threads send and receive until all has come or nothing comes any more.
+//! One run: all clients connect, the clock starts, threads send and receive until all messages have come or no more come.
 
 use crate::link::{broken, Confirmations, Consumer, Producer, Progress};
 use crate::options::{Options, Protocol};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-const BATCH: u64 = 64; // messages that leave in one write
-const PATIENCE: Duration = Duration::from_millis(200); // of a consumer's read, before it looks whether all is done
-const LATE_NS: u64 = 1_000_000; // a paced message later than this is stamped with the time it was planned for
+const BATCH: u64 = 64; // messages in one write
+const PATIENCE: Duration = Duration::from_millis(200); // of a consumer's read, before it checks whether the run is done
+const LATE_NS: u64 = 1_000_000; // a paced message later than this is stamped with its planned time
 
 pub struct Outcome {
     pub sent: u64,
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What all threads look at.
+/// The shared state of all threads.
 struct Shared {
     start_ns: u64,
     expected: u64,
@@ -232,7 +232,7 @@ fn send(pair: Pair, options: &Options, number: u64, shared: &Shared) -> io::Resu
     producer.leave()?;
     while confirmations.read(&progress)? {}
     if !is_confirmed {
-        sent.last_ns = now_ns(); // the answer to the good-bye stands for all of them
+        sent.last_ns = now_ns(); // the answer to `leave` confirms all of them
     }
     sent.confirmed = progress.confirmed.load(Ordering::Acquire);
     Ok(sent)
@@ -292,7 +292,7 @@ fn note(each_s: &mut Vec<u64>, start_ns: u64, now_ns: u64, count: u64) {
     each_s[second] += count;
 }
 
-/// Receive until all consumers together have everything, or nothing has come for the idle time-out.
+/// Receive until all consumers together have everything, or no message has come for the idle time-out.
 fn receive(mut consumer: Box<dyn Consumer>, options: &Options, shared: &Shared) -> (Received, Option<io::Error>) {
     let mut received = Received::new(options.size, shared.start_ns);
     let idle_ns = options.idle_timeout_s * 1_000_000_000;
@@ -313,7 +313,7 @@ fn receive(mut consumer: Box<dyn Consumer>, options: &Options, shared: &Shared) 
         let has_all = shared.received.load(Ordering::Acquire) >= shared.expected;
         if has_all || is_idle || shared.is_over.load(Ordering::Acquire) {
             let read_ns = now_ns();
-            // What has come already is counted, and acknowledged as the rest is.
+            // Messages that have come already are counted, and acknowledged like the rest.
             let mut outcome = consumer.read(&mut |body| received.take(body, read_ns));
             if outcome.is_ok() {
                 outcome = consumer.leave();

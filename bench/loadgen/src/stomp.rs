@@ -11,7 +11,7 @@ use std::time::Duration;
 const RECEIPT_DIGITS: usize = 12;
 const BYE: &[u8] = b"DISCONNECT\nreceipt:bye\n\n\0";
 
-/// A frame within the octets of a read: where its parts are.
+/// A frame within the octets of a read: the places of its parts.
 struct Frame {
     body: (usize, usize),
     ack: (usize, usize),
@@ -180,7 +180,7 @@ pub fn consumer(options: &Options, patience: Duration) -> io::Result<StompConsum
         )
         .as_bytes(),
     )?;
-    // What is delivered before the receipt stays in the input: the first read finds it.
+    // Messages before the receipt stay in the input, where the first read finds them.
     let mut input = Input::new(stream.try_clone()?);
     while !input.octets().windows(21).any(|part| part == b"receipt-id:subscribed") {
         input.fill()?;

@@ -1,4 +1,4 @@
-//! The head of each body, and what is counted from it: latencies, losses, repetitions, order.
+//! The head of each body, and the counts from it: latencies, losses, repetitions, order.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ fn u32_at(octets: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(octets[at..at + 4].try_into().expect("four octets"))
 }
 
-const STEPS: u64 = 64; // buckets an octave: a value is off by less than 2 %
+const STEPS: u64 = 64; // buckets per octave: the error of a value is below 2 %
 
 /// Counts of durations in ns.
 pub struct Histogram {
@@ -86,10 +86,10 @@ fn middle_ns(bucket: usize) -> u64 {
     (STEPS + step) * width + width / 2
 }
 
-/// What one consumer received, by producer.
+/// The messages that one consumer received, by producer.
 pub struct Received {
     size: usize,
-    seen: Vec<Vec<u64>>, // a bit a sequence number
+    seen: Vec<Vec<u64>>, // a bit per sequence number
     last: Vec<u64>,
     pub count: u64,
     pub duplicates: u64,
@@ -118,7 +118,7 @@ impl Received {
         }
     }
 
-    /// Count one body that a read at `read_ns` brought.
+    /// Count one body from a read at `read_ns`.
     pub fn take(&mut self, body: &[u8], read_ns: u64) {
         if body.len() != self.size || u32_at(body, 20) != MARK {
             self.foreign += 1;
@@ -157,7 +157,7 @@ impl Received {
         self.seen.iter().flatten().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Put another consumer of the same queue into this one: what both have is a repetition.
+    /// Merge another consumer of the same queue into this one: messages that both have are repetitions.
     pub fn merge(&mut self, other: &Received, shares_messages: bool) {
         for (producer, words) in other.seen.iter().enumerate() {
             while self.seen.len() <= producer {

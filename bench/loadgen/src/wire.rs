@@ -1,4 +1,4 @@
-//! As much of AMQP 1.0's types and frames as a load needs (parts 1 and 2.3).
+//! The types and frames of AMQP 1.0 that a load needs (parts 1 and 2.3).
 
 use crate::link::broken;
 use std::io;
@@ -103,7 +103,7 @@ pub fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     [&((body.len() + 8) as u32).to_be_bytes()[..], &[2, kind, 0, 0], body].concat()
 }
 
-/// One value of a received list, as far as it is of use.
+/// One value of a received list, as far as it is used.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     Number(u64),
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(count)?.iter().fold(0, |value, octet| value << 8 | u64::from(*octet)))
     }
 
-    /// Return the code of a descriptor; what follows is the described value.
+    /// Return the code of a descriptor; the described value follows.
     pub fn descriptor(&mut self) -> io::Result<u64> {
         if self.take(1)? != [0x00] {
             return Err(broken("a described type was expected".into()));
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
             0x60 => return Ok(Value::Number(self.number(2)?)),
             0x70 => return Ok(Value::Number(self.number(4)?)),
             0x80 => return Ok(Value::Number(self.number(8)?)),
-            // The upper half of the code says how wide a value is, or its size (1.2).
+            // The upper half of the code gives the width of a value, or of its size (1.2).
             _ => match code >> 4 {
                 0x4 => 0,
                 0x5 => 1,
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         Ok(Value::Other)
     }
 
-    /// Read the first `COUNT` values of a list of which there may be fewer.
+    /// Read the first `COUNT` values of a list that may have fewer.
     pub fn fields<const COUNT: usize>(&mut self) -> io::Result<[Value; COUNT]> {
         let mut fields = [Value::Other; COUNT];
         let there = self.list()?;

@@ -21,7 +21,7 @@ from tests.support.world.bodies import Violation
 
 
 def check_rest(view: BrokerView, store: MemoryStore) -> None:
-    """Call it once every job is done and no turn is wanted.  Raises: Violation."""
+    """Call it once every job is done and no turn is pending.  Raises: Violation."""
     is_short = view.is_memory_short()
     for queue in view.all_queues():
         for consumer in queue.consumers.values():

@@ -1,14 +1,15 @@
-"""``GuestWorld`` with refusals that go on through many turns, beside everything that may happen to a queue meanwhile.
+"""``GuestWorld`` with refusals that continue through many turns, beside all other events of a queue.
 
-- Clients refuse or roll back all or some of what they hold, and the next turns have hardly any steps left.
+- Clients refuse or roll back all or some of their deliveries, and the next turns have hardly any steps left.
 - Meanwhile queues are purged and deleted, messages expire, slow consumers are ended, consumers close and their clients
   stay, and heirs come to exclusive queues, to groups and to queues whose redeliveries block them.
 
-All laws of GuestWorld hold, and these besides:
+All laws of GuestWorld hold, and these:
 
-- Where order is promised nothing is delivered while a message before it waits, whoever refused that and left.
-- What counts as in flight is what consumers hold and what is refused and not back yet, on each queue after each turn.
-- A purge drops as many messages as never come, and none that a consumer holds.
+- Where order is promised, no message is delivered while an earlier one waits, even if its consumer has left.
+- After each turn, a queue's in-flight count is the number of messages that consumers hold or that were refused and are
+  not back yet.
+- A purge drops exactly the messages that never come, and none that a consumer holds.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from tests.support.histories.feature_world import DEAD, QUEUES, REFUSALS, REQUEU
 from tests.support.histories.guest_world import LITTLE_STEPS, GuestWorld
 from tests.support.world.bodies import Violation
 
-ORDERED: Final = "ordered"  # a redelivery blocks it
-SLOW: Final = "slow"  # ends consumers that are full while messages wait
+ORDERED: Final = "ordered"  # a queue whose redeliveries block it
+SLOW: Final = "slow"  # an address that ends consumers that are full while messages wait
 BUSY: Final = ("alone", "grouped", "plain", ORDERED, SLOW)
 PURGED: Final = (*BUSY, "selected", "blocked", "expiring", "later")
 TAKERS_MAX: Final = 9
 
 
 class RefusalWorld(GuestWorld):
-    """lean_turns: turns to come that have hardly any steps.  purges: of queues, by name; running: those not ended.
+    """lean_turns: next turns with hardly any steps.  purges: of queues, by name; running: those not ended.
 
-    deleted: names of queues that were deleted and perhaps made anew.
+    deleted: names of queues that were deleted and perhaps made again.
     """
 
     more_addresses: tuple[AddressEntry, ...] = (
@@ -73,7 +74,7 @@ class RefusalWorld(GuestWorld):
             self.lean_turns -= 1
             self.leave_steps(self.draws.choice(LITTLE_STEPS))
 
-    # -- what happens
+    # -- actions
 
     def _step(self) -> None:
         draw = self.draws.random()
@@ -118,7 +119,7 @@ class RefusalWorld(GuestWorld):
         self.takers.append(Taker(client, consumers))
 
     def _refuse_many(self) -> None:
-        """Refuse, or roll back, what somebody holds or a part of it, in turns that have no steps for it."""
+        """Refuse or roll back all or some deliveries of a client, in turns without steps for that."""
         draws = self.draws
         takers = [taker for taker in self.takers if taker.held and not taker.is_reader]
         if not takers:
@@ -148,7 +149,7 @@ class RefusalWorld(GuestWorld):
                 self._look()
 
     def _close_one(self) -> None:
-        """A client closes a consumer and stays, or closes it twice, or goes at once."""
+        """Close a consumer of a client that stays, or close it twice, or end the client at once."""
         if self.takers:
             self._forsake(self.draws.choice(self.takers))
 
@@ -161,7 +162,7 @@ class RefusalWorld(GuestWorld):
             self._take_away(taker)
 
     def _close(self, taker: Taker, consumer: Consumer) -> None:
-        """Close a consumer as a session does: what it held is forgotten, it is told to go, perhaps again."""
+        """Close a consumer like a session: forget its deliveries and close it, perhaps twice."""
         members = [consumer] if consumer.siblings is None else consumer.siblings.members
         for one in [one for one in taker.held if one.consumer in members]:
             taker.held.remove(one)
@@ -172,7 +173,7 @@ class RefusalWorld(GuestWorld):
                 self.broker.unsubscribe(consumer, self.draws.random() < 0.3)
 
     def _end_expelled(self) -> None:
-        """What the engine has ended because it was too slow goes, as its adapter lets it go."""
+        """Close consumers that the engine has ended as too slow, like their adapter."""
         if any(taker.client.expelled for taker in self.takers):
             self._look()
         for taker in self.takers[:]:
@@ -186,7 +187,7 @@ class RefusalWorld(GuestWorld):
             taker.client.expelled.clear()
 
     def _let_expire(self) -> None:
-        """Time passes within one turn."""
+        """Let time pass within one turn."""
         self.clock.now_ms += self.draws.choice((50, 450))
         self.broker.begin_turn()
         self.timers.fire_due()
@@ -197,7 +198,7 @@ class RefusalWorld(GuestWorld):
         return any(self.refused().values())
 
     def _purge(self) -> None:
-        """An operator purges a queue, or has enough of it."""
+        """Purge a queue, or stop a purge, as an operator."""
         if self.running and self.draws.random() < 0.3:
             self.draws.choice(self.running).end()
         name = self.draws.choice(PURGED)
@@ -206,13 +207,13 @@ class RefusalWorld(GuestWorld):
         queue = self.queue(name)
         self._count("purges what is refused" if queue.fates.refused_count else "purges")
         selector = self.draws.choice(("", "", "colour = 'red'"))
-        # A purge that owns a group would leave what it does not select to anybody.
+        # A purge that owns a group would leave its unselected messages to any consumer.
         purge = self.purge(queue, "" if name == "grouped" else selector)
         self.purges.setdefault(name, []).append(purge)
         self.running.append(purge)
 
     def _delete(self) -> None:
-        """An operator deletes a queue that nobody uses any more, with all that is in it."""
+        """Delete an unused queue with all its messages, as an operator."""
         self.turn()
         self._look()
         names = [name for name in (*QUEUES, ORDERED, SLOW) if self.has_queue(name)]
@@ -226,17 +227,17 @@ class RefusalWorld(GuestWorld):
             return
         self._count("deletes what is refused" if is_refused else "deletes")
         self.deleted.add(name)
-        is_on_its_way = self.queue(DEAD).depth > 0  # also what those give up who are closed for it
+        is_on_its_way = self.queue(DEAD).depth > 0  # also messages that are returned by the consumers closed for it
         for sent in self.places.get(name, {}).values():
             if sent.end:
                 continue
             if is_on_its_way or name in self.purges or 0 < sent.expires_ms <= self.highest_ms:
-                sent.may_go = True  # perhaps it was purged, or it was given up or has expired before
+                sent.may_go = True  # perhaps it was purged before, dead-lettered, or has expired
             else:
                 sent.end = "dropped"
             sent.holder = None
 
-    # -- what is seen
+    # -- observations
 
     def _look(self) -> None:
         self._look_at_purges()
@@ -298,7 +299,7 @@ class RefusalWorld(GuestWorld):
                 raise Violation(f"{dropped} messages of {name} were purged, {len(left)} never came")
 
     def _kept(self, left: list[Sent]) -> int:
-        """Return how many must have been purged: nothing else has taken them."""
+        """Return the number that must have been purged, because nothing else has taken them."""
         return sum(not sent.expires_ms for sent in left)
 
     def _expire_all(self) -> None:
@@ -309,7 +310,7 @@ class RefusalWorld(GuestWorld):
 
 
 def run_seed(seed: int, broker_class: type[Broker] = Broker) -> RefusalWorld:
-    """Run one seed; a Violation says how to run it again."""
+    """Run one seed; a Violation has the command to run it again."""
     world = RefusalWorld(seed, broker_class)
     try:
         world.run()

@@ -1,4 +1,4 @@
-"""Turns beside many who are not meant: wildcards of other names, durable subscriptions, clients at a gate."""
+"""Turns beside many unconcerned objects: wildcards of other names, durable subscriptions, clients at a gate."""
 
 from __future__ import annotations
 
