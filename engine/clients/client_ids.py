@@ -15,8 +15,8 @@ class ClientIds:
     __slots__ = ("_holders", "_ids")
 
     def __init__(self) -> None:
-        self._holders: dict[str, dict[int, bool]] = {}  # client id -> client number -> is sole
-        self._ids: dict[int, str] = {}
+        self._holders: dict[tuple[str, str], dict[int, bool]] = {}  # client id -> client number -> is sole
+        self._ids: dict[int, tuple[str, str]] = {}
 
     def take(self, client: Client, client_id: str, is_sole: bool) -> None:
         """Give ``client`` an id, "" for none.
@@ -25,17 +25,18 @@ class ClientIds:
         """
         if not client_id:
             return
-        holders = self._holders.setdefault(client_id, {})
+        key = (client.user, client_id)  # a user whose login was checked keeps no other one out
+        holders = self._holders.setdefault(key, {})
         if holders and (is_sole or any(holders.values())):
             raise ClientIdInUse(f"client id {client_id[:200]!r} is in use by another connection")
         holders[client.client_number] = is_sole
-        self._ids[client.client_number] = client_id
+        self._ids[client.client_number] = key
 
     def leave(self, client: Client) -> None:
-        client_id = self._ids.pop(client.client_number, None)
-        if client_id is None:
+        key = self._ids.pop(client.client_number, None)
+        if key is None:
             return
-        holders = self._holders[client_id]
+        holders = self._holders[key]
         del holders[client.client_number]
         if not holders:
-            del self._holders[client_id]
+            del self._holders[key]

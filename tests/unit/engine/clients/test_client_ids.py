@@ -43,3 +43,19 @@ def test_a_connection_that_ends_lets_go_of_its_id() -> None:
     world.take_client_id(client, "shop")
     world.broker.disconnect(client, is_lost=True)
     world.take_client_id(world.client(), "shop")
+
+
+def test_another_user_keeps_nobody_out() -> None:
+    world = EngineWorld()
+    ids = ClientIds()
+    ann, bob, again = world.client(), world.client(), world.client()
+    ann.user, bob.user, again.user = "ann", "bob", "ann"
+    ids.take(bob, "shop", True)
+    ids.take(ann, "shop", True)
+    with pytest.raises(ClientIdInUse):
+        ids.take(again, "shop", False)
+    ids.leave(ann)
+    ids.take(again, "shop", True)
+    ids.leave(bob)
+    with pytest.raises(ClientIdInUse):
+        ids.take(ann, "shop", True)
