@@ -155,6 +155,13 @@ class Groups:
         group = self.by_key[key] = Group(key, text)
         return group
 
+    def delay(self, delivery: Delivery) -> None:
+        """A delivery awaits its redelivery, and the later messages of its group wait with it."""
+        key = self.key(delivery)
+        if key:
+            group = self.by_key.get(key) or self.begin(key, "")
+            group.delay(delivery)
+
     def use(self, group: Group, now_ms: int) -> None:
         """Note that a message of ``group`` was sent to its owner."""
         group.used_ms = now_ms

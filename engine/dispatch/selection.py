@@ -6,7 +6,6 @@ has no ``Selection``; there, each consumer takes the next message (engine.dispat
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import lane_of
@@ -15,6 +14,7 @@ from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.dispatch.disk_scan import DiskScan
 from engine.dispatch.group_owners import GroupOwners
 from engine.dispatch.message_groups import Groups
+from engine.dispatch.offered_deliveries import OfferedDeliveries
 from engine.dispatch.seat import Seat, seat_of
 from engine.dispatch.selection_reasons import SelectionReasons
 from engine.dispatch.selector_cursor import SPILLED
@@ -47,8 +47,7 @@ class Selection(SelectionBase):
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the wait is over.
     blocking: deliveries that await redelivery and hold back everything behind them.
     orphan_count: messages read ahead for selectors that are gone since; others may wait for them as well.
-    offered: deliveries that are READY again and not examined yet; until they are, nothing is handed over.
-    delayed_before: deliveries that awaited redelivery before there was a Selection and are not examined yet.
+    offered: deliveries that may go to anybody again.
     choosy_count: consumers that cannot simply take the next message.
     originals: tag -> delivery that was marked as the first of its group, and the original of its message, which counts
     the holders.
@@ -66,7 +65,6 @@ class Selection(SelectionBase):
         "orphan_count",
         "originals",
         "offered",
-        "delayed_before",
         "choosy_count",
         "group_owners",
     )
@@ -82,10 +80,9 @@ class Selection(SelectionBase):
         self.blocking: list[Delivery] = []
         self.orphan_count = 0
         self.originals: dict[int, tuple[Delivery, Message]] = {}
-        self.offered: deque[Delivery] = deque()
-        self.delayed_before: deque[Delivery] = deque()
+        self.offered = OfferedDeliveries(queue, self.index, self.groups, self.turns)
         self.choosy_count = 0
-        self.group_owners = GroupOwners(queue, self.groups, self.index, self.turns, self.offered, now_ms)
+        self.group_owners = GroupOwners(queue, self.groups, self.index, self.turns, self.offered.waiting, now_ms)
 
     # -- consumers are added and removed
 
@@ -158,7 +155,7 @@ class Selection(SelectionBase):
         if self.orphan_count == 0:
             return
         self.orphan_count = 0
-        wanted = {order_of(one) for one in self.offered}
+        wanted = {order_of(one) for one in self.offered.waiting}
         for view in self.index.by_number.values():
             wanted.update(view.waiting.by_order)
         for consumer in self.queue.consumers.values():
@@ -279,10 +276,7 @@ class Selection(SelectionBase):
         """
         if is_blocking:
             self.blocking.append(delivery)
-        key = self.groups.key(delivery)
-        if key:
-            group = self.groups.by_key.get(key) or self.groups.begin(key, "")
-            group.delay(delivery)
+        self.groups.delay(delivery)
 
     def has_groups_known(self) -> bool:
         return bool(self.groups.by_key)
@@ -321,65 +315,8 @@ class Selection(SelectionBase):
 
     def offer(self, deliveries: list[Delivery]) -> None:
         """Offer deliveries that are READY again to all consumers, once all of them have been examined."""
-        self.offered.extend(deliveries)
+        self.offered.waiting.extend(deliveries)
         self.queue.mark_dirty()
-
-    def look_at_offered(self) -> bool:
-        """Examine the offered deliveries; return False if that is too much for this turn."""
-        while self.delayed_before:
-            if self.index.budget <= 0:
-                return False
-            self.index.budget -= 1
-            delayed = self.delayed_before.popleft()
-            if delayed.state == DELAYED:
-                self.delay(delayed)
-        exclusions = self.index.exclusions
-        while exclusions is not None and exclusions.has_unseen():
-            if self.index.budget <= 0:
-                return False
-            self._show_excluded(exclusions, exclusions.unseen.pop()[0])
-        while self.offered:
-            if self.index.budget <= 0:
-                return False
-            delivery = self.offered.popleft()
-            if self.groups.by_key:
-                group = self.groups.of(delivery)
-                if group is not None and group.delayed:
-                    for parked in group.take_free():
-                        self._offer(parked)
-            self._offer(delivery)
-        return True
-
-    def _offer(self, delivery: Delivery) -> None:
-        if delivery.state != READY:
-            return  # it has expired or was purged
-        exclusions = self.index.exclusions
-        if exclusions is not None and exclusions.holds(delivery):
-            self._offer_to_others(exclusions, delivery)
-            return
-        self.index.show(delivery)
-
-    def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
-        for consumer in self.queue.consumers.values():
-            seat = seat_of(consumer)
-            self.index.budget -= 1
-            if seat is not None:
-                self._let_have(seat, exclusions, delivery)
-
-    def _show_excluded(self, exclusions: Exclusions, delivery: Delivery) -> None:
-        """Offer a message that another consumer has excluded to consumers that came since."""
-        self.index.budget -= 1
-        if delivery.state != READY:
-            return
-        for seat in exclusions.looking:
-            self.index.budget -= 1
-            if seat.consumer.seat is seat:
-                self._let_have(seat, exclusions, delivery)
-
-    def _let_have(self, seat: Seat, exclusions: Exclusions, delivery: Delivery) -> None:
-        if not exclusions.excludes(delivery, seat.consumer) and self.index.matches(seat.view, delivery):
-            seat.owned.push(delivery)
-            self.turns.wake(seat.consumer)
 
     def has_idle(self) -> bool:
         return self.index.has_idle()

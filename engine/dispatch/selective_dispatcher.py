@@ -117,7 +117,7 @@ class SelectiveDispatcher(TimerTarget):
         for consumer in listed:
             selection.turns.list_consumer(consumer)
         if queue.fates.delayed_count and queue.extras.has_groups:
-            selection.delayed_before.extend(self.delays.delayed_of(queue))
+            selection.offered.delayed_before.extend(self.delays.delayed_of(queue))
         self._await_consumers(queue, selection)
         if queue.settings.queue.group_idle_timeout_ms > 0:
             self._call_at(selection, queue.settings.queue.group_idle_timeout_ms, False)
@@ -148,7 +148,7 @@ class SelectiveDispatcher(TimerTarget):
         selection.index.budget = budget
         selection.group_owners.now_ms = self.context.clock.monotonic_ms()
         selection.group_owners.go_on_releasing()
-        if selection.look_at_offered() and selection.held_by() == gates.OPEN:
+        if selection.offered.examine() and selection.held_by() == gates.OPEN:
             selection.look()
             self.dispatcher.run(queue)
         for lane in queue.used_lanes:
