@@ -129,7 +129,11 @@ class SlowConsumers(TimerTarget):
         if watch.consumer.is_closed:
             return
         policy = watch.consumer.queue.settings.slow_consumers
-        if is_rate:
+        if not watch.consumer.is_started:
+            # It has been offered nothing, and its adapter may not know it yet: its SUBSCRIBE may wait for the disk.
+            self._look_in(policy.check_period_ms if is_rate else policy.abort_check_period_ms, watch, is_rate)
+            watch.seen_ms = self.due_ms
+        elif is_rate:
             self._look_in(policy.check_period_ms, watch, True)
             self._check_rate(watch, policy)
         else:

@@ -6,6 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.features.slow_consumers import is_slow
+from engine.values.options import SubscribeOptions
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -79,6 +80,32 @@ def test_slow_for_too_long(with_connection: bool) -> None:
         "the consumer of queue://q is too slow: messages wait and its window is full, 1 in flight; "
         "slow for 3000 ms, the limit is 3000 ms (max-slow-duration-ms)"
     )
+
+
+RULES: tuple[dict[str, object], ...] = (
+    {"abort": "slow", "abort_check_period_ms": 100, "max_slow_duration_ms": 1_000},
+    {
+        **{"abort": "slow-ack", "abort_check_period_ms": 100, "max_time_since_last_ack_ms": 500},
+        **{"max_slow_duration_ms": 500, "ignore_idle_consumers": False},
+    },
+    {"threshold": 5, "policy": "KILL", "check_period_ms": 1_000},
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["slow", "slow-ack", "rate"])
+def test_one_that_has_not_begun_is_not_slow(rule: dict[str, object]) -> None:
+    world = EngineWorld(address(">", **{f"slow_consumers__{name}": value for name, value in rule.items()}))
+    client, topic = world.client("late"), world.topic("t")
+    consumer = world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, 2))
+    world.send(*[b"x"] * 20, to=topic)
+    world.advance(10_000)
+    assert (client.expelled, world.slow_count()) == ([], 0), "its SUBSCRIBE waits for a disk, say"
+    consumer.start()
+    world.turn()
+    world.advance(300)
+    assert client.expelled == [], "its time begins now"
+    world.advance(2_000)
+    assert len(client.expelled) > 0
 
 
 def test_found_slow_too_often() -> None:
