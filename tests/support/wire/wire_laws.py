@@ -9,6 +9,7 @@ from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT
 from tests.support.engine.idle_law import check_nobody_idles
+from tests.support.hostile.hostile_config import HOSTILE
 from tests.support.wire.wire_gateway import WireGateway
 from tests.support.world.bodies import Violation
 
@@ -115,6 +116,12 @@ def check_empty(gateway: WireGateway) -> None:
         "questions": gateway.question_count(),
         "spilled octets": spiller.spilled_bytes + spiller.gathered_bytes,
         "temporary files": gateway.files.paths(".spill"),
+    }
+    user = f"user {HOSTILE[0]!r}"
+    left |= {
+        "durable subscriptions of a user": gateway.subscriptions_of(user),
+        "schedules of a user": gateway.scheduled_by(user),
+        "timers but that of expiry": gateway.timers.pending() - 1,
     }
     left = {what: found for what, found in left.items() if found}
     if left:
