@@ -210,15 +210,6 @@ class Lane(DeliveryRow):
             ready_bytes > 0 and self.memory.is_short() and self.queue.has_groups_known()
         )
 
-    def first(self) -> Delivery | None:
-        """Return the first delivery in memory that is READY, None if entries on disk come before it."""
-        found = next((one for one in self.ready if one.state == READY), None)
-        if self.returned and (found is None or self.returned[0].position < found.position):
-            found = self.returned[0]
-        if found is None and self.next_load >= self.tail:
-            found = next((one for one in self.volatile if one.state == READY), None)
-        return found
-
     def take(self, delivery: Delivery) -> None:
         """Remove a delivery from wherever it waits."""
         position = delivery.position

@@ -218,7 +218,7 @@ class Keeper(KeepRule):
         oldest: Delivery | None = None
         for lane in self.queue.used_lanes:
             lane.tidy()
-            first = lane.first()
+            first = _first_ready(lane)
             if first is None:
                 if lane.next_load < lane.tail:
                     return None
@@ -233,3 +233,13 @@ class Keeper(KeepRule):
             key: kept for key, kept in self.by_key.items() if kept.delivery is None or kept.delivery.state != GONE
         }
         self.pruned_count = len(self.by_key)
+
+
+def _first_ready(lane: Lane) -> Delivery | None:
+    """Return the first delivery in memory that is READY, None if entries on disk come before it."""
+    found = next((one for one in lane.ready if one.state == READY), None)
+    if lane.returned and (found is None or lane.returned[0].position < found.position):
+        found = lane.returned[0]
+    if found is None and lane.next_load >= lane.tail:
+        found = next((one for one in lane.volatile if one.state == READY), None)
+    return found
