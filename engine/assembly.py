@@ -112,7 +112,7 @@ class DispatchParts:
     def __init__(self, ground: GroundParts) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         self.settlements = SettlementLog(context.store)
-        self.feeds = Feeds(context.readers, self.settlements.waiting)
+        self.feeds = Feeds(context.readers, self.settlements.waiting, ground.steps)
         self.ends = QueueEnds(ground.steps, ground.spiller, observers, ground.starved)
         self.publication = TopicPublication(context, self.feeds, ground.steps)
         self.subscriptions = Subscriptions(

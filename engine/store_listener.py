@@ -8,6 +8,7 @@ from engine.backlog.context import Context
 from engine.backlog.lane import Lane
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
+from engine.consumers.turn_steps import END_STEPS
 from engine.dispatch.delays import RELOAD_READER, Delays
 from engine.dispatch.selective_dispatcher import SCAN_READER, SelectiveDispatcher
 from engine.fate.expiry_sweep import EXPIRY_READER, Sweep
@@ -177,9 +178,12 @@ class StoreEvents(StoreListener):
         lane.pages.is_loading = False
         if not queue.feed.is_own and queue.is_logged and len(messages) < wanted:
             self._settle_gone(queue, priority, first, next_offset, messages)
-        deliveries = lane.load(next_offset, messages)
-        if not queue.feed.is_own:
-            deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
+        if queue.feed.is_own:
+            deliveries = lane.load(next_offset, messages)
+        elif queue.feed.is_costly:
+            deliveries = self._load_some(queue, lane, next_offset, messages)
+        else:
+            deliveries = [one for one in lane.load(next_offset, messages) if self._is_wanted(queue, lane, one)]
         if queue.is_logged:
             for delivery in deliveries:
                 self.context.memory.load(delivery.message)
@@ -197,6 +201,22 @@ class StoreEvents(StoreListener):
         else:
             lane.pages.awaits_retry = True
             self._ask_again_later(queue)
+
+    def _load_some(self, queue: Queue, lane: Lane, next_offset: int, messages: list[Message]) -> list[Delivery]:
+        """Load the wanted messages of a page while the turn has steps; the rest is read again.
+
+        The first one may go beyond them: turns that have few steps left would else never come to it.
+        """
+        if not messages:
+            return lane.load(next_offset, messages)
+        steps = self.feeds.steps
+        ends = [message.queue_offset for message in messages[1:]]
+        wanted: list[Delivery] = []
+        for place, (message, end) in enumerate(zip(messages, [*ends, next_offset], strict=True)):
+            if steps.left <= (0 if place else -END_STEPS):
+                break
+            wanted += [one for one in lane.load(end, [message]) if self._is_wanted(queue, lane, one)]
+        return wanted
 
     def _append(self, lane: Lane, deliveries: list[Delivery]) -> None:
         """Append a page to ``ready``, except deliveries that have failed before and are not due again."""

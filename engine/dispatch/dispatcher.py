@@ -24,6 +24,7 @@ from engine.values.message import Message
 DISPATCHED: Final = advance(READY, DISPATCH)
 ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
 EXPIRE_STEPS: Final = 2  # for an expired message; sending it to another queue costs more
+COSTLY_MESSAGES: Final = 16  # of a page for a selector that looks into bodies: what a turn leaves of it is read again
 
 
 class Dispatcher:
@@ -185,6 +186,8 @@ class Dispatcher:
             else:
                 continue
             size_bytes = lane.pages.size_bytes
+            if feed.is_costly:
+                count = min(count, COSTLY_MESSAGES)
             if self.memory.is_short():
                 if lane.ready or self.memory.is_choked():
                     continue  # that first

@@ -188,7 +188,9 @@ class SelectorIndex:
         selector = view.selector
         if selector is None:
             return True
-        return selector.matches(self.properties(delivery))
+        is_match = selector.matches(self.properties(delivery))
+        self.budget -= selector.last_cost() // EVALUATIONS_A_STEP
+        return is_match
 
     def is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
         return self.exclusions is not None and self.exclusions.excludes(delivery, consumer)

@@ -16,6 +16,8 @@ from engine.values.message import Message
 from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.values.stored import LanePlace
 
+CHEAP_CONDITIONS: Final = 50  # of a selector; one with an XPath has more
+
 
 class SubscriptionBase:
     """A named subscription, as a feed sees it (engine.sources.topics.named_subscription)."""
@@ -46,6 +48,7 @@ class Feed:
     pending: limit of waiting messages of a subscription in memory; None for no limit.
     is_own: the queue's messages are sent to it, and are not another destination's.
     is_browser: it only shows messages, and its deliveries change nothing.
+    is_costly: its selector looks into bodies, which may take milliseconds per message.
     """
 
     __slots__ = (
@@ -59,6 +62,7 @@ class Feed:
         "pending",
         "is_own",
         "is_browser",
+        "is_costly",
     )
 
     def __init__(self, number: int, source_id: int, selector: Selector | None) -> None:
@@ -72,6 +76,7 @@ class Feed:
         self.pending: PendingRule | None = None
         self.is_own = False
         self.is_browser = False
+        self.is_costly = selector is not None and selector.cost > CHEAP_CONDITIONS
 
     # -- reading the log
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
+from engine.consumers.turn_steps import Steps
 from engine.selector.evaluate import Selector, compile_selector
 from engine.selector.readers import PropertyReaders
 from engine.sources.queue import Queue
@@ -16,9 +17,12 @@ class Feeds:
     settling: batches with something to flush.
     """
 
-    __slots__ = ("_readers", "_settling", "_next_number")
+    __slots__ = ("steps", "_readers", "_settling", "_next_number")
 
-    def __init__(self, readers: PropertyReaders, settling: list[tuple[SettlementBatch, Consumer | None]]) -> None:
+    def __init__(
+        self, readers: PropertyReaders, settling: list[tuple[SettlementBatch, Consumer | None]], steps: Steps
+    ) -> None:
+        self.steps = steps
         self._readers = readers
         self._settling = settling
         self._next_number = 1
@@ -34,7 +38,11 @@ class Feeds:
         feed = queue.feed
         if message.store_time_ms < feed.since_ms:
             return False
-        if feed.selector is None or feed.selector.matches(self._readers.properties(message, 1, False)):
+        if feed.selector is None:
+            return True
+        is_wanted = feed.selector.matches(self._readers.properties(message, 1, False))
+        self.steps.left -= feed.selector.last_cost()
+        if is_wanted:
             return True
         if queue.is_logged:
             queue.depth -= 1

@@ -80,6 +80,9 @@ class TopicPublication:
                 lane = queue.lane(message.priority)
                 is_next = lane.next_load == message.queue_offset
                 # A subscription that is behind decides later, except about the sender: the log does not record it.
+                if is_next and feed.is_costly and not is_shunned and self.steps.left <= 0:
+                    self._keep_for_later(queue, lane, message)
+                    continue
                 if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
                     lane.pass_by(message)
                     self.feeds.pass_by(queue, message)
@@ -129,6 +132,12 @@ class TopicPublication:
             if queue.rotation:
                 queue.mark_dirty()
         else:
-            lane.add_behind(message)
-            queue.depth += 1
-            queue.enqueued_count += 1
+            self._keep_for_later(queue, lane, message)
+
+    def _keep_for_later(self, queue: Queue, lane: Lane, message: Message) -> None:
+        """Leave a message on disk; whether the subscription wants it is decided when its page is read."""
+        lane.add_behind(message)
+        queue.depth += 1
+        queue.enqueued_count += 1
+        if queue.rotation:
+            queue.mark_dirty()

@@ -54,11 +54,16 @@ def in_a_turn(world: EngineWorld, action: Input) -> Input:
 
 
 def published(
-    world: EngineWorld, topic: Topic, count: int, priority: int = DEFAULT_PRIORITY, body: bytes = b"x"
+    world: EngineWorld,
+    topic: Topic,
+    count: int,
+    priority: int = DEFAULT_PRIORITY,
+    body: bytes = b"x",
+    persistent: bool = False,
 ) -> None:
     """Publish without a turn in between; every message is accepted."""
     for number in range(count):
-        message = world.message(topic, body, persistent=False, priority=priority, headers=f"s:{number % 7}")
+        message = world.message(topic, body, persistent=persistent, priority=priority, headers=f"s:{number % 7}")
         world.broker.send(topic, message)
     world.turn()
 
@@ -232,6 +237,38 @@ def _(count: int) -> Input:
     world.send(*[BODY] * 5)
     subscribe(count // 20)
     return lambda: world.advance(0)
+
+
+@scenario("messages come to durable subscriptions that look into bodies")
+def _(count: int) -> Input:
+    world, topic, _ = _durables(count // 40)
+    return lambda: published(world, topic, 3, body=BODY, persistent=True)
+
+
+@scenario("durable subscriptions that look into bodies read what came while they were away")
+def _(count: int) -> Input:
+    world, topic, client = _durables(count // 100)
+    world.leave(client)
+    for _ in range(10):
+        published(world, topic, 1, body=BODY, persistent=True)
+    return in_a_turn(world, lambda: _come(world, topic, count // 100))
+
+
+def _durables(count: int) -> tuple[EngineWorld, Topic, FakeClient]:
+    world = EngineWorld()
+    topic = world.topic("t")
+    client = _come(world, topic, count)
+    world.turn()
+    return world, topic, client
+
+
+def _come(world: EngineWorld, topic: Topic, count: int) -> FakeClient:
+    """Have a client take durable subscriptions that look into bodies and want all messages."""
+    client = world.client("c", "c")
+    for number in range(count):
+        selector = f"XPATH '//*[//*]' AND m{number} IS NULL"
+        world.consumer(client, topic, INDIVIDUAL, 1, is_durable=True, subscription=f"d{number}", selector=selector)
+    return client
 
 
 BODY: Final = b"<r>" + b"<a><b>x</b></a>" * 10 + b"</r>"
