@@ -12,6 +12,7 @@ from engine.consumers.consumer import Consumer
 from engine.sources.composite import Source
 from engine.values.errors import EngineError
 from engine.values.options import SubscribeOptions
+from tests.support.engine.broker_view import BrokerView
 from tests.support.histories.guest_world import GuestWorld, run_seed
 from tests.support.long_run import LongRun
 from tests.support.world.bodies import Violation
@@ -116,7 +117,10 @@ class _ForgetsRefusals(Broker):
     def disconnect(self, client: Client, is_lost: bool) -> None:
         refusing = self.refusals._under_way.get(client.client_number)
         if refusing is not None:
+            before = BrokerView(self).refused()
             refusing.jobs.clear()
+            for queue in before:
+                queue.fates.refused_count = BrokerView(self).refused().get(queue, 0)
         super().disconnect(client, is_lost)
 
 
