@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 
 import pytest
 
@@ -15,13 +16,13 @@ from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach,
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Symbol, UInt
+from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt
 from protocols.broker_headers import BROKER_HEADERS
 from protocols.stomp.codec.frames import ERROR, MESSAGE, RECEIPT, SEND
 from tests.support.hostile.aftermath import metrics
 from tests.support.hostile.honest_clients import Trips, go_on, honest_stomp
 from tests.support.hostile.hostile_config import HONEST, HOSTILE
-from tests.support.hostile.hostile_peers import Hostiles, StompPeer, frame
+from tests.support.hostile.hostile_peers import AmqpPeer, Hostiles, StompPeer, frame
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 
@@ -112,6 +113,38 @@ def test_no_name_reads_what_may_not_be_read(more: dict[str, str], attacked: Gate
             is_told = one.command in (RECEIPT, ERROR) and one.head.headers.get("receipt-id") == "end"
         assert b"unspeakable" not in heard, f"{form}: {heard!r}"
         peer.write(frame("UNSUBSCRIBE", id="1", receipt="gone", **more))
+
+
+def test_no_address_of_amqp_reads_it_either(attacked: GatewayProcess, hostile: Hostiles) -> None:
+    """Each form of the name, as a consumer, a browser and two kinds of replay, to links that have credit."""
+    starts = ("penstock:from-offset", "rabbitmq:stream-offset-spec")
+    filters = [None, *({Symbol("f"): Described(Symbol(start), "first")} for start in starts)]
+    modes = [None, Symbol("copy")]
+    honest = hostile.enter_context(closing(honest_stomp(attacked)))
+    forms = [form for form in FORMS if "temp-" not in form]  # prefixes of STOMP: to AMQP these are names of new queues
+    peers = {form: hostile.amqp(f"any{number}") for number, form in enumerate(forms)}
+    for is_first in (True, False):
+        for destination in (f"/queue/{SECRET}", f"/topic/{SECRET}"):
+            honest.send(SEND, [("destination", destination), ("persistent", "true"), ("receipt", "r")], b"unspeakable")
+            honest.next_frame()
+        for form, peer in peers.items() if is_first else ():
+            for handle, (chosen, mode) in enumerate(product(filters, modes)):
+                source = Source(form.format(SECRET), distribution_mode=mode, filter=chosen)
+                peer.send(Attach(f"{handle}", handle, True, source=source, target=Target()))
+                peer.send(Flow(0, 2**31 - 1, 0, 2**31 - 1, handle, 0, 100))
+            peer.write(encode_frame(1, Begin(None, 0, 100, 100)))
+            assert b"unspeakable" not in heard(peer), form
+    for form, peer in peers.items():
+        peer.write(encode_frame(2, Begin(None, 0, 100, 100)))
+        assert b"unspeakable" not in heard(peer), form
+
+
+def heard(peer: AmqpPeer) -> bytes:
+    """Return what messages brought before the begin that is to come."""
+    octets = b""
+    while not isinstance(one := peer.next_frame(), Begin):
+        octets += peer.payload() if isinstance(one, Transfer) else b""
+    return octets
 
 
 def test_a_durable_wildcard_does_not_fill_what_its_user_may_not_read(
