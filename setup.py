@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent
 
 MYPY = "mypy>=1.19,<3"
 
-# What a message passes on its way is one compile group, because a call or an attribute that crosses between compiled
-# and interpreted code costs more than either.  Of these rooms that is everything but what is named: what no message
-# passes, and what mypyc cannot take (docs/how-to/compiled.md).
+# The files that a message passes are one compile group, because a call or an attribute that crosses between compiled
+# and interpreted code costs more than either.  These rooms are compiled except for the named files: no message passes
+# those, or mypyc cannot compile them (docs/how-to/compiled.md).
 ROOMS_BUT = {
     "engine": "assembly inspection",
     "engine/values": """
@@ -50,7 +50,7 @@ ROOMS_BUT = {
     "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
     "protocols/amqp/v1_0/endpoints/links": "",
 }
-# Of this one, which has more that no message passes, it is what is named.
+# Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """
     context disk/disk_health disk/files file_store format/layout index/index_directory index/key_index
     log/checkpoint log/chunk log/commit_log log/durable_log log/group_commit log/log_end log/log_files
@@ -82,14 +82,14 @@ def main() -> None:
     try:
         from mypyc.build import mypycify
     except ImportError:
-        # pip asks what the build needs before it brings that: mypyc, and what it reads the types of.
+        # pip asks for the build's requirements before it installs them: mypyc, and the packages whose types it reads.
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         setup(setup_requires=[MYPY, *project["dependencies"]])
         return
     level = os.environ.get("PENSTOCK_OPTIMIZE", "2")
     extensions = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0")
     for extension in extensions:
-        # gcc spends minutes on what it looks at for this warning, in a file as large as that which mypyc writes.
+        # In a file as large as mypyc's, gcc spends minutes on the analysis for this warning.
         extension.extra_compile_args.append("-Wno-misleading-indentation")
     setup(ext_modules=extensions)
 
