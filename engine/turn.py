@@ -123,6 +123,8 @@ class Turn:
 
     def has_more_to_do(self) -> bool:
         """Say whether another turn is needed without new input, because the end of the last one had an effect."""
+        if self.flow.is_blocked and self.flow.has_room():
+            return True  # what left settled has made it
         return bool(self.dirty or self.subscribing.wakes.rooms or self.holdings.is_over)
 
     def has_agenda(self) -> bool:

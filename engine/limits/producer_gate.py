@@ -267,6 +267,12 @@ class Flow(Gates):
         is_memory_full = not memory.is_eased()
         self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
 
+    def has_room(self) -> bool:
+        """Say whether something has made room since the gates were looked at last."""
+        if self.is_memory_shut and self.memory.is_eased():
+            return True
+        return any(account.has_room() for account in self.accounts.full)
+
     def _let_go_on(self) -> None:
         if self.accounts.full:
             self.accounts.drain(self.store)

@@ -8,6 +8,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
@@ -489,3 +490,15 @@ def test_who_waits_at_an_address_that_was_deleted_and_made_anew_waits_no_longer_
     assert gateway.reason(peer).startswith("address-full: queue://q holds 1 of 1 messages (max-size-messages)")
     gateway.advance(500)
     assert peer.error()["condition"] == "address-full"
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+def test_who_waits_goes_on_once_what_left_settled_has_made_room(persistent: str) -> None:
+    full = {"full__address_full_policy": "BLOCK", "full__max_size_messages": 1}
+    gateway = AmqpGateway(address("q", **full))
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"1", b"2", persistent=persistent)
+    assert gateway.reason(peer)
+    receiver = gateway.amqp_session()
+    receiver.attach_receiver("queue://q", credit=10, snd_settle_mode=1)  # settled as it leaves, behind the turn
+    assert (len(receiver.transfers()), gateway.reason(peer)) == (2, "")
