@@ -113,10 +113,19 @@ class Selection(SelectionBase):
         is_last_exclusive = self.turns.remove(consumer)
         if is_last_exclusive:
             self.turns.owed.update(self.index.by_number)  # what was found for the other consumers was not handed over
+            if self.index.exclusions is not None:
+                self._wake_owners()
         offered = seat.owned.take_all()
         if self.index.exclusions is not None:
             offered += self.index.exclusions.forget(consumer)
         self.offer(offered)
+
+    def _wake_owners(self) -> None:
+        """Let those look again for whom alone something waits: others have excluded it."""
+        for consumer in self.queue.consumers.values():
+            seat = seat_of(consumer)
+            if seat is not None and seat.owned.first() is not None:
+                self.turns.wake(consumer)
 
     def list_consumer(self, consumer: ConsumerBase) -> None:
         assert isinstance(consumer, Consumer), "only consumers take turns"

@@ -187,3 +187,19 @@ def test_what_each_would_not_have_is_the_same_as_in_one_list(seed: int) -> None:
         assert exclusions.keep_from(consumer) == waits
         if delivery.state == READY:
             assert exclusions.excludes(delivery, consumer) == ((number, position) in known)
+
+
+def test_others_get_it_once_an_exclusive_consumer_has_left() -> None:
+    world = EngineWorld()
+    first, alone, other = world.client("first"), world.client("alone"), world.client("other")
+    world.consumer(first)
+    world.send(b"1")
+    (held,) = first.take()
+    owner = world.consumer(alone, selector="a = 'nothing'", is_exclusive=True)
+    world.consumer(other, selector="1 = 1")
+    world.refuse(held, refusal=NOT_HERE)
+    world.turn()
+    assert (alone.bodies(), other.bodies()) == ([], [])
+    world.broker.unsubscribe(owner, is_lost=False)
+    world.turn()
+    assert (first.bodies(), other.bodies()) == ([], [b"1"])
