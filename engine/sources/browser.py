@@ -1,23 +1,25 @@
 """Browsers: a copy of what waits in a queue, in order, without changing anything there.
 
 A browser's queue begins as a snapshot: what waits in memory, and where the rest begins on disk.  The rest is paged in
-as the browser takes it, so a backlog of any length costs no more than a page.
+as the browser takes it, so a backlog of any length costs no more than a page.  A selector looks at the snapshot over
+several turns.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import merge
 
 from engine.backlog.context import Context
 from engine.backlog.delivery_row import position_of
-from engine.backlog.lane import Lane
+from engine.backlog.lane import Lane, lane_of
 from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector
 from engine.sources.feed import Feed
 from engine.sources.feeds import Feeds, selector_of
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue, queue_of
-from engine.sources.queue_ends import QueueEnds
+from engine.sources.queue_ends import QueueEnds, QueueRemains
 from engine.sources.registry import Destinations
 from engine.sources.replay.log_replay import Replay, Replays
 from engine.values.delivery import READY, Delivery
@@ -34,6 +36,48 @@ class BrowserFeed(Feed):
 
     def shown_by(self) -> str:
         return "browser"
+
+
+class SelectiveSnapshot(BrowserFeed):
+    """Shows what a selector matches of what waits in a queue.
+
+    view: the browser's queue.  unjudged: the part of the snapshot that the selector has not seen; of each delivery
+    whether it is behind entries on disk.  All of it is in the memory budget and in the view's depth.
+    """
+
+    __slots__ = ("view", "unjudged", "_feeds")
+
+    def __init__(self, feeds: Feeds, source_id: int, selector: Selector) -> None:
+        super().__init__(feeds.number(), source_id, selector)
+        self.view: Queue | None = None
+        self.unjudged: deque[tuple[Delivery, bool]] = deque()
+        self._feeds = feeds
+
+    def has_more(self) -> bool:
+        return bool(self.unjudged)
+
+    def fill(self) -> bool:
+        """Show the selector as much as this turn allows; pages are requested once it has seen the whole snapshot."""
+        view = self.view
+        if view is None or not self.unjudged:
+            return False
+        steps = self._feeds.steps
+        while self.unjudged and steps.left > 0:
+            steps.left -= 1
+            delivery, is_behind = self.unjudged.popleft()
+            if not self._feeds.select(view, delivery.message):
+                view.depth -= 1
+                view.memory.release(delivery.message)
+                continue
+            lane = lane_of(delivery)
+            if is_behind:
+                lane.volatile.append(delivery)
+            else:
+                lane.append_loaded(delivery)
+                view.mark_dirty()
+        if self.unjudged:
+            steps.postpone(view)
+        return bool(self.unjudged)
 
 
 class KeptMessages(BrowserFeed):
@@ -63,10 +107,14 @@ class Browsing:
     def open(self, queue: Queue, selector_text: str) -> Queue:
         """Return a queue that shows what waits in ``queue`` now.  Raises: InvalidSelector."""
         selector = selector_of(selector_text)
-        return self._open(queue, BrowserFeed(self.feeds.number(), queue.destination_id, selector))
+        if selector is None:
+            return self._open(queue, BrowserFeed(self.feeds.number(), queue.destination_id, None))
+        feed = SelectiveSnapshot(self.feeds, queue.destination_id, selector)
+        feed.view = view = self._open(queue, feed)
+        return view
 
     def join(self, queue: Queue, selector_text: str) -> Queue:
-        """Return a queue that shows what ``queue`` keepsand what arrives there.  Raises: InvalidSelector."""
+        """Return a queue that shows what ``queue`` keeps and what arrives there.  Raises: InvalidSelector."""
         selector = selector_of(selector_text)
         view = self._open(queue, KeptMessages(self.feeds.number(), queue.destination_id, selector))
         if queue.extras.audience is None:
@@ -87,8 +135,9 @@ class Browsing:
             feed,
         )
         destinations.readers.add(view)
-        for lane in queue.used_lanes:
-            self._copy(lane, view.lane(lane.priority))
+        for lane in reversed(queue.lanes):  # in the order in which the browser shows them
+            if lane is not None:
+                self._copy(lane, view.lane(lane.priority))
         return view
 
     def close(self, consumer: Consumer) -> None:
@@ -98,6 +147,9 @@ class Browsing:
         view.is_closed = True
         if isinstance(feed, Replay):
             self.replays.close(feed)
+        if isinstance(feed, SelectiveSnapshot) and feed.unjudged:
+            self.feeds.steps.take_up(QueueRemains([delivery for delivery, _ in feed.unjudged]))
+            feed.unjudged.clear()
         if isinstance(feed, KeptMessages):
             self._leave(feed.source_id, view)
         self.destinations.readers.remove(view)
@@ -131,15 +183,22 @@ class Browsing:
         for offset, found in lane.ahead.by_offset.items():
             if found.state != READY:
                 seen.settled.add(offset)
+        view = queue_of(seen)
+        feed = view.feed
         for delivery in merge(lane.returned, lane.ready, key=position_of):
-            if self._is_wanted(seen, delivery):
+            if delivery.state != READY:
+                continue
+            if isinstance(feed, SelectiveSnapshot):
+                feed.unjudged.append((self._held(seen, delivery), False))
+            elif self.feeds.select(view, delivery.message):
                 seen.append_loaded(self._held(seen, delivery))
         for delivery in lane.volatile:
-            if self._is_wanted(seen, delivery):
+            if delivery.state != READY:
+                continue
+            if isinstance(feed, SelectiveSnapshot):
+                feed.unjudged.append((self._held(seen, delivery), True))
+            elif self.feeds.select(view, delivery.message):
                 seen.volatile.append(self._held(seen, delivery))
-
-    def _is_wanted(self, seen: Lane, delivery: Delivery) -> bool:
-        return delivery.state == READY and self.feeds.select(queue_of(seen), delivery.message)
 
     def _held(self, seen: Lane, delivery: Delivery) -> Delivery:
         self.context.memory.hold(delivery.message)

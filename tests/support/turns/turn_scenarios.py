@@ -300,6 +300,20 @@ def _body_selectors(count: int) -> tuple[EngineWorld, Callable[[int], None]]:
     return world, subscribe
 
 
+@scenario("a browser looks for something in the bodies of many messages")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    for _ in range(count // 10):
+        world.send(BODY, headers="n:1")
+    world.advance(0)
+
+    def browse() -> None:
+        world.consumer(world.client(), "q", AUTO, is_browser=True, selector=BODY_SELECTOR.format("2"))
+        world.advance(1_000)
+
+    return browse
+
+
 @scenario("a consumer comes to a queue with many groups")
 def _(count: int) -> Input:
     world = EngineWorld()

@@ -110,6 +110,45 @@ def test_a_browser_with_a_selector() -> None:
         _browse(world, client, selector="n >")
 
 
+def test_a_selector_sees_what_was_there_at_the_start_over_several_turns() -> None:
+    """What is not persistent comes behind what waits on disk, and the higher priority first."""
+    world = EngineWorld()
+    for number in range(12_000):
+        world.send(b"%d" % number, headers=f"n:{number % 3_000}", persistent=number % 2 > 0)
+    world.send(b"urgent", headers="n:1", priority=9)
+    used_bytes = world.memory_used()
+    client = world.client()
+    world.consumer(client, "q", AUTO, is_browser=True, selector="n = 1 OR n = 2")
+    world.broker.end_turn()
+    assert client.bodies() == [b"urgent", b"1", b"2"] and client.browses_ended == []
+    world.send(b"late", headers="n:1")
+    world.turn()
+    world.advance(0)
+    expected = [b"3001", b"3002", b"6001", b"6002", b"9001", b"9002"]
+    assert client.bodies() == expected
+    assert len(client.browses_ended) == 1
+    world.leave(client)
+    taker = world.client()
+    world.consumer(taker, "q", AUTO)
+    world.turn()
+    assert len(taker.bodies()) == 12_002
+    assert world.memory_used() == 0 < used_bytes
+
+
+def test_a_browser_that_goes_before_its_selector_has_seen_all_keeps_nothing() -> None:
+    world = EngineWorld()
+    world.send(*(b"%d" % number for number in range(10_000)), persistent=False)
+    used_bytes = world.memory_used()
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, is_browser=True, selector="n IS NULL")
+    world.broker.end_turn()
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    world.advance(0)
+    assert world.memory_used() == used_bytes
+    assert world.feeds() == [] and world.browsers() == []
+
+
 def test_a_browser_that_goes_early_lets_go_of_everything() -> None:
     world = EngineWorld()
     world.send(*(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 8) for number in range(40)))
