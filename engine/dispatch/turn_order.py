@@ -53,8 +53,11 @@ class Turns:
         candidates = self.exclusive or self.candidates
         best = candidates.first()
         active = self.active
+        had_heir = self.heir is not None
         self.heir = None
         if active is best:
+            if active is not None and had_heir:
+                self.wake(active)  # it found nothing while the heir waited
             return
         if active is not None and active in candidates and active.ledger:
             self.heir = best

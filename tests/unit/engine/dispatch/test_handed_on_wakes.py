@@ -101,6 +101,23 @@ def test_the_exclusive_one_alone_is_woken() -> None:
     assert first.bodies() == [b"m"]
 
 
+def test_the_exclusive_one_looks_again_when_its_heir_has_gone() -> None:
+    """While an heir waits for it, it finds nothing; what came meanwhile is for it again."""
+    world = EngineWorld(address("q", queue__exclusive_consumer=True))
+    active, heir = world.client("active"), world.client("heir")
+    world.consumer(active, "q", INDIVIDUAL, 5)
+    world.send(b"held")
+    queue = world.queue("q")
+    world.broker.send(queue, world.message(queue, b"late"))
+    coming = world.consumer(heir, "q", INDIVIDUAL, 5, priority=5)
+    world.turn()
+    assert (active.bodies(), heir.bodies()) == ([b"held"], [])
+    world.broker.unsubscribe(coming, is_lost=False)
+    world.turn()
+    check_nobody_idles(world.broker)
+    assert active.bodies() == [b"late"]
+
+
 def test_what_an_exclusive_one_leaves_wakes_the_others() -> None:
     world = selected()
     alone, other = world.client("alone"), world.client("other")
