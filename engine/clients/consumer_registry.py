@@ -295,6 +295,7 @@ class Subscribing(Observer):
             # The queue of a subscription applies the selector to each message before its consumers see it.
             consumer.selector = selector if feed.is_own else None
             consumer.is_exclusive = options.is_exclusive
+            consumer.owns_groups = not options.is_taking
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
             self.selective.added(consumer)

@@ -98,6 +98,7 @@ class Consumer(RestingConsumer):
     redelivery: its own policy, None for the address's.
     remarks: options that it asked for and that have no effect, in words.
     selector: None takes everything.  priority: higher ones are served first.
+    owns_groups: a message group that begins with it is its own; False for a purge or a retry.
     seat: its place in the queue's Selection, None without one.
     departure: it is leaving, and is closed in a later turn; None while it stays.
     siblings: the consumers of one subscription to several destinations, itself included; None for a single one.
@@ -120,6 +121,7 @@ class Consumer(RestingConsumer):
         "selector",
         "priority",
         "is_exclusive",
+        "owns_groups",
         "remarks",
         "seat",
     )
@@ -143,6 +145,7 @@ class Consumer(RestingConsumer):
         self.selector: Selector | None = None
         self.priority = 0
         self.is_exclusive = False
+        self.owns_groups = True
         self.remarks: tuple[str, ...] = ()
         self.seat: SeatBase | None = None
 

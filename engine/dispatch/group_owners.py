@@ -95,7 +95,7 @@ class GroupOwners:
         if not group.text:
             value = properties.known(GROUP_ID)
             group.text = value if isinstance(value, str) else f"#{key:x}"
-        group.is_new = group.owner() is None
+        group.is_new = group.owner() is None and consumer.owns_groups
         if group.is_new:
             group.give_to(consumer)
         if group.owner() is not consumer:

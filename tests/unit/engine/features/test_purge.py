@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.lane_pages import IDLE_LANE_BYTES
-from engine.consumers.consumer import AUTO
+from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.transaction import Transaction, TransactionLimits
@@ -55,6 +55,21 @@ def test_a_purge_of_what_a_selector_matches() -> None:
     world.consumer(client, "q", AUTO)
     world.turn()
     assert client.bodies() == [b"0", b"1"]
+
+
+def test_a_purge_owns_no_message_group() -> None:
+    """Messages that it does not want would else go to several consumers at once."""
+    world = EngineWorld()
+    for number in range(6):
+        world.send(b"%d" % number, headers=f"n:{number}", group="g")
+    purge = world.purge(world.queue("q"), "n = 0")
+    world.turn()
+    clients = [world.client(), world.client()]
+    for client in clients:
+        world.consumer(client, "q", INDIVIDUAL, 2)
+    world.turn()
+    assert purge.count == 1 and not purge.is_done
+    assert sorted(client.bodies() for client in clients) == [[], [b"1", b"2"]]
 
 
 def test_deleting_takes_nobody_s_destination_away() -> None:
