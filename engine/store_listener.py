@@ -184,15 +184,7 @@ class StoreEvents(StoreListener):
             deliveries = self._load_some(queue, lane, next_offset, messages)
         else:
             deliveries = [one for one in lane.load(next_offset, messages) if self._is_wanted(queue, lane, one)]
-        if queue.is_logged:
-            for delivery in deliveries:
-                self.context.memory.load(delivery.message)
-        for delivery in deliveries:
-            message = delivery.message
-            if message.expires_ms:
-                queue.has_expiring = True
-            if message.group_hash and not queue.feed.is_browser:
-                queue.extras.has_groups = queue.is_choosy = True
+        self._note(queue, deliveries)
         self._append(lane, deliveries)
         if queue.extras.keeper is not None:
             queue.extras.keeper.deliveries_came(deliveries)
@@ -217,6 +209,18 @@ class StoreEvents(StoreListener):
                 break
             wanted += [one for one in lane.load(end, [message]) if self._is_wanted(queue, lane, one)]
         return wanted
+
+    def _note(self, queue: Queue, deliveries: list[Delivery]) -> None:
+        """Count a page in the memory budget, and note what its messages need of their queue."""
+        if queue.is_logged:
+            for delivery in deliveries:
+                self.context.memory.load(delivery.message)
+        for delivery in deliveries:
+            message = delivery.message
+            if message.expires_ms:
+                queue.has_expiring = True
+            if message.group_hash and not queue.feed.is_browser:
+                queue.extras.has_groups = queue.is_choosy = True
 
     def _append(self, lane: Lane, deliveries: list[Delivery]) -> None:
         """Append a page to ``ready``, except deliveries that have failed before and are not due again."""

@@ -33,6 +33,7 @@ class WireGateway(AmqpGateway):
     """has_permissions: those of the configuration; otherwise everybody may do everything.
 
     holds_reads: reads of the store and of temporary files stay under way.  turn_count: ended so far.
+    browsed: numbers of queues with a browser, or with messages that a closed one still holds.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class WireGateway(AmqpGateway):
         self.global_limits = global_limits
         self.holds_reads = False
         self.turn_count = 0
+        self.browsed: set[int] = set()
         self._turns_now = 0
         self._moment_ms = -1
         super().__init__(

@@ -58,13 +58,18 @@ def _check_holdings(gateway: WireGateway) -> None:
 
 
 def _check_limits(gateway: WireGateway) -> None:
-    browsed = {queue.source_id() for queue in gateway.all_queues() if queue.feed.is_browser}
+    open_now = {queue.source_id() for queue in gateway.all_queues() if queue.feed.is_browser}
+    gateway.browsed |= open_now
     for queue in gateway.queues():
         account = queue.account
-        if account is None or account.used_messages == queue.depth:
+        if account is None:
             continue
-        # A browser keeps messages in memory until it has answered, even after the queue has dropped them.
-        if account.used_messages < queue.depth or queue.destination_id not in browsed:
+        if account.used_messages == queue.depth:
+            if queue.destination_id not in open_now:
+                gateway.browsed.discard(queue.destination_id)
+            continue
+        # A browser's messages count until they are answered or released, even after the queue has dropped them.
+        if account.used_messages < queue.depth or queue.destination_id not in gateway.browsed:
             raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
     accounts = gateway.address_accounts()
     if accounts.used_bytes != sum(account.used_bytes for account in accounts.by_id.values()):

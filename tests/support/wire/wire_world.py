@@ -372,6 +372,8 @@ class WireWorld:
             for number, queue in enumerate(left[:30]):
                 for peer in peers[: 2 if queue.name.startswith("gate.") else 1]:
                     peer.subscribe(f"/queue/{queue.name}", "auto", str(number))
+                if queue.settings.queue.non_destructive:  # what a retry sent back to it never expires
+                    gateway.purge(queue)
             for _ in range(3):
                 gateway.advance(DRAIN_MS)
                 gateway.rest()
