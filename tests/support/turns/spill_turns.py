@@ -7,6 +7,7 @@ from engine.consumers.consumer import INDIVIDUAL
 from engine.ports.workers import READ_LANE
 from tests.support.engine.engine_world import MIB, address
 from tests.support.engine.spill_world import SpillWorld
+from tests.support.turns.turn_lines import run_elsewhere
 from tests.support.turns.turn_scenarios import Input, scenario
 
 
@@ -22,7 +23,10 @@ class _Spilled(SpillWorld):
             offset = self.broker.end_turn()
             self.broker.begin_turn()
             has_read = bool(self.spill_workers.jobs) or self.workers.finish(READ_LANE)
-            self.spill_workers.run_all()
+            while self.spill_workers.jobs:
+                job, _ = self.spill_workers.jobs.popleft()
+                run_elsewhere(job)
+                job.finish()
             if not has_read and not self.broker.has_more_to_do():
                 return offset
 
