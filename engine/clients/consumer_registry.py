@@ -22,7 +22,7 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
 from engine.limits.permissions import Access
-from engine.selector.evaluate import compile_selector
+from engine.selector.evaluate import selector_of
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.feed import MemorySubscription
@@ -273,7 +273,7 @@ class Subscribing(Observer):
             steps.begin(chore)
 
     def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:
-        selector = compile_selector(options.selector) if options.selector.strip() else None
+        selector = selector_of(options.selector)
         number = self._next_consumer
         self._next_consumer += 1
         consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)

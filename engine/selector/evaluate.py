@@ -95,6 +95,11 @@ def compile_selector(text: str) -> Selector:
 _IN_USE: Final[WeakValueDictionary[str, Selector]] = WeakValueDictionary()
 
 
+def selector_of(text: str) -> Selector | None:
+    """Return None for a blank text, which selects everything.  Raises: InvalidSelector."""
+    return compile_selector(text) if text.strip() else None
+
+
 def _condition(node: Node, budget: Budget) -> _Condition:
     match node:
         case And(operands):

@@ -14,9 +14,9 @@ from engine.backlog.context import Context
 from engine.backlog.delivery_row import position_of
 from engine.backlog.lane import Lane, lane_of
 from engine.consumers.consumer import Consumer
-from engine.selector.evaluate import Selector
+from engine.selector.evaluate import Selector, selector_of
 from engine.sources.feed import Feed
-from engine.sources.feeds import Feeds, selector_of
+from engine.sources.feeds import Feeds
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds, QueueRemains
@@ -69,12 +69,8 @@ class SelectiveSnapshot(BrowserFeed):
                 view.depth -= 1
                 view.memory.release(delivery.message)
                 continue
-            lane = lane_of(delivery)
-            if is_behind:
-                lane.volatile.append(delivery)
-            else:
-                lane.append_loaded(delivery)
-                view.mark_dirty()
+            _append(delivery, is_behind)
+            view.mark_dirty()
         if self.unjudged:
             steps.postpone(view)
         return bool(self.unjudged)
@@ -183,22 +179,21 @@ class Browsing:
         for offset, found in lane.ahead.by_offset.items():
             if found.state != READY:
                 seen.settled.add(offset)
+        for delivery in merge(lane.returned, lane.ready, key=position_of):
+            self._show(seen, delivery, is_behind=False)
+        for delivery in lane.volatile:
+            self._show(seen, delivery, is_behind=True)
+
+    def _show(self, seen: Lane, delivery: Delivery, is_behind: bool) -> None:
+        """Add a waiting delivery to the picture.  is_behind: it comes behind entries on disk."""
+        if delivery.state != READY:
+            return
         view = queue_of(seen)
         feed = view.feed
-        for delivery in merge(lane.returned, lane.ready, key=position_of):
-            if delivery.state != READY:
-                continue
-            if isinstance(feed, SelectiveSnapshot):
-                feed.unjudged.append((self._held(seen, delivery), False))
-            elif self.feeds.select(view, delivery.message):
-                seen.append_loaded(self._held(seen, delivery))
-        for delivery in lane.volatile:
-            if delivery.state != READY:
-                continue
-            if isinstance(feed, SelectiveSnapshot):
-                feed.unjudged.append((self._held(seen, delivery), True))
-            elif self.feeds.select(view, delivery.message):
-                seen.volatile.append(self._held(seen, delivery))
+        if isinstance(feed, SelectiveSnapshot):
+            feed.unjudged.append((self._held(seen, delivery), is_behind))
+        elif self.feeds.select(view, delivery.message):
+            _append(self._held(seen, delivery), is_behind)
 
     def _held(self, seen: Lane, delivery: Delivery) -> Delivery:
         self.context.memory.hold(delivery.message)
@@ -209,6 +204,14 @@ class Browsing:
         shown.failed_attempts = delivery.failed_attempts
         shown.is_redelivered = delivery.is_redelivered
         return shown
+
+
+def _append(shown: Delivery, is_behind: bool) -> None:
+    lane = lane_of(shown)
+    if is_behind:
+        lane.volatile.append(shown)
+    else:
+        lane.append_loaded(shown)
 
 
 def _audience_of(queue: Queue) -> Audience:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
-from engine.selector.evaluate import Selector, compile_selector
 from engine.selector.readers import PropertyReaders
 from engine.sources.queue import Queue
 from engine.values.message import Message
@@ -54,8 +53,3 @@ class Feeds:
         batch = queue.feed.pass_by(message)
         if batch is not None:
             self._settling.append((batch, None))
-
-
-def selector_of(text: str) -> Selector | None:
-    """Return None for a blank text, which selects everything.  Raises: InvalidSelector."""
-    return compile_selector(text) if text.strip() else None

@@ -105,10 +105,10 @@ class WebSocketTransport(asyncio.Transport):
 
     async def take(self) -> None:
         """Give the connection incoming octets, while it reads."""
+        http = connection_of(self._request)
         async for message in self._socket:
             if message.type != WSMsgType.BINARY:
                 return
-            http = connection_of(self._request)
             if http is not None:
                 http.message_taken()
             await self._readable.wait()

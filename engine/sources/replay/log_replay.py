@@ -14,9 +14,9 @@ from collections import deque
 
 from engine.backlog.context import Context
 from engine.consumers.client import Client
-from engine.selector.evaluate import Selector
+from engine.selector.evaluate import Selector, selector_of
 from engine.sources.feed import Feed
-from engine.sources.feeds import Feeds, selector_of
+from engine.sources.feeds import Feeds
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.selector.evaluate import Selector, compile_selector
+from engine.selector.evaluate import Selector, selector_of
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
@@ -65,7 +65,7 @@ class NamedSubscription(SubscriptionBase):
         self.source = source
         self.wildcard = Wildcard(kind, source) if is_wildcard(source) else None
         self.selector_text = selector_text
-        self.selector: Selector | None = compile_selector(selector_text) if selector_text.strip() else None
+        self.selector: Selector | None = selector_of(selector_text)
         self.is_no_local = is_no_local
         self.owner = owner
         self.holder = ""

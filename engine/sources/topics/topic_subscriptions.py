@@ -15,8 +15,9 @@ from engine.consumers.client import Client
 from engine.consumers.quota import DurableQuota, holder_of
 from engine.consumers.read_access import ReadAccess
 from engine.consumers.settlement_log import SettlementLog
+from engine.selector.evaluate import selector_of
 from engine.sources.feed import MemorySubscription
-from engine.sources.feeds import Feeds, selector_of
+from engine.sources.feeds import Feeds
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds

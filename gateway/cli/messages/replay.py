@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from engine.selector.evaluate import compile_selector
+    from engine.selector.evaluate import selector_of
     from engine.store.read.query import StoreQuery
     from engine.store.read.reader import StoreReader
     from gateway.answers.store_view import question_of
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     question = question_of(
         {"destination": arguments.source} | {name: text for name, text in asked.items() if text is not None}
     )
-    selector = compile_selector(arguments.selector) if arguments.selector.strip() else None
+    selector = selector_of(arguments.selector)
     reader = StoreReader(arguments.data)
     source = ReplaySource(reader.store_id, selector, arguments.limit)
     sender: Replayer | None = None
