@@ -1,37 +1,43 @@
-"""The compiled build: with ``PENSTOCK_COMPILED=1`` in the environment mypyc compiles the hot files, else nothing is.
+"""The compiled build: mypyc compiles the hot files.  docs/how-to/compiled.md; all else is in pyproject.toml.
 
-``scripts/build-compiled`` sets it; docs/how-to/compiled.md tells the rest.  All else is in pyproject.toml.
+``PENSTOCK_COMPILED`` decides: 1 compiles or fails, 0 does not compile.  Without it a wheel is compiled where there is
+a C compiler and pure where there is none, and nothing else is compiled.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import sysconfig
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from setuptools import Command, Extension
 
 ROOT = Path(__file__).resolve().parent
 
 MYPY = "mypy>=1.19,<3"
+UNITS = 8  # of the C compiler: enough to share among processors, few enough to read the headers rarely
 
 # The files that a message passes are one compile group, because a call or an attribute that crosses between compiled
 # and interpreted code costs more than either.  These rooms are compiled except for the named files: no message passes
 # those, or mypyc cannot compile them (docs/how-to/compiled.md).
 ROOMS_BUT = {
     "engine": "assembly inspection",
-    "engine/values": """
-        annotations broker_stats destination errors failed_attempts hand_over_times options refusal wildcard
-    """,
+    "engine/values": "broker_stats destination errors options wildcard",
     "engine/ports": "",
     "engine/backlog": "",
-    "engine/consumers": "",
+    "engine/consumers": "permissions user_quota",
     "engine/sources": "composite registry",
-    "engine/sources/replay": "replay_start",
-    "engine/sources/topics": "durable_cursors topic_publication topic_subscriptions",
-    "engine/dispatch": "disk_scan selector_index spilled_scan",
-    "engine/limits": "disk_watch max_consumers permissions user_quota",
+    "engine/sources/topics": "subscription_cursors topic_publication topic_subscriptions",
+    "engine/dispatch": "disk_scan selector_index",
+    "engine/limits": "disk_watch max_consumers pending_memory",
     "engine/fate": "dead_letters relocation",
-    "engine/features": "advisories advisory_topics purge queue_run retry slow_consumers virtual_topics why",
+    "engine/features": "advisories advisory_topics pause purge queue_run retry slow_consumers virtual_topics why",
     "protocols": "broker_headers consumer_defaults detect map_message",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """
@@ -39,13 +45,11 @@ ROOMS_BUT = {
         transformations
     """,
     "protocols/stomp/session": "handshake settings subscribe_command",
-    "protocols/amqp/v1_0/wire": """
-        composite composite_codec delivery_states errors frame_size frames performatives sasl_frames termini
-        transaction_types value_decoder value_encoder values
-    """,
+    "protocols/amqp/v1_0/wire/frames": "frame_size layout",
+    "protocols/amqp/v1_0/wire/messages": "",
     "protocols/amqp/v1_0/mapping": """
         addresses amqp_form contents jms_ids jms_types map_body message_keys outgoing_message property_types
-        selector_properties stomp_form stomp_headers subscribe_options
+        selector_properties stomp_content stomp_form stomp_headers subscribe_options
     """,
     "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
     "protocols/amqp/v1_0/endpoints/links": "",
@@ -53,11 +57,10 @@ ROOMS_BUT = {
 # Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """
     context disk/disk_health disk/files file_store format/layout index/index_directory index/key_index
-    log/checkpoint log/chunk log/commit_log log/durable_log log/group_commit log/log_end log/log_files
-    log/log_follower log/log_map log/open_files log/segment log/sync_jobs log/transaction_room
-    queues/consume_queue_files queues/entry_span queues/page_read queues/queue_flush queues/subscription_release
-    state/closed_segment state/consume_queue state/consumer_records state/destination state/failed_entries
-    state/log_state state/progress state/settled_entries state/subscription
+    log/checkpoint log/commit_log log/group_commit log/log_end log/log_files log/log_port log/open_files
+    log/segment log/sync_jobs log/transaction_room queues/consume_queue_files queues/entry_span queues/page_read
+    queues/queue_flush queues/subscription_release state/consume_queue state/consumer_records state/destination
+    state/log_state state/progress state/settled_entries
 """
 
 
@@ -73,10 +76,85 @@ def hot_files() -> list[str]:
     return hot
 
 
+def missing_tools() -> list[str]:
+    """Return what the compiled build needs and this machine lacks, for people to read."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    missing = []
+    if shutil.which(compiler) is None:
+        missing.append(f"a C compiler (looked for {compiler}; the variable CC names another)")
+    if not header.is_file():
+        missing.append(f"Python's headers (looked for {header})")
+    return missing
+
+
+def is_compiled(commands: list[str]) -> bool:
+    """Return whether these commands of setuptools make, or prepare, a compiled build."""
+    wanted = os.environ.get("PENSTOCK_COMPILED", "")
+    if wanted:
+        return wanted == "1"
+    # pip asks by "egg_info" for the build's requirements.
+    if not {"egg_info", "bdist_wheel"} & set(commands):
+        return False
+    missing = missing_tools()
+    if missing and "bdist_wheel" in commands:
+        print(f"This wheel is not compiled: it would need {' and '.join(missing)}", file=sys.stderr)
+    return not missing
+
+
+def gather(sources: list[str], directory: Path) -> list[str]:
+    """Write the units of the C compiler, each including its share of ``sources``; return their paths.
+
+    mypyc writes a C file for each module.  Compiled alone, each would spend 0.1 s on the headers of all.
+    """
+    sizes = [0] * UNITS
+    shares: list[list[str]] = [[] for _ in range(UNITS)]
+    for source in sorted(sources, key=lambda one: (-os.path.getsize(one), one)):
+        least = sizes.index(min(sizes))
+        sizes[least] += os.path.getsize(source)
+        shares[least].append(source)
+    units = []
+    for number, share in enumerate(shares):
+        unit = directory / f"penstock_unit_{number}.c"
+        text = "".join(f'#include "{os.path.relpath(source, unit.parent)}"\n' for source in sorted(share))
+        unit.write_text(text)
+        units.append(str(unit))
+    return units
+
+
+def parallel_build_ext() -> type[Command]:
+    """Return setuptools' ``build_ext``, which also compiles the units of the library in parallel."""
+    from setuptools.command.build_ext import build_ext
+
+    class ParallelBuildExt(build_ext):
+        def finalize_options(self) -> None:
+            super().finalize_options()
+            self.parallel = self.parallel or os.cpu_count() or 1
+
+        def build_extensions(self) -> None:
+            library = self.extensions[0]
+            with ThreadPoolExecutor(self.parallel) as pool:
+                for objects in pool.map(lambda unit: self.compile_unit(library, unit), library.sources):
+                    library.extra_objects += objects
+            library.sources = []
+            super().build_extensions()
+
+        def compile_unit(self, library: Extension, unit: str) -> list[str]:
+            return self.compiler.compile(
+                [unit],
+                output_dir=self.build_temp,
+                include_dirs=library.include_dirs,
+                extra_postargs=library.extra_compile_args,
+                depends=library.depends,
+            )
+
+    return ParallelBuildExt
+
+
 def main() -> None:
     from setuptools import setup
 
-    if os.environ.get("PENSTOCK_COMPILED") != "1":
+    if not is_compiled(sys.argv):
         setup()
         return
     try:
@@ -86,16 +164,23 @@ def main() -> None:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         setup(setup_requires=[MYPY, *project["dependencies"]])
         return
+    if not {"bdist_wheel", "build_ext"} & set(sys.argv):
+        setup()  # metadata needs no compiler
+        return
     level = os.environ.get("PENSTOCK_OPTIMIZE", "2")
-    extensions = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0")
-    for extension in extensions:
-        # In a file as large as mypyc's, gcc spends minutes on the analysis for this warning.
-        extension.extra_compile_args.append("-Wno-misleading-indentation")
-    setup(ext_modules=extensions)
+    library, *shims = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0", multi_file=True)
+    library.sources = gather(library.sources, Path("build"))
+    # Modules call each other directly, and not as another library's functions; only the shims look into the library,
+    # by a capsule.  docs/decisions/0056
+    # In files this large gcc spends minutes on the analysis for the warning.
+    library.extra_compile_args += ["-fvisibility=hidden", "-Wno-misleading-indentation"]
+    setup(ext_modules=[library, *shims], cmdclass={"build_ext": parallel_build_ext()})
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--hot-files"]:
         print(*hot_files(), sep="\n")
+    elif sys.argv[1:] == ["--missing-tools"]:
+        print(*missing_tools(), sep="\n")
     else:
         main()

@@ -17,10 +17,10 @@ from engine.broker import Broker
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import TransferHead, encode_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Flow, Open
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, protocol_header
 
 DURABLE = bytes.fromhex("005370c0020141")
 DATA = b"\x00\x53\x75\xb0"

@@ -26,14 +26,14 @@ from pathlib import Path
 
 from bench.in_process import open_store
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.values.destination import QUEUE
 from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from gateway.process.clock import SystemClock
 from spark_bridge import source
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.read.plan import make_plan, read_pieces
 
 ROOT = Path(__file__).parent.parent
 BATCH_COUNT = 1000
@@ -88,7 +88,7 @@ def spark_writer(directory: Path, target: Path, scratch: Path, runs: int) -> lis
     """Return messages per second through ``read.format("penstock")`` and ``write.parquet``, the first run cold."""
     from pyspark.sql import SparkSession
 
-    from spark_bridge.session import start
+    from spark_bridge.spark.session import start
 
     session = SparkSession(start("local[2]", scratch))
     source.register(session)

@@ -20,7 +20,7 @@ from bench.processes import Broken, Gateway, memory_mib
 from engine.store.read.found_message import Bounds, FoundMessage
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
-from gateway.process.message_keys import MESSAGE_KEYS
+from gateway.settings.message_keys import MESSAGE_KEYS
 from protocols.stomp.codec import frames
 
 QUEUE: Final = "fill"

@@ -49,6 +49,9 @@ class InlineWorkers(Workers):
         job.finish()
 
 
+INLINE_WORKERS: Final = InlineWorkers()
+
+
 class QuietLink(PeerSocket):
     def __init__(self) -> None:
         self.is_touched = False
@@ -68,7 +71,7 @@ class QuietLink(PeerSocket):
     def resume_reading(self) -> None:
         pass
 
-    def look_soon(self) -> None:
+    def tick_soon(self) -> None:
         pass
 
     def warn(self, text: str) -> None:
@@ -78,8 +81,8 @@ class QuietLink(PeerSocket):
         return "bench"
 
 
-def open_store(directory: str, clock: Clock = SYSTEM_CLOCK) -> FileStore:
-    return FileStore(directory, RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
+def open_store(directory: str, clock: Clock = SYSTEM_CLOCK, workers: Workers = INLINE_WORKERS) -> FileStore:
+    return FileStore(directory, RealFiles(), workers, clock, NoTimers(), StoreSettings())
 
 
 def open_broker(store: FileStore, clock: Clock = SYSTEM_CLOCK) -> Broker:
@@ -111,7 +114,7 @@ def spent_us(
         start = time.process_time()
         broker.begin_turn()
         producer.receive_data(read, 0)
-        offset = broker.end_turn()
+        offset = ended(broker)
         producer.end_turn(offset, offset)
         delivered = consumer.end_turn(offset, offset)
         if consumer.is_output_full:
@@ -121,12 +124,21 @@ def spent_us(
         start = time.process_time()
         broker.begin_turn()
         consumer.receive_data(said, 0)
-        offset = broker.end_turn()
+        offset = ended(broker)
         consumer.end_turn(offset, offset)
         store.write()
         spent_s += time.process_time() - start
     gc.enable()
     return spent_s * 1e6
+
+
+def ended(broker: Broker) -> int:
+    """End turns until no frames of a read are left over."""
+    offset = broker.end_turn()
+    while broker.steps.inputs:
+        broker.begin_turn()
+        offset = broker.end_turn()
+    return offset
 
 
 def close_after(broker: Broker, store: FileStore, messages: int) -> None:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Instructions per message, which no other work on the machine changes: to compare two versions path by path.
 
-    python bench/instructions.py [PATH ...] [--messages N] [--functions]     bytecode below engine/ and protocols/
+    python bench/instructions.py [PATH ...] [--messages N] [--functions]     bytecode of the project without bench/
     python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind: compiled too
 
 Each path runs twice, with N messages and with 2 N; the difference is the cost of N messages and nothing else.  The
 clock stands still, because one tick more or less would be visible.  The paths hot, amqp and topic have 50 messages per
-turn, the others one.  topic has ten subscribers, which acknowledge nothing (``ack:auto``), and non-persistent messages.
+turn, gateway-ack four, the others one.  topic has ten subscribers, which acknowledge nothing (``ack:auto``), and
+non-persistent messages.  The paths of the gateway pass its turns and connections as well (``gateway_path``).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.amqp_path import dispositions
+from bench.gateway_path import GatewayTurns, LoopWorkers, Rounds
 from bench.hot_path import acknowledgements
 from bench.in_process import open_broker, open_store, spent_us
-from bench.one_a_turn import PAIRS, acknowledge, send
+from bench.one_a_turn import PAIRS, acknowledge, send, stomp_sends
 from bench.topic_path import publish, subscribers
 from engine.ports.clock import Clock
 
@@ -37,7 +39,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 A_TURN: Final = 50
 SIZE: Final = 1024
 CREDIT: Final = 30_000
-COUNTED: Final = (f"{ROOT}/engine/", f"{ROOT}/protocols/")
+COUNTED: Final = (f"{ROOT}/engine/", f"{ROOT}/protocols/", f"{ROOT}/gateway/")
 # Of a path: protocol, messages per turn, whether they are acknowledged; the path to subtract.
 PATHS: Final[dict[str, tuple[str, int, bool, str]]] = {
     "hot": ("stomp", A_TURN, True, ""),
@@ -46,6 +48,8 @@ PATHS: Final[dict[str, tuple[str, int, bool, str]]] = {
     "stomp-ack": ("stomp", 1, True, "stomp-send"),
     "amqp-send": ("amqp", 1, False, ""),
     "amqp-ack": ("amqp", 1, True, "amqp-send"),
+    "gateway-send": ("gateway", 1, False, ""),
+    "gateway-ack": ("gateway", 1, True, "gateway-send"),
     "topic": ("topic", A_TURN, False, ""),
 }
 I_REFS: Final = re.compile(rb"I\s+refs:\s+([\d,]+)")
@@ -97,6 +101,9 @@ def run(path: str, messages: int) -> None:
     directory = tempfile.mkdtemp(prefix="penstock-bench-")
     try:
         clock = StandingClock()
+        if protocol == "gateway":
+            pass_gateway(directory, clock, messages, is_acknowledged)
+            return
         store = open_store(directory, clock)
         broker = open_broker(store, clock)
         if protocol == "topic":
@@ -119,6 +126,18 @@ def run(path: str, messages: int) -> None:
         store.close()
     finally:
         shutil.rmtree(directory)
+
+
+def pass_gateway(directory: str, clock: Clock, messages: int, is_acknowledged: bool) -> None:
+    loop = Rounds()
+    workers = LoopWorkers(loop)
+    store = open_store(directory, clock, workers)
+    turns = GatewayTurns(loop, store, workers, clock)
+    turns.send(stomp_sends(messages, SIZE))
+    if is_acknowledged:
+        turns.drain(messages)
+    loop.run()
+    store.close()
 
 
 def bytecode(path: str, messages: int) -> Counter[str]:

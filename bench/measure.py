@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.processes import Broken, Ceiling, Gateway, Server, load, memory_mib
+from bench.processes import Beside, Broken, Ceiling, Gateway, Server, load, memory_mib
 from bench.scenarios import BASE, PERSISTENT, Scenario
 
 # If other programs use more than this, the run is repeated.
@@ -25,15 +25,28 @@ Say = Callable[[str], None]
 
 
 class Bench:
-    """Places of files and lengths of runs.  Every server gets a fresh directory below ``work``."""
+    """Places of files and lengths of runs.  Every server gets a fresh directory below ``work``.
 
-    def __init__(self, loadgen: Path, yardstick: Path, work: Path, seconds: float, runs: int, say: Say) -> None:
+    beside: brokers that run already; they take turns with the gateway.
+    """
+
+    def __init__(
+        self,
+        loadgen: Path,
+        yardstick: Path,
+        work: Path,
+        seconds: float,
+        runs: int,
+        say: Say,
+        beside: tuple[Beside, ...] = (),
+    ) -> None:
         self.loadgen = loadgen
         self.yardstick = yardstick
         self.work = work
         self.seconds = seconds
         self.runs = runs
         self.say = say
+        self.beside = beside
         self._count = 0
 
     def _home(self) -> Path:
@@ -46,7 +59,7 @@ class Bench:
         servers: list[Server] = [Gateway(self._home())]
         if with_ceiling and scenario.has_ceiling:
             servers.append(Ceiling(self._home(), self.yardstick, scenario.protocol))
-        return servers
+        return servers + [server for server in self.beside if scenario.protocol in server.addresses]
 
     def scenario(self, scenario: Scenario, with_ceiling: bool) -> dict[str, list[dict[str, Any]]]:
         """Return the reports by server.  The servers take turns, so that both have the same conditions."""
@@ -64,7 +77,8 @@ class Bench:
         finally:
             for server in servers:
                 server.stop()
-                shutil.rmtree(server.home, ignore_errors=True)
+                if server not in self.beside:
+                    shutil.rmtree(server.home, ignore_errors=True)
         return reports
 
     def _size(self, scenario: Scenario, server: Server) -> int:

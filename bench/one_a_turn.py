@@ -32,7 +32,7 @@ from bench.in_process import QuietLink, close_after, open_broker, open_store
 from engine.broker import Broker
 from engine.store.file_store import FileStore
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
+from protocols.amqp.v1_0.wire.frames.frame_encoder import TransferHead
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
@@ -57,6 +57,13 @@ class Pair(ABC):
         """Return the octets that settle the message in ``delivered`` and ask for the next."""
 
 
+def stomp_sends(messages: int, size: int) -> list[bytes]:
+    """Return persistent SENDs that ask for a receipt."""
+    head = b"SEND\ndestination:/queue/q\ncontent-length:%d\npersistent:true\nreceipt:%010d\n\n%b\0"
+    body = b"x" * size
+    return [head % (size, number, body) for number in range(messages)]
+
+
 class StompPair(Pair):
     def __init__(self, broker: Broker, window: int = 1) -> None:
         self.producer = StompSession(broker, QuietLink(), SessionSettings(), 0)
@@ -65,9 +72,7 @@ class StompPair(Pair):
         self.consumer.receive_data(CONNECT + SUBSCRIBE % window, 0)
 
     def sends(self, messages: int, size: int) -> list[bytes]:
-        head = b"SEND\ndestination:/queue/q\ncontent-length:%d\npersistent:true\nreceipt:%010d\n\n%b\0"
-        body = b"x" * size
-        return [head % (size, number, body) for number in range(messages)]
+        return stomp_sends(messages, size)
 
     def answer(self, delivered: bytes) -> bytes:
         return acknowledgements(delivered)

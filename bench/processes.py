@@ -41,13 +41,20 @@ def build_loadgen(cache: Path) -> Path:
 
 
 class Server(ABC):
-    """Something that speaks STOMP on ``port``, or AMQP 1.0 on ``amqp_port``, in the process ``pid``."""
+    """Something that speaks STOMP on ``port``, or AMQP 1.0 on ``amqp_port``, in the process ``pid``.
+
+    addresses: by protocol, where they are not ports of this machine.  prefixes: of the names of queues there.
+    login: name and passcode.
+    """
 
     name = ""
     is_gateway = False
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.addresses: dict[str, str] = {}
+        self.prefixes: dict[str, str] = {}
+        self.login = ("", "")
         self.port = 0
         self.amqp_port = 0
         self.pid = 0
@@ -165,13 +172,44 @@ class Ceiling(Server):
         self._await_port(began)
 
 
+class Beside(Server):
+    """A broker that runs already, perhaps on another machine."""
+
+    def __init__(self, spec: str, login: tuple[str, str]) -> None:
+        """spec: NAME=URL[,URL], as ``--beside`` of bench.run.  Raises: Broken."""
+        super().__init__(Path())
+        self.name, _, urls = spec.partition("=")
+        self.login = login
+        for url in urls.split(","):
+            parts = urlsplit(url)
+            if not self.name or parts.scheme not in ("stomp", "amqp") or not parts.hostname or not parts.port:
+                raise Broken(f"--beside {spec}: not NAME=stomp://HOST:PORT/PREFIX,amqp://HOST:PORT/PREFIX")
+            protocol = STOMP if parts.scheme == "stomp" else AMQP
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            self.addresses[protocol] = f"{host}:{parts.port}"
+            self.prefixes[protocol] = parts.path[1:]
+
+    def start(self) -> None:
+        for address in self.addresses.values():
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), 5).close()
+            except OSError as error:
+                raise Broken(f"{self.name} at {address}: {error}") from None
+
+
 def load(
     loadgen: Path, server: Server, destination: str, messages: int, arguments: list[str], protocol: str = STOMP
 ) -> dict[str, Any]:
     """Run the load generator once against ``server``; return its report."""
-    port = server.amqp_port if protocol == AMQP else server.port
-    command = [str(loadgen), "--proto", protocol, "--url", f"127.0.0.1:{port}", "--dest", destination]
-    command += ["--messages", str(messages), "--watch-pid", str(server.pid), "--json", *arguments]
+    address = server.addresses.get(protocol) or f"127.0.0.1:{server.amqp_port if protocol == AMQP else server.port}"
+    command = [str(loadgen), "--proto", protocol, "--url", address]
+    command += ["--dest", server.prefixes.get(protocol, "") + destination]
+    command += ["--messages", str(messages), "--json", *arguments]
+    if server.pid:
+        command += ["--watch-pid", str(server.pid)]
+    if server.login[0]:
+        command += ["--login", server.login[0], "--passcode", server.login[1]]
     began = time.monotonic()
     done = subprocess.run(command, text=True, capture_output=True, timeout=1800, check=False)
     wall_s = time.monotonic() - began
@@ -179,8 +217,9 @@ def load(
         raise Broken(f"the load generator failed: {done.stderr.strip()[:500]}")
     report: dict[str, Any] = json.loads(done.stdout)
     report["wall_s"] = round(wall_s, 3)
+    # What a broker beside uses is not known, so nobody can say what others use meanwhile.
     others_s = report["machine_busy_s"] - report.get("watched_cpu_s", 0.0) - report["loadgen_cpu_s"]
-    report["other_cores"] = round(others_s / wall_s, 2)
+    report["other_cores"] = round(others_s / wall_s, 2) if server.pid else 0.0
     if report["errors"]:
         raise Broken(f"{server.name}: {'; '.join(report['errors'])[:500]}")
     return report

@@ -84,6 +84,16 @@ def _scenario_rows(
         ratio = f"{delivered / ceiling:.0%} of {ceiling:,.0f}/s"
         held = verdict(delivered >= scenario.ceiling_ratio * ceiling) if wanted else ""
         rows.append((f"{scenario.name}: of the ceiling", ratio, wanted, held))
+    for name, others in servers.items():
+        if name not in ("penstock", "ceiling"):
+            other = median([report["consumed_per_s"] for report in others])
+            p50, p99 = (median([report["latency_us"][key] / 1000 for report in others]) for key in ("p50", "p99"))
+            measured = f"p50 {p50:.2f} ms, p99 {p99:.2f} ms" if scenario.p50_ms else f"{other:,.0f}/s"
+            ratio = "" if scenario.p50_ms else f"Penstock: {delivered / max(1, other):.2f} times"
+            lost = sum(report["lost"] + report["duplicates"] + report["out_of_order"] for report in others)
+            rows.append(
+                (f"{scenario.name}: {name}", measured, ratio, f"{lost} lost, repeated, reordered" if lost else "")
+            )
     if scenario.confirm_disk_ratio:
         p50_us = median([report["confirm_us"]["p50"] for report in reports])
         disk_us = median([run["p50_us"] for run in disk])

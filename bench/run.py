@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bench import deep, fill, many_queues, schedule_bench, store_alone
 from bench.measure import Bench
-from bench.processes import ROOT, Broken, Gateway, build_loadgen
+from bench.processes import ROOT, Beside, Broken, Gateway, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
 from gateway.process.build import INTERPRETED
@@ -47,6 +47,16 @@ def arguments() -> argparse.Namespace:
         "--tree", type=Path, default=ROOT, help="the project to measure, as scripts/build-compiled --tree DIR makes one"
     )
     parser.add_argument("--no-ceiling", action="store_true", help="without the yardstick beside it")
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="NAME=URL[,URL]",
+        help="a broker that runs already and takes turns with the gateway, as stomp://HOST:PORT/PREFIX or "
+        "amqp://HOST:PORT/PREFIX; PREFIX precedes the names of queues",
+    )
+    parser.add_argument("--login", default="", help="for the brokers beside")
+    parser.add_argument("--passcode", default="", help="for the brokers beside")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="directory for the results")
     chosen = parser.parse_args()
     unknown = set(chosen.names) - set(names)
@@ -88,7 +98,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     wanted = chosen.names or [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
     is_loaded = any(scenario.name in wanted for scenario in SCENARIOS) or "backlog" in wanted or "deep" in wanted
     loadgen = chosen.loadgen or (build_loadgen(chosen.cache) if is_loaded else Path())
-    bench = Bench(loadgen, chosen.yardstick, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
+    beside = tuple(Beside(spec, (chosen.login, chosen.passcode)) for spec in chosen.beside)
+    bench = Bench(loadgen, chosen.yardstick, chosen.cache / "stores", chosen.seconds, chosen.runs, say, beside)
     results: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commit": commit(),

@@ -52,12 +52,9 @@ CONSUMER: Final = table(
     *all_listed("always the case here", "dispatchAsync"),
     *all_listed(
         "between ActiveMQ's own client and broker only",
-        "optimizedAcknowledge",
-        "noRangeAcks",
-        "networkSubscription",
-        "currentPrefetchSize",
-        "lastDeliveredSequenceId",
-        "clientId",
+        """
+        optimizedAcknowledge noRangeAcks networkSubscription currentPrefetchSize lastDeliveredSequenceId clientId
+        """,
     ),
 )
 

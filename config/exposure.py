@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from config.errors import ConfigError, Problem
-from config.model import TLS_SCHEME, Endpoint, ServerConfig
+from config.model import HTTPS_SCHEME, TLS_SCHEME, Endpoint, ServerConfig
 
 _OPEN: Final = (
     "{} is open to the network, and no users are configured; use a loopback address "
-    "(127.0.0.1, ::1, localhost), or add users: 'penstock user hash NAME' prints their verifiers"
+    "(127.0.0.1, ::1, localhost), or add users with 'penstock user add NAME --config FILE'"
 )
 _PLAIN: Final = (
     "{} is open to the network without TLS: passwords are sent unencrypted; "
@@ -21,10 +21,6 @@ _PLAIN: Final = (
 _PLAIN_BESIDE_TLS: Final = (
     "{} is open to the network and accepts plain connections as well as TLS: clients without TLS send their passwords "
     "unencrypted; for TLS alone use {}"
-)
-_PLAIN_HTTP: Final = (
-    "{} is open to the network, and HTTP has no TLS here: passwords are sent unencrypted; "
-    "put a TLS proxy in front of a loopback address"
 )
 
 
@@ -53,12 +49,10 @@ def plain_listeners(
     """Return the same for listeners by their names.  sources: where each was set, as in ServerConfig."""
     problems = []
     for name, endpoint in _beyond_loopback(endpoints):
-        if name == "http":
-            problems.append(_problem(sources, name, _PLAIN_HTTP.format(endpoint)))
-        elif not has_tls:
+        if not has_tls:
             problems.append(_problem(sources, name, _PLAIN.format(endpoint)))
         elif not endpoint.is_tls():
-            tls_only = replace(endpoint, scheme=TLS_SCHEME)
+            tls_only = replace(endpoint, scheme=HTTPS_SCHEME if name == "http" else TLS_SCHEME)
             problems.append(_problem(sources, name, _PLAIN_BESIDE_TLS.format(endpoint, tls_only)))
     return problems
 

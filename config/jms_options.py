@@ -35,10 +35,7 @@ REDELIVERY: Final = table(
     honoured("initialRedeliveryDelay", DELAY, "500", "redelivery.initial_redelivery_delay_ms"),
     honoured("redeliveryDelay", DELAY, "2000", "redelivery.redelivery_delay_ms"),
     honoured(
-        "maximumRedeliveryDelay",
-        Integer(0, YEAR_MS, unlimited=True),
-        "60000",
-        "redelivery.maximum_redelivery_delay_ms",
+        "maximumRedeliveryDelay", Integer(0, YEAR_MS, unlimited=True), "60000", "redelivery.maximum_redelivery_delay_ms"
     ),
     honoured("useExponentialBackOff", Boolean(), "true", "redelivery.use_exponential_back_off"),
     honoured("backOffMultiplier", Number(0, 1_000), "2.5", "redelivery.back_off_multiplier"),

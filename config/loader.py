@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Final
 
 from config.errors import ConfigError, Problem
 from config.matching import with_values
 from config.model import Endpoint, ServerConfig
 from config.schema import SERVER, leaf_at, leaves, parse_text
+from config.sources.document import Document
 
-if TYPE_CHECKING:
-    from config.sources.document import Document
+_SECRET: Final = os.urandom(32)  # of this process: files that are read again have the same verifiers
 
 
 def load_config(paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
@@ -96,7 +97,7 @@ def _verifiers(passwords: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         return {}
     from config.scram import LEAST_ITERATIONS, hash_password
 
-    return {login: tuple(hash_password(password, LEAST_ITERATIONS)) for login, password in passwords.items()}
+    return {login: tuple(hash_password(password, LEAST_ITERATIONS, _SECRET)) for login, password in passwords.items()}
 
 
 def _with_listeners(config: ServerConfig, sources: dict[str, str]) -> tuple[ServerConfig, list[Problem]]:

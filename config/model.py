@@ -21,6 +21,7 @@ GIB: Final = 1024 * MIB
 SECOND_MS: Final = 1_000
 HOUR_MS: Final = 3_600 * SECOND_MS
 TLS_SCHEME: Final = "tls"
+HTTPS_SCHEME: Final = "https"
 
 SERVER_NAME: Final = "Penstock"
 
@@ -72,7 +73,7 @@ class Endpoint:
 
     def is_tls(self) -> bool:
         """Say whether it accepts only TLS."""
-        return self.scheme == TLS_SCHEME
+        return self.scheme in (TLS_SCHEME, HTTPS_SCHEME)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -183,6 +184,13 @@ class AmqpConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """origins: of pages that may open a WebSocket, besides pages of the listener itself; in lower case."""
+
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TlsConfig:
     """Files in PEM.  certificate: of the gateway, with intermediate ones up to a known authority; "" for no TLS.
 
@@ -229,12 +237,17 @@ class Limits:
     max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
     min_disk_free_bytes: int = UNLIMITED  # of the same disk; UNLIMITED: two segments and some more, 0: none
     connection_memory_bytes: int = 256 * MIB  # of all: partial frames, transactions, waiting input; then one ends
+    copies: int = 5_000  # of one message to several destinations or a virtual topic: all of them in one turn
+    copies_bytes: int = 64 * MIB  # of all of these together
     connections_per_user: int = UNLIMITED  # logged in at once; UNLIMITED: nine tenths of stomp.limits.connections
     destinations_per_user: int = UNLIMITED  # made since the start; UNLIMITED: nine tenths of destinations-max
+    subscriptions_per_user: int = 10_000  # of topics, not durable: each message of a topic is work for each of them
     durable_subscriptions_per_user: int = 10_000
     schedules_per_user: int = UNLIMITED  # pending, made since the start; UNLIMITED: nine tenths of max_count
-    durable_wildcard_topics: int = 10_000  # with which one may begin: opened in one turn, 0.5 s for 10,000
+    durable_wildcards_per_user: int = 200  # a new topic is work for each of them
+    durable_wildcard_topics_per_user: int = 20_000  # of all these together: some kilobytes of memory each
     unsettled_memory_per_user_bytes: int = UNLIMITED  # in flight or in transactions; UNLIMITED: a third of memory_limit
+    pending_memory_per_user_bytes: int = UNLIMITED  # waits in subscriptions; UNLIMITED: a sixteenth of memory_limit
     connections_per_address: int = UNLIMITED  # open at once; UNLIMITED: nine tenths of stomp.limits.connections
 
 
@@ -279,6 +292,7 @@ class ServerConfig:
     expire_messages_period_ms: int = 30_000
     stomp: StompConfig = field(default_factory=StompConfig)
     amqp: AmqpConfig = field(default_factory=AmqpConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: Limits = field(default_factory=Limits)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

@@ -100,8 +100,8 @@ def refused(name: str, text: str, harmless: str = "") -> Option:
 
 
 def all_listed(text: str, *names: str) -> tuple[Option, ...]:
-    """Several options that have no effect for the same reason."""
-    return tuple(listed(name, text) for name in names)
+    """Several options that have no effect for the same reason.  names: one or more in each text."""
+    return tuple(listed(name, text) for some in names for name in some.split())
 
 
 def table(*options: Option) -> Table:

@@ -32,6 +32,10 @@ FOLLOWS: Final[Mapping[Action, Action]] = {
 SEEING: Final[tuple[Action, ...]] = ("browse", "read", "delete")
 SEEING_WORDS: Final = "browse, read or admin"
 
+# Only an entry whose own pattern begins so grants ``write`` to such topics: clients that may send anywhere
+# (``match: ">"``) shall not forge what the broker reports.
+ADVISORIES: Final = ("ActiveMQ", "Advisory")
+
 _ANY_NAME: Final = "\0"  # not a valid name: only an entry for all destinations matches it
 
 
@@ -114,8 +118,11 @@ class PermissionMap:
     def _find(self, action: Action, kind: int, name: str) -> frozenset[str]:
         elements = tuple(name.split("."))
         found: frozenset[str] = frozenset()
+        is_report = action == "write" and kind == TOPIC and elements[:2] == ADVISORIES
         for entry in self._entries:
             if not entry.kinds & kind or not entry.pattern.matches(elements):
+                continue
+            if is_report and entry.pattern.elements[:2] != ADVISORIES:
                 continue
             groups = entry.grants.get(action)
             if groups is None and action in FOLLOWS:

@@ -17,7 +17,7 @@ from config.names import NamePart, PropertyName, QueueName, TimeZone
 from config.permissions import Action
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
 from config.sources.uri import TLS_SCHEMES, ListenerUri, OptionalListenerUri
-from config.values import Boolean, Bytes, Choice, Duration, Factor, Integer, Kind, Number, OptionalFile, Text
+from config.values import Boolean, Bytes, Choice, Duration, Factor, Integer, Kind, Number, OptionalFile, Origins, Text
 
 TIB: Final = 1024 * GIB
 DAY_MS: Final = 24 * HOUR_MS
@@ -40,6 +40,8 @@ class Leaf:
 Tree = Mapping[str, "Leaf | Tree"]
 
 INTEGER_MAX: Final = 2**31 - 1
+MANY: Final = Integer(0, 10_000_000, unlimited=True)
+MEMORY_OF_ONE: Final = Bytes(1 * KIB, 1 * TIB, unlimited=True)
 
 # Settings of an address.  Groups are ActiveMQ's policies.  Settings of an Artemis address-setting are not grouped and
 # have their names there.  The model groups some differently: ``blame`` is with the redelivery that it governs.
@@ -186,7 +188,7 @@ SERVER: Final[Tree] = {
     "listeners": {
         "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp", "stomp", *TLS_SCHEMES)),
         "amqp": Leaf("listeners.amqp", OptionalListenerUri("tcp://127.0.0.1:5672", "tcp", "amqp", *TLS_SCHEMES)),
-        "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", has_options=False)),
+        "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", "https", has_options=False)),
     },
     "store": {
         "flush": Leaf("store.flush", Choice("sync", "async")),
@@ -213,16 +215,17 @@ SERVER: Final[Tree] = {
         "global-max-messages": Leaf("limits.global_max_messages", Integer(0, 10**12, unlimited=True)),
         "max-disk-usage": Leaf("limits.max_disk_usage_percent", Integer(1, 100, unlimited=True)),
         "connection-memory": Leaf("limits.connection_memory_bytes", Bytes(1 * MIB, 1 * TIB)),
+        "copies": Leaf("limits.copies", Integer(1, 10_000_000)),
+        "copies-bytes": Leaf("limits.copies_bytes", Bytes(1 * MIB, 1 * TIB)),
         "connections-per-user": Leaf("limits.connections_per_user", Integer(1, 1_000_000, unlimited=True)),
         "destinations-per-user": Leaf("limits.destinations_per_user", Integer(1, 10_000_000, unlimited=True)),
-        "durable-subscriptions-per-user": Leaf(
-            "limits.durable_subscriptions_per_user", Integer(0, 10_000_000, unlimited=True)
-        ),
+        "subscriptions-per-user": Leaf("limits.subscriptions_per_user", MANY),
+        "durable-subscriptions-per-user": Leaf("limits.durable_subscriptions_per_user", MANY),
         "schedules-per-user": Leaf("limits.schedules_per_user", Integer(0, 1_000_000_000, unlimited=True)),
-        "durable-wildcard-topics": Leaf("limits.durable_wildcard_topics", Integer(0, 10_000_000, unlimited=True)),
-        "unsettled-memory-per-user": Leaf(
-            "limits.unsettled_memory_per_user_bytes", Bytes(1 * KIB, 1 * TIB, unlimited=True)
-        ),
+        "durable-wildcards-per-user": Leaf("limits.durable_wildcards_per_user", MANY),
+        "durable-wildcard-topics-per-user": Leaf("limits.durable_wildcard_topics_per_user", MANY),
+        "unsettled-memory-per-user": Leaf("limits.unsettled_memory_per_user_bytes", MEMORY_OF_ONE),
+        "pending-memory-per-user": Leaf("limits.pending_memory_per_user_bytes", MEMORY_OF_ONE),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },
@@ -283,6 +286,7 @@ SERVER: Final[Tree] = {
             "block-park-max-bytes": Leaf("amqp.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
         },
     },
+    "http": {"origins": Leaf("http.origins", Origins())},
     "tls": {
         "certificate": Leaf("tls.certificate", OptionalFile()),
         "key": Leaf("tls.key", OptionalFile()),

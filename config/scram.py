@@ -23,8 +23,6 @@ SALT_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """One parsed verifier."""
-
     mechanism: str
     iterations: int
     salt: bytes
@@ -66,9 +64,21 @@ class Verifier:
         return hmac.compare_digest(candidate.stored_key, self.stored_key)
 
 
-def hash_password(passcode: str, iterations: int = DEFAULT_ITERATIONS) -> list[str]:
-    """Return a verifier for each mechanism, each with a salt of its own."""
-    return [str(Verifier.create(mechanism, passcode, os.urandom(SALT_BYTES), iterations)) for mechanism in MECHANISMS]
+def hash_password(passcode: str, iterations: int = DEFAULT_ITERATIONS, secret: bytes = b"") -> list[str]:
+    """Return a verifier for each mechanism, each with a salt of its own.
+
+    secret: with it the same password has the same verifiers again.
+    """
+    return [
+        str(Verifier.create(mechanism, passcode, _salt(secret, mechanism, passcode), iterations))
+        for mechanism in MECHANISMS
+    ]
+
+
+def _salt(secret: bytes, mechanism: str, passcode: str) -> bytes:
+    if not secret:
+        return os.urandom(SALT_BYTES)
+    return hmac.digest(secret, f"{mechanism} {passcode}".encode("utf-8", "surrogatepass"), "sha256")[:SALT_BYTES]
 
 
 def prepare(passcode: str) -> bytes:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import ClassVar, Final
 
+_ORIGIN: Final = re.compile(r"https?://[^/,\s@]+")
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -267,6 +268,26 @@ class Text(Kind):
 
     def json_schema(self) -> JsonSchema:
         return {"type": ["string", "number"], "maxLength": self._maximum_count}
+
+
+class Origins(Kind):
+    """Origins of web pages (RFC 6454 section 6.2), separated by commas."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return 'origins as in https://shop.example, separated by commas, or "" for none'
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        origins = tuple(origin.strip().lower() for origin in text.split(",")) if text else ()
+        if not all(map(_ORIGIN.fullmatch, origins)):
+            raise ValueError
+        return origins
+
+    def show(self, value: object) -> str:
+        assert isinstance(value, tuple), f"origins are {type(value)}"
+        return ", ".join(value)
 
 
 class OptionalFile(Text):

@@ -1,1 +1,1 @@
-"""The rules, in JMS words: a deterministic state machine behind one door, ``engine.broker.Broker``."""
+"""The rules, in JMS words: a deterministic state machine; sessions call ``engine.api``."""

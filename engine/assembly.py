@@ -5,23 +5,24 @@ from __future__ import annotations
 from config.matching import AddressMatcher
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory_budget import MemoryBudget
+from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.backlog.spiller import Spiller
-from engine.clients.client_ids import ClientIds
-from engine.clients.connections import Connections
+from engine.clients.connections import ClientIds, Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.clients.naming import Naming
 from engine.consumers.client import Client
-from engine.consumers.rate_limit import Rates
+from engine.consumers.permissions import Access
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
-from engine.consumers.unsettled_share import UnsettledShares
+from engine.consumers.unsettled_memory import UnsettledMemory
+from engine.consumers.user_quota import Quotas, UserLimits
+from engine.consumers.wakes import Rates
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
-from engine.dispatch.settling import Settling
-from engine.fate.acceptance import Acceptance
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import Expiry
 from engine.fate.expiry_sweep import Sweep
@@ -31,7 +32,8 @@ from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
 from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
-from engine.features.message_copies import MessageCopies
+from engine.features.message_copies import CopyLimits, MessageCopies
+from engine.features.pause import Pauses
 from engine.features.purge import Upkeep
 from engine.features.retry import Retries
 from engine.features.scheduler.management import Management
@@ -44,21 +46,21 @@ from engine.features.virtual_topics import VirtualTopics
 from engine.features.why import Why
 from engine.inspection import Inspector
 from engine.limits.connection_memory import Holdings
-from engine.limits.permissions import Access
-from engine.limits.producer_gate import Flow, GlobalLimits
-from engine.limits.user_quota import Quotas, UserLimits
+from engine.limits.pending_memory import PendingMemory
+from engine.limits.producer_gates import GlobalLimits, ProducerGates
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import PropertyReaders
 from engine.sources.browser import Browsing
-from engine.sources.feeds import Feeds
-from engine.sources.observer import Observers
+from engine.sources.entry_readers import Feeds
+from engine.sources.log_replay import Replays
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
-from engine.sources.replay.log_replay import Replays
+from engine.sources.topics.durable_wildcards import DurableWildcards
 from engine.sources.topics.topic_publication import TopicPublication
 from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.store_listener import StoreEvents
@@ -66,7 +68,10 @@ from engine.turn import Turn
 
 
 class GroundParts:
-    """What all parts build on: the outside world, the turn's steps, destinations and their limits."""
+    """What all parts build on: the outside world, the turn's steps, destinations and their limits.
+
+    clients: the connections, by number.
+    """
 
     def __init__(
         self,
@@ -85,25 +90,31 @@ class GroundParts:
     ) -> None:
         readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
         self.context = context = Context(store, clock, timers, memory, readers)
-        self.observers = Observers()
+        self.observers: list[Observer] = []
         self.starved: dict[Queue, None] = {}
+        self.clients: dict[int, Client] = {}
         self.steps = Steps(clock, timers, context.agenda)
         self.access = Access(permissions)
         self.quotas = Quotas(user_limits)
         self.holdings = Holdings(connection_memory_bytes, context.agenda)
-        self.spiller = None if spill_space is None else Spiller(spill_space, memory, clock, timers)
-        self.shares = UnsettledShares(user_limits.unsettled_bytes, self.steps)
-        self.flow = Flow(context, limits, self.observers, self.shares)
+        self.spilled: SpilledBlocks | None = None
+        self.spiller: Spiller | None = None
+        if spill_space is not None:
+            self.spilled = SpilledBlocks(spill_space, memory)
+            self.spiller = Spiller(spill_space, memory, clock, timers, self.spilled)
+        self.unsettled = UnsettledMemory(user_limits.unsettled_bytes, self.steps)
+        self.pending_memory = PendingMemory(user_limits.pending_bytes, memory, self.spiller, self.steps, self.observers)
+        self.producer_gates = ProducerGates(context, limits, self.observers, self.unsettled, self.pending_memory)
         self.destinations = Destinations(
             context,
             addresses,
-            self.flow.accounts,
+            self.producer_gates.accounts,
             self.observers,
             destinations_max,
             temporary_destinations_max,
             self.spiller,
         )
-        self.observers.join(self.quotas)
+        self.observers.append(self.quotas)
 
 
 class DispatchParts:
@@ -113,14 +124,20 @@ class DispatchParts:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting, ground.steps)
-        self.ends = QueueEnds(ground.steps, ground.spiller, observers, ground.starved)
-        self.publication = TopicPublication(context, self.feeds, ground.steps)
+        self.ends = QueueEnds(ground.steps, ground.spilled, observers, ground.starved)
+        self.publication = TopicPublication(context, self.feeds, ground.steps, ground.clients)
+        quotas = ground.quotas
+        self.durable_wildcards = DurableWildcards(
+            destinations, ground.access, quotas.durable_wildcards, quotas.durable_wildcard_topics
+        )
         self.subscriptions = Subscriptions(
             context,
             destinations,
             self.feeds,
             ground.access,
-            ground.quotas.durable_subscriptions,
+            quotas.durable_subscriptions,
+            self.durable_wildcards,
+            quotas.subscriptions,
             self.ends,
             self.settlements,
             observers,
@@ -128,9 +145,8 @@ class DispatchParts:
         )
         self.replays = Replays(context, destinations, self.feeds, ground.starved)
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
-        rates = Rates(context.clock, context.timers)
+        rates = Rates(context.clock, context.timers, ground.steps)
         self.dispatcher = Dispatcher(context, rates, self.settlements, observers, ground.steps)
-        self.settling = Settling(self.dispatcher, context.memory)
         self.delays = Delays(context, observers)
         self.selective = SelectiveDispatcher(
             context, ground.steps, self.dispatcher, self.delays, ground.starved, observers
@@ -146,7 +162,7 @@ class FateParts:
         relocation = Relocation(context, settlements, dispatch.publication)
         self.dead_letters = DeadLetters(context, destinations, dispatcher, relocation, observers)
         self.redelivery = Redelivery(context, settlements, dispatch.selective, dispatch.delays, self.dead_letters, seed)
-        self.acceptance = Acceptance(context, ground.flow, dispatch.publication, self.dead_letters)
+        self.acceptance = Acceptance(context, ground.producer_gates, dispatch.publication, self.dead_letters)
         self.sweep = Sweep(context, dispatcher, dispatch.feeds)
         spill_sweep = None if ground.spiller is None else SpillSweep(dispatcher, ground.spiller, ground.steps)
         self.expiry = Expiry(
@@ -158,13 +174,13 @@ class ClientParts:
     """The connected clients.  by_number: the connections."""
 
     def __init__(self, ground: GroundParts, dispatch: DispatchParts, fates: FateParts) -> None:
-        self.by_number: dict[int, Client] = {}
+        self.by_number = ground.clients
         self.subscribing = Subscribing(
             ground.context,
             ground.destinations,
             ground.access,
             ground.steps,
-            ground.shares,
+            ground.unsettled,
             dispatch.ends,
             dispatch.subscriptions,
             dispatch.browsing,
@@ -176,9 +192,11 @@ class ClientParts:
         )
         self.client_ids = ClientIds()
         self.connections = Connections(
-            self.by_number, self.client_ids, self.subscribing, ground.flow, ground.quotas, ground.holdings
+            self.by_number, self.client_ids, self.subscribing, ground.producer_gates, ground.quotas, ground.holdings
         )
-        self.naming = Naming(ground.destinations, ground.access, ground.quotas)
+        self.naming = Naming(
+            ground.destinations, ground.access, ground.quotas, dispatch.durable_wildcards, ground.steps
+        )
 
 
 class FeatureParts:
@@ -194,33 +212,29 @@ class FeatureParts:
         has_advisories: bool,
         name: str,
         schedule_limits: ScheduleLimits,
+        copy_limits: CopyLimits,
     ) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
-        flow, acceptance, subscribing = ground.flow, fates.acceptance, clients.subscribing
+        producer_gates, acceptance, subscribing = ground.producer_gates, fates.acceptance, clients.subscribing
         advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, name)
         self.advisories = Advisories(context, destinations, advisory_topics, has_advisories)
-        observers.join(self.advisories)
+        observers.append(self.advisories)
         self.questions = Questions()
-        replies = Replies(context, clients.by_number, destinations, clients.naming, flow, acceptance)
+        replies = Replies(context, clients.by_number, destinations, clients.naming, producer_gates, acceptance)
         topics = VirtualTopics(context, destinations, observers, virtual_topics)
-        self.copies = MessageCopies(destinations, self.questions, topics)
-        observers.join(dispatch.replays)
+        self.copies = MessageCopies(context, clients.by_number, clients.naming, self.questions, topics, copy_limits)
+        observers.append(dispatch.replays)
         owners = Owners(ground.quotas.schedules, clients.by_number)
         self.scheduler = Scheduler(
-            context, destinations, flow, acceptance, self.copies, observers, schedule_limits, owners
+            context, destinations, producer_gates, acceptance, self.copies, observers, schedule_limits, owners
         )
         self.management = Management(context, self.scheduler, destinations, ground.access, replies, self.questions)
         self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, name)
         self.upkeep = Upkeep(
-            context,
-            destinations,
-            clients.connections,
-            subscribing,
-            dispatch.settlements,
-            dispatch.ends,
-            self.scheduler,
+            context, destinations, clients.connections, subscribing, dispatch.settlements, dispatch.ends, self.scheduler
         )
-        observers.join(self.upkeep)
+        observers.append(self.upkeep)
+        self.pauses = Pauses(destinations, clients.connections, ground.steps)
         self.slow_consumers = SlowConsumers(context, observers, ground.steps)
         self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
 
@@ -230,13 +244,14 @@ def turn_of(ground: GroundParts, dispatch: DispatchParts, fates: FateParts, clie
         ground.context,
         clients.by_number,
         ground.holdings,
+        ground.pending_memory,
         ground.destinations,
         dispatch.dispatcher,
         dispatch.selective,
         clients.subscribing,
         fates.dead_letters,
         dispatch.settlements,
-        ground.flow,
+        ground.producer_gates,
         ground.steps,
         ground.starved,
     )
@@ -249,11 +264,12 @@ def inspector_of(
         ground.context,
         ground.destinations,
         clients.by_number,
-        ground.flow,
+        ground.producer_gates,
         ground.holdings,
         ground.quotas,
-        ground.shares,
-        ground.spiller,
+        ground.unsettled,
+        ground.pending_memory,
+        ground.spilled,
         features.scheduler,
         features.slow_consumers,
         clients.subscribing.pending_limits,
@@ -264,4 +280,12 @@ def inspector_of(
 def why_of(
     ground: GroundParts, dispatch: DispatchParts, clients: ClientParts, features: FeatureParts, turn: Turn
 ) -> Why:
-    return Why(ground.context, clients.by_number, ground.flow, turn.hand_overs, dispatch.delays, features.scheduler)
+    return Why(
+        ground.context,
+        clients.by_number,
+        ground.producer_gates,
+        ground.pending_memory,
+        turn.hand_overs,
+        dispatch.delays,
+        features.scheduler,
+    )

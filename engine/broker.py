@@ -1,4 +1,4 @@
-"""The engine as a gateway builds it and runs its turns; ``assembly`` makes the parts, ``door`` is for sessions."""
+"""The engine as a gateway builds it and runs its turns; ``assembly`` makes the parts, ``api`` is for sessions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from config.matching import AddressMatcher
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
+from engine.api import EngineApi
 from engine.assembly import (
     ClientParts,
     DispatchParts,
@@ -19,13 +20,13 @@ from engine.assembly import (
     turn_of,
     why_of,
 )
-from engine.backlog.memory import MemoryBudget
-from engine.door import Door
+from engine.backlog.memory_budget import MemoryBudget
+from engine.consumers.user_quota import UserLimits
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.features.message_copies import CopyLimits
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES
-from engine.limits.producer_gate import GlobalLimits
-from engine.limits.user_quota import UserLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 from engine.ports.temp_store import SpillSpace
@@ -39,10 +40,11 @@ DEFAULT_VIRTUAL_TOPICS: Final = (VirtualTopic(),)
 NO_LIMITS: Final = GlobalLimits()
 NO_USER_LIMITS: Final = UserLimits()
 USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
+USUAL_COPY_LIMITS: Final = CopyLimits()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Broker(Door):
+class Broker(EngineApi):
     """All destinations, consumers and policies.  One thread owns it.
 
     destinations_max: queues and topics together that clients may make.
@@ -59,7 +61,6 @@ class Broker(Door):
         "readers",
         "quotas",
         "spiller",
-        "steps",
         "expiry",
         "clients",
         "client_ids",
@@ -67,6 +68,7 @@ class Broker(Door):
         "management",
         "statistics",
         "upkeep",
+        "pauses",
         "retries",
         "inspector",
         "why",
@@ -93,6 +95,7 @@ class Broker(Door):
         expire_messages_period_ms: int = EXPIRE_MESSAGES_PERIOD_MS,
         connection_memory_bytes: int = CONNECTION_MEMORY_BYTES,
         user_limits: UserLimits = NO_USER_LIMITS,
+        copy_limits: CopyLimits = USUAL_COPY_LIMITS,
     ) -> None:
         memory = MemoryBudget(memory_limit_bytes)
         ground = GroundParts(
@@ -112,7 +115,9 @@ class Broker(Door):
         dispatch = DispatchParts(ground)
         fates = FateParts(ground, dispatch, seed, expire_messages_period_ms)
         clients = ClientParts(ground, dispatch, fates)
-        features = FeatureParts(ground, dispatch, fates, clients, virtual_topics, has_advisories, name, schedule_limits)
+        features = FeatureParts(
+            ground, dispatch, fates, clients, virtual_topics, has_advisories, name, schedule_limits, copy_limits
+        )
         super().__init__(ground, dispatch, fates, clients, features)
         self.turn = turn_of(ground, dispatch, fates, clients)
         self.inspector = inspector_of(ground, clients, features, self.store_events)
@@ -121,7 +126,6 @@ class Broker(Door):
         self.readers = ground.context.readers
         self.quotas = ground.quotas
         self.spiller = ground.spiller
-        self.steps = ground.steps
         self.expiry = fates.expiry
         self.clients = clients.by_number
         self.client_ids = clients.client_ids
@@ -129,6 +133,7 @@ class Broker(Door):
         self.management = features.management
         self.statistics = features.statistics
         self.upkeep = features.upkeep
+        self.pauses = features.pauses
         self.retries = features.retries
 
     @property

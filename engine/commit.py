@@ -2,65 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
 from engine.consumers.settlement_log import SettlementLog
-from engine.dispatch.settling import Settling
-from engine.fate.acceptance import Acceptance
+from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.redelivery import Redelivery
 from engine.features.broker_questions import Questions
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
-from engine.limits.producer_gate import Flow
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Composite, Destination, Target
-from engine.sources.question_queue import QuestionQueue
-from engine.sources.registry import Destinations
+from engine.sources.queue import QuestionQueue
 from engine.transaction import Transaction
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import Message
-from engine.values.refusal import Refusal
 
 
+@dataclass(slots=True, eq=False)
 class Commits:
     """Gathers what transactions send, and applies or undoes them."""
 
-    __slots__ = (
-        "_context",
-        "_destinations",
-        "_flow",
-        "_acceptance",
-        "_settlements",
-        "_settling",
-        "_redelivery",
-        "_copies",
-        "_questions",
-        "_scheduler",
-    )
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        flow: Flow,
-        acceptance: Acceptance,
-        settlements: SettlementLog,
-        settling: Settling,
-        redelivery: Redelivery,
-        copies: MessageCopies,
-        questions: Questions,
-        scheduler: Scheduler,
-    ) -> None:
-        self._context = context
-        self._destinations = destinations
-        self._flow = flow
-        self._acceptance = acceptance
-        self._settlements = settlements
-        self._settling = settling
-        self._redelivery = redelivery
-        self._copies = copies
-        self._questions = questions
-        self._scheduler = scheduler
+    _context: Context
+    _producer_gates: ProducerGates
+    _acceptance: Acceptance
+    _settlements: SettlementLog
+    _dispatcher: Dispatcher
+    _redelivery: Redelivery
+    _copies: MessageCopies
+    _questions: Questions
+    _scheduler: Scheduler
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
         """Add a send that ``transaction`` makes at its COMMIT.
@@ -82,13 +56,13 @@ class Commits:
         """
         if transaction.scheduled_count:  # others may have scheduled since
             self._scheduler.require_room(transaction.scheduled_count)
-        return self._flow.commit_refusal(transaction)
+        return self._producer_gates.commit_refusal(transaction)
 
     def abort(self, transaction: Transaction) -> None:
         """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
         for delivery in transaction.undo():
             if delivery.state != IN_FLIGHT:
-                self._redelivery.release_held(delivery)
+                self._redelivery.release_enlisted(delivery)
 
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
@@ -101,13 +75,13 @@ class Commits:
                 continue  # a temporary destination that has gone
             if isinstance(destination, QuestionQueue):
                 questions.append((destination, message))
-            elif not self._flow.is_blocked or not self._flow.discards(destination):
+            elif not self._producer_gates.is_blocked or not self._producer_gates.discards(destination):
                 self._acceptance.accept(destination, message)
         self._acceptance.send_on()
         for delayed, message in transaction.scheduled:
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             self._scheduler.add(delayed, message)
-        self._settling.acknowledge(transaction.accepted)
+        self._dispatcher.acknowledge_all(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
             self._redelivery.refuse_all(deliveries, refusal)
         self._settlements.flush()
@@ -119,25 +93,21 @@ class Commits:
         """Recreate destinations of the transaction that were deleted meanwhile; confirmed messages must not be lost."""
         for index, (destination, message) in enumerate(transaction.sends):
             if destination.is_closed and destination.kind in (QUEUE, TOPIC):
-                target = self._made(destination)
+                target = self._copies.there(destination, is_owed=True)
                 message.destination_id = target.destination_id
                 transaction.sends[index] = (target, message)
         for index, (delayed, message) in enumerate(transaction.scheduled):
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             if any(part.is_closed for part in delayed.parts):
                 there = [
-                    self._made(part) for part in delayed.parts if not part.is_closed or part.kind in (QUEUE, TOPIC)
+                    self._copies.there(part, is_owed=True)
+                    for part in delayed.parts
+                    if not part.is_closed or part.kind in (QUEUE, TOPIC)
                 ]
                 if there:
                     transaction.scheduled[index] = (Delayed(there, delayed.plan), message)
         # Schedules only for temporary destinations that are gone are dropped with them.
         transaction.scheduled = [one for one in transaction.scheduled if _is_there(one[0])]
-
-    def _made(self, target: Target) -> Target:
-        destinations = self._destinations
-        if not target.is_closed:
-            return target
-        return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)
 
 
 def _is_there(delayed: Composite) -> bool:

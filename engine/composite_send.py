@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
-from engine.fate.acceptance import Acceptance
 from engine.features.broker_questions import Questions
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
-from engine.limits.producer_gate import Flow
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Composite, Destination, Target
-from engine.sources.observer import Observers
-from engine.sources.question_queue import QuestionQueue
-from engine.sources.queue_rules import is_told
+from engine.sources.observer import Observer
+from engine.sources.queue import QuestionQueue
+from engine.sources.queue_rules import has_send_advisories
 from engine.values import gates
 from engine.values.message import Message
 
 
+@dataclass(slots=True, eq=False)
 class CompositeSend:
     """Sends to all parts of a destination, or to none of them."""
 
-    __slots__ = ("_context", "_acceptance", "_flow", "copies", "_questions", "_scheduler", "_observers")
-
-    def __init__(
-        self,
-        context: Context,
-        acceptance: Acceptance,
-        flow: Flow,
-        copies: MessageCopies,
-        questions: Questions,
-        scheduler: Scheduler,
-        observers: Observers,
-    ) -> None:
-        self._context = context
-        self._acceptance = acceptance
-        self._flow = flow
-        self.copies = copies
-        self._questions = questions
-        self._scheduler = scheduler
-        self._observers = observers
+    _context: Context
+    _acceptance: Acceptance
+    _producer_gates: ProducerGates
+    copies: MessageCopies
+    _questions: Questions
+    _scheduler: Scheduler
+    _observers: list[Observer]
 
     def send(self, destination: Destination, message: Message) -> int:
         """Send ``message``, or return the gate that refuses it.  Raises: what ``MessageCopies.expand`` raises."""
@@ -57,7 +48,7 @@ class CompositeSend:
         sends: list[tuple[Target, Message]] = []
         discarding: list[Target] = []
         for target, copy in self.copies.expand(destination, message):
-            gate = self._flow.refusal(target, copy)
+            gate = self._producer_gates.refusal(target, copy)
             if gate == gates.OPEN:
                 sends.append((target, copy))
             elif gate == gates.DISCARDED:
@@ -65,7 +56,7 @@ class CompositeSend:
             else:
                 return gate
         for target in discarding:
-            self._flow.count_dropped(target)
+            self._producer_gates.count_dropped(target)
         self._context.begin_batch()
         for target, copy in sends:
             if not isinstance(target, QuestionQueue):
@@ -75,6 +66,7 @@ class CompositeSend:
         for target, copy in sends:
             if isinstance(target, QuestionQueue):
                 self._questions.answer(target, copy)
-            elif is_told(target.settings):
-                self._observers.sent(target, copy)
+            elif has_send_advisories(target.settings):
+                for observer in self._observers:
+                    observer.sent(target, copy)
         return gates.OPEN

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
-from engine.backlog.spiller import Spiller
+from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.consumers.unsettled_share import UnsettledShares
+from engine.consumers.unsettled_memory import UnsettledMemory
+from engine.consumers.user_quota import Quotas
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
-from engine.limits.producer_gate import Flow
-from engine.limits.user_quota import Quotas
+from engine.limits.pending_memory import PendingMemory
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.pending_message_limit import PendingLimits
@@ -38,51 +40,23 @@ Seen = TypeVar("Seen")
 AT_ONCE: Final = 256  # destinations, consumers or addresses per step
 
 
+@dataclass(slots=True, eq=False)
 class Inspector:
     """Makes inspections; it has the parts that they read."""
 
-    __slots__ = (
-        "context",
-        "destinations",
-        "clients",
-        "flow",
-        "holdings",
-        "quotas",
-        "shares",
-        "spiller",
-        "scheduler",
-        "slow_consumers",
-        "pending_limits",
-        "events",
-    )
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        clients: dict[int, Client],
-        flow: Flow,
-        holdings: Holdings,
-        quotas: Quotas,
-        shares: UnsettledShares,
-        spiller: Spiller | None,
-        scheduler: Scheduler,
-        slow_consumers: SlowConsumers,
-        pending_limits: PendingLimits,
-        events: StoreEvents,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.clients = clients
-        self.flow = flow
-        self.holdings = holdings
-        self.quotas = quotas
-        self.shares = shares
-        self.spiller = spiller
-        self.scheduler = scheduler
-        self.slow_consumers = slow_consumers
-        self.pending_limits = pending_limits
-        self.events = events
+    context: Context
+    destinations: Destinations
+    clients: dict[int, Client]
+    producer_gates: ProducerGates
+    holdings: Holdings
+    quotas: Quotas
+    unsettled: UnsettledMemory
+    pending_memory: PendingMemory
+    spilled: SpilledBlocks | None
+    scheduler: Scheduler
+    slow_consumers: SlowConsumers
+    pending_limits: PendingLimits
+    events: StoreEvents
 
     def inspect(self) -> BrokerStats:
         """Return the present state of everything, for ``stat``, metrics and the console."""
@@ -92,7 +66,6 @@ class Inspector:
         return inspection.stats()
 
     def store_stats(self) -> StoreStats:
-        """Return the state of the store."""
         store = self.context.store
         return StoreStats(
             store.append_offset(),
@@ -103,16 +76,14 @@ class Inspector:
         )
 
 
+@dataclass(slots=True, eq=False)
 class Inspection:
     """A snapshot taken in steps, so that the engine can run turns between them, however many queues there are."""
 
-    __slots__ = ("_inspector", "_destinations", "_consumers", "_addresses")
-
-    def __init__(self, inspector: Inspector) -> None:
-        self._inspector = inspector
-        self._destinations: list[DestinationStats] = []
-        self._consumers: list[ConsumerStats] = []
-        self._addresses: list[AddressStats] = []
+    _inspector: Inspector
+    _destinations: list[DestinationStats] = field(default_factory=list)
+    _consumers: list[ConsumerStats] = field(default_factory=list)
+    _addresses: list[AddressStats] = field(default_factory=list)
 
     def steps(self) -> Iterator[None]:
         """Read some more at each step; destinations added or removed meanwhile may be missing or included."""
@@ -128,13 +99,13 @@ class Inspection:
                 for consumers in _parts(list(client.consumers.values())):
                     self._consumers += [_consumer_stats(client, one) for one in consumers if _is_shown(one)]
                     yield
-        for accounts in _parts(list(self._inspector.flow.accounts.by_id.values())):
+        for accounts in _parts(list(self._inspector.producer_gates.accounts.by_id.values())):
             self._addresses += [_address_stats(account) for account in accounts]
             yield
 
     def stats(self) -> BrokerStats:
         """Return what was read, and everything else as it is now."""
-        inspector = self._inspector
+        inspector, gates = self._inspector, self._inspector.producer_gates
         return BrokerStats(
             self._destinations,
             self._consumers,
@@ -143,22 +114,23 @@ class Inspection:
             inspector.context.memory.held_bytes(),
             inspector.context.memory.limit_bytes,
             {
-                number: "; ".join([inspector.flow.describe(wait) for wait in waits.values()])
-                for number, waits in inspector.flow.waits.parked.items()
+                number: "; ".join([gates.describe(wait) for wait in waits.values()])
+                for number, waits in gates.waits.parked.items()
             },
-            {number: inspector.flow.waits.waited_ms(number) for number in inspector.flow.waits.parked},
+            {number: gates.waits.waited_ms(number) for number in gates.waits.parked},
             self._addresses,
             SlowStats(
                 inspector.slow_consumers.found_count,
                 inspector.slow_consumers.ended_count,
                 inspector.pending_limits.evicted_count,
             ),
-            spilled_bytes=0 if inspector.spiller is None else inspector.spiller.spilled_bytes,
-            spill_lost_count=0 if inspector.spiller is None else inspector.spiller.lost_count,
-            refusals=inspector.quotas.refused_counts(),
+            spilled_bytes=0 if inspector.spilled is None else inspector.spilled.spilled_bytes,
+            spill_lost_count=0 if inspector.spilled is None else inspector.spilled.lost_count,
+            refused_by_user_limit=inspector.quotas.refused_counts(),
             schedule=_schedule_stats(inspector.scheduler),
             holdings=inspector.holdings.stats(inspector.clients.values()),
-            unsettled=UnsettledStats(inspector.shares.limit_bytes, inspector.shares.largest()),
+            unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
+            pending=inspector.pending_memory.stats(),
         )
 
 
@@ -168,7 +140,7 @@ def _parts(everything: list[Seen]) -> Iterator[list[Seen]]:
 
 
 def _is_shown(consumer: Consumer) -> bool:
-    return not consumer.is_closed and (consumer.siblings is None or consumer.siblings.lead is consumer)
+    return not consumer.is_closed and consumer.lead() is consumer
 
 
 def _consumer_stats(client: Client, consumer: Consumer) -> ConsumerStats:
@@ -195,7 +167,7 @@ def _schedule_stats(scheduler: Scheduler) -> ScheduleStats:
         scheduler.cancelled_count,
         scheduler.fault(),
         scheduler.firing.held.count,
-        scheduler.firing.describe(),
+        scheduler.held_reason(),
         len(scheduler.aside),
         scheduler.aside_reason(),
     )
@@ -229,6 +201,7 @@ def _queue_stats(queue: Queue) -> DestinationStats:
         queue.fates.redelivered_count,
         queue.fates.dead_lettered_count,
         queue.fates.expired_count,
+        queue.extras.pause is not None,
     )
 
 

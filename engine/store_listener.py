@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
@@ -15,15 +16,14 @@ from engine.fate.expiry_sweep import EXPIRY_READER, Sweep
 from engine.features.scheduler.management import BROWSE_READER, Management
 from engine.features.scheduler.read_ahead import SCHEDULE_READER
 from engine.features.scheduler.scheduler import Scheduler
-from engine.limits.producer_gate import Flow
+from engine.limits.producer_gates import ProducerGates
 from engine.ports.store import StoreListener
 from engine.ports.timers import TimerTarget
-from engine.sources.feeds import Feeds
-from engine.sources.observer import Observer, Observers
+from engine.sources.entry_readers import Feeds
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.values.delivery import Delivery
-from engine.values.failed_attempts import restored
+from engine.values.delivery import Delivery, restored
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Entry, LanePlace, Range
@@ -31,14 +31,12 @@ from engine.values.stored import Entry, LanePlace, Range
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 
 
+@dataclass(slots=True, eq=False)
 class PageRetries(TimerTarget):
     """A timer's key is the queue whose page is requested again: its number, or the negative number of its feed."""
 
-    __slots__ = ("destinations", "events")
-
-    def __init__(self, destinations: Destinations, events: StoreEvents) -> None:
-        self.destinations = destinations
-        self.events = events
+    destinations: Destinations
+    events: StoreEvents
 
     def timer_fired(self, key: int) -> None:
         queue = self.destinations.queue_of(key, -key)
@@ -62,7 +60,7 @@ class StoreEvents(StoreListener):
         "context",
         "destinations",
         "feeds",
-        "flow",
+        "producer_gates",
         "settlements",
         "delays",
         "selective",
@@ -81,19 +79,19 @@ class StoreEvents(StoreListener):
         context: Context,
         destinations: Destinations,
         feeds: Feeds,
-        flow: Flow,
+        producer_gates: ProducerGates,
         settlements: SettlementLog,
         delays: Delays,
         selective: SelectiveDispatcher,
         sweep: Sweep,
         scheduler: Scheduler,
         management: Management,
-        observers: Observers,
+        observers: list[Observer],
     ) -> None:
         self.context = context
         self.destinations = destinations
         self.feeds = feeds
-        self.flow = flow
+        self.producer_gates = producer_gates
         self.settlements = settlements
         self.delays = delays
         self.selective = selective
@@ -101,7 +99,7 @@ class StoreEvents(StoreListener):
         self.scheduler = scheduler
         self.management = management
         self.page_retries = PageRetries(destinations, self)
-        observers.join(_QueueEnds(self))
+        observers.append(_QueueEnds(self))
         context.store.attach(self)
         self.awaiting: list[Client] = []
         self.failure = ""
@@ -139,6 +137,9 @@ class StoreEvents(StoreListener):
                 self.awaiting.append(client)
             else:
                 client.is_awaiting = False
+
+    def is_awaited(self, reader: int) -> bool:
+        return reader <= 0 or reader in self.destinations.readers.queues
 
     def page_loaded(
         self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
@@ -212,15 +213,16 @@ class StoreEvents(StoreListener):
 
     def _note(self, queue: Queue, deliveries: list[Delivery]) -> None:
         """Count a page in the memory budget, and note what its messages need of their queue."""
-        if queue.is_logged:
-            for delivery in deliveries:
-                self.context.memory.load(delivery.message)
+        size_bytes = 0
         for delivery in deliveries:
             message = delivery.message
+            size_bytes += message.size
             if message.expires_ms:
                 queue.has_expiring = True
             if message.group_hash and not queue.feed.is_browser:
                 queue.extras.has_groups = queue.is_choosy = True
+        if queue.is_logged:
+            self.context.memory.load_page(len(deliveries), size_bytes)
 
     def _append(self, lane: Lane, deliveries: list[Delivery]) -> None:
         """Append a page to ``ready``, except deliveries that have failed before and are not due again."""
@@ -287,13 +289,7 @@ class StoreEvents(StoreListener):
         store.settle(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, settled)
 
     def expired_found(
-        self,
-        destination_id: int,
-        priority: int,
-        first: int,
-        next_offset: int,
-        expired: list[Entry],
-        next_ms: int,
+        self, destination_id: int, priority: int, first: int, next_offset: int, expired: list[Entry], next_ms: int
     ) -> None:
         self.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
 
@@ -310,17 +306,17 @@ class StoreEvents(StoreListener):
             self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
-        self.flow.block()
+        self.producer_gates.block()
         self.failure = reason
 
     def store_healed(self) -> None:
         self.failure = ""
-        self.flow.block()  # ``open_gates`` opens those that it can
+        self.producer_gates.block()  # ``open_gates`` opens those that it can
         for queue in self.destinations.all_queues():
             for lane in queue.used_lanes:
                 lane.pages.awaits_retry = False
             if queue.rotation:
-                queue.mark_dirty()  # its next message may have waited for the write
+                self.feeds.steps.resume(queue)  # its next message may have waited for the write
 
     def _settle_gone(self, queue: Queue, priority: int, first: int, next_offset: int, messages: list[Message]) -> None:
         """Settle entries that a page lacks for a retroactive durable subscription: retention had dropped them before.
@@ -334,11 +330,16 @@ class StoreEvents(StoreListener):
         known = {message.queue_offset for message in messages}
         for settled, count in found.settled:
             known.update(range(max(settled, first), min(settled + count, next_offset)))
-        gone = [entry for entry in range(max(first, found.cursor), next_offset) if entry not in known]
+        gone: list[Range] = []
+        start = max(first, found.cursor)
+        for entry in [*sorted(known), next_offset]:
+            count = entry - start
+            if count > 0:
+                queue.depth -= count
+                gone.append(Range(priority, start, count, 0, 0, [0] * count))
+            start = max(start, entry + 1)
         if gone:
-            queue.depth -= len(gone)
-            ranges = [Range(priority, start, end - start, 0, 0, [0] * (end - start)) for start, end in _runs(gone)]
-            self.context.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
+            self.context.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, gone)
 
     def _ask_again_later(self, queue: Queue) -> None:
         key = queue.destination_id if queue.feed.is_own else -queue.feed.number
@@ -357,22 +358,9 @@ class StoreEvents(StoreListener):
         return True
 
 
+@dataclass(slots=True, eq=False)
 class _QueueEnds(Observer):
-    __slots__ = ("_events",)
-
-    def __init__(self, events: StoreEvents) -> None:
-        self._events = events
+    _events: StoreEvents
 
     def queue_ended(self, queue: Queue) -> None:
         self._events.forget_faults(queue)
-
-
-def _runs(ascending: list[int]) -> list[tuple[int, int]]:
-    """Return (first, end) of each run of consecutive numbers."""
-    runs: list[tuple[int, int]] = []
-    for number in ascending:
-        if runs and runs[-1][1] == number:
-            runs[-1] = (runs[-1][0], number + 1)
-        else:
-            runs.append((number, number + 1))
-    return runs

@@ -10,10 +10,9 @@ from engine.consumers.consumer import consumer_of
 from engine.sources.composite import Composite
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.values.delivery import HOLD, UNHOLD, Delivery, advance
+from engine.values.delivery import DELIST, ENLIST, Delivery, Refusal, advance
 from engine.values.errors import TransactionError
 from engine.values.message import Message
-from engine.values.refusal import Refusal
 
 ACTION_BYTES: Final = 256  # per action, for its objects, rounded up
 
@@ -30,8 +29,8 @@ class TransactionLimits:
 class Transaction:
     """Sends, acknowledgements and refusals of one client, in order.
 
-    An acknowledged delivery is HELD.  Its place in the window is free, so a transaction may be larger than the window
-    (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
+    An acknowledged delivery is ENLISTED.  Its place in the window is free, so a transaction may be larger than the
+    window (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
     COMMIT.
     scheduled_count: of messages, one per destination.
     """
@@ -87,7 +86,7 @@ class Transaction:
         """Raises: TransactionError past the limits."""
         self._count(len(deliveries), 0)
         for delivery in deliveries:
-            self._hold(delivery)
+            self._enlist(delivery)
         self.accepted.extend(deliveries)
 
     def has_accepted(self, delivery: Delivery) -> bool:
@@ -100,32 +99,32 @@ class Transaction:
         """Raises: TransactionError past the limits."""
         self._count(len(deliveries), 0)
         for delivery in deliveries:
-            self._hold(delivery)
+            self._enlist(delivery)
         self.refused.extend((delivery, refusal) for delivery in deliveries)
 
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Return its size in memory: its messages, and a little for each action."""
         return self.size_bytes + self.action_count * ACTION_BYTES
 
-    def held(self) -> list[Delivery]:
+    def enlisted(self) -> list[Delivery]:
         """Return the deliveries that it acknowledged and refused."""
         return self.accepted + [delivery for delivery, _ in self.refused]
 
     def undo(self) -> list[Delivery]:
-        """Forget everything; return the deliveries that it held and that are with their consumers again.
+        """Forget everything; return the deliveries that it enlisted and that are with their consumers again.
 
-        Deliveries of a consumer that has closed stay HELD; the broker returns them to their queue.
+        Deliveries of a consumer that has closed stay ENLISTED; the broker returns them to their queue.
         """
-        held = self.held()
-        for delivery in held:
+        enlisted = self.enlisted()
+        for delivery in enlisted:
             consumer = consumer_of(delivery)
             if not consumer.is_closed:
-                delivery.state = advance(delivery.state, UNHOLD)
+                delivery.state = advance(delivery.state, DELIST)
                 consumer.unanswered.start_over()
                 queue = consumer.queue
                 if queue.settings.prefetch.use_prefetch_extension:
                     consumer.window.retake(delivery.message.size)
-                    consumer.window.hold(delivery.message.size, False)
+                    consumer.window.enlist(delivery.message.size, False)
                 queue.in_flight_count += 1
                 if consumer.window.is_full:
                     queue.unlist_consumer(consumer)
@@ -136,17 +135,17 @@ class Transaction:
         self.refused = []
         self._covered.clear()
         self._covered_count = 0
-        return held
+        return enlisted
 
-    def _hold(self, delivery: Delivery) -> None:
+    def _enlist(self, delivery: Delivery) -> None:
         consumer = consumer_of(delivery)
-        delivery.state = advance(delivery.state, HOLD)
+        delivery.state = advance(delivery.state, ENLIST)
         if delivery.tag > consumer.furthest_tag:
             consumer.furthest_tag = delivery.tag
         queue = consumer.queue
         queue.in_flight_count -= 1
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer.window.hold(delivery.message.size, True)
+            consumer.window.enlist(delivery.message.size, True)
             if consumer.window.give_back(delivery.message.size):
                 queue.list_consumer(consumer)
 

@@ -2,82 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from engine.backlog.context import Context
+from engine.backlog.context import Context, TurnAgenda
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
-from engine.consumers.turn_steps import TURN_STEPS, Steps
+from engine.consumers.turn_steps import QUEUE_STEPS, TURN_STEPS, Steps
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.connection_memory import Holdings
-from engine.limits.producer_gate import Flow
+from engine.limits.pending_memory import PendingMemory
+from engine.limits.producer_gates import ProducerGates
+from engine.ports.store import Store
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.values.hand_over_times import HandOvers
+from engine.values.delivery import HandOvers
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # records that no confirmation waits for are written once there are this many
+BEHIND_BYTES: Final = 256 << 20  # of large messages whose writing takes more turns: more than that counts as memory
+DISPATCH_DEBT: Final = 1_000  # steps of dispatch beyond those of a turn: what a turn has found is handed over in it
 
 
+@dataclass(slots=True, eq=False)
 class Turn:
     """agenda: other work than queues.  dirty: queues to dispatch.
 
     starved: queues whose consumers wait because memory is too short to read more for them.
     """
 
-    __slots__ = (
-        "context",
-        "store",
-        "agenda",
-        "dirty",
-        "clients",
-        "holdings",
-        "destinations",
-        "dispatcher",
-        "selective",
-        "subscribing",
-        "dead_letters",
-        "settlements",
-        "flow",
-        "steps",
-        "starved",
-        "hand_overs",
-    )
+    context: Context
+    clients: dict[int, Client]
+    holdings: Holdings
+    pending_memory: PendingMemory
+    destinations: Destinations
+    dispatcher: Dispatcher
+    selective: SelectiveDispatcher
+    subscribing: Subscribing
+    dead_letters: DeadLetters
+    settlements: SettlementLog
+    producer_gates: ProducerGates
+    steps: Steps
+    starved: dict[Queue, None]
+    store: Store = field(init=False)
+    agenda: TurnAgenda = field(init=False)
+    dirty: list[Queue] = field(init=False)
+    hand_overs: HandOvers = field(default_factory=HandOvers)
 
-    def __init__(
-        self,
-        context: Context,
-        clients: dict[int, Client],
-        holdings: Holdings,
-        destinations: Destinations,
-        dispatcher: Dispatcher,
-        selective: SelectiveDispatcher,
-        subscribing: Subscribing,
-        dead_letters: DeadLetters,
-        settlements: SettlementLog,
-        flow: Flow,
-        steps: Steps,
-        starved: dict[Queue, None],
-    ) -> None:
-        self.context = context
-        self.store = context.store
-        self.agenda = context.agenda
-        self.dirty = destinations.dirty_queues
-        self.clients = clients
-        self.holdings = holdings
-        self.destinations = destinations
-        self.dispatcher = dispatcher
-        self.selective = selective
-        self.subscribing = subscribing
-        self.dead_letters = dead_letters
-        self.settlements = settlements
-        self.flow = flow
-        self.steps = steps
-        self.starved = starved
-        self.hand_overs = HandOvers()
-        self.hand_overs.sample(dispatcher.next_tag, context.wall_ms)
+    def __post_init__(self) -> None:
+        self.store = self.context.store
+        self.agenda = self.context.agenda
+        self.dirty = self.destinations.dirty_queues
+        self.hand_overs.sample(self.dispatcher.next_tag, self.context.wall_ms)
 
     def set_time(self, wall_ms: int) -> None:
         """Set the time of a turn if it has changed since the last one."""
@@ -102,13 +80,17 @@ class Turn:
             dirty.clear()
             for queue in queues:
                 queue.is_dirty = False
-                if queue.is_choosy:
-                    self.selective.run(queue)
-                else:
+                if not queue.is_choosy:
                     self.dispatcher.run(queue)
+                elif self.steps.left > -DISPATCH_DEBT:
+                    self.selective.run(queue)
+                else:  # a selector may cost more than a queue's share
+                    self.steps.postpone(queue)
             if agenda.is_open:
                 self._follow_up()
                 self._prepare()
+            if dirty and not self._may_go_round():
+                break
         if self.settlements.waiting:
             self.settlements.end_turn()
         if self.steps.left != TURN_STEPS:
@@ -117,30 +99,32 @@ class Turn:
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:
             store.write()
+            if offset - store.written_offset() > BEHIND_BYTES:
+                self._count_unwritten()
         if agenda.is_open:
             self._finish()
         return offset
 
     def has_more_to_do(self) -> bool:
         """Say whether another turn is needed without new input, because the end of the last one had an effect."""
-        if self.flow.is_blocked and self.flow.has_room():
-            return True  # what left settled has made it
-        return bool(self.dirty or self.subscribing.wakes.rooms or self.holdings.is_over)
+        return bool(self.dirty) or (self.agenda.is_open and self._has_made_work())
 
     def has_agenda(self) -> bool:
         """Say whether some part has work for the end of the next turn."""
         subscribing = self.subscribing
         return bool(
-            self.flow.is_blocked
+            self.producer_gates.is_blocked
             or self.context.memory.unwritten_bytes
             or self.holdings.is_over
             or self.steps.chores
+            or self.steps.inputs
             or self.destinations.waiting_keepers
             or subscribing.replays.followers
             or self.starved
             or subscribing.wakes.rooms
             or subscribing.browsing.consumers
             or self.dispatcher.expired
+            or self.dispatcher.unwritten.waiting
         )
 
     def sync(self) -> None:
@@ -155,10 +139,21 @@ class Turn:
 
     # -- the steps
 
+    def _has_made_work(self) -> bool:
+        """Say whether some part of the agenda must not wait for other input."""
+        if self.producer_gates.is_blocked and self.producer_gates.has_room():
+            return True  # what left settled has made it
+        return bool(self.subscribing.wakes.rooms or self.steps.inputs or self.holdings.is_over)
+
     def _begin_end(self) -> None:
         if self.holdings.is_over:
             self.holdings.relieve(self.clients.values())
+        if self.context.memory.held_bytes() >= self.context.memory.near_bytes:
+            self.producer_gates.is_blocked = True
+            self.pending_memory.check(self.destinations.readers)
         self.steps.begin_end()
+        if self.steps.inputs:
+            self.steps.run_inputs()
         if self.steps.chores:
             self.steps.run_chores()
         if self.context.memory.unwritten_bytes:
@@ -169,9 +164,12 @@ class Turn:
         destinations = self.destinations
         replays = self.subscribing.replays
         wakes = self.subscribing.wakes
+        unwritten = self.dispatcher.unwritten
         while True:
-            if self.flow.is_blocked:
-                self.flow.open_gates()
+            if unwritten.waiting:
+                unwritten.go_on()
+            if self.producer_gates.is_blocked:
+                self.producer_gates.open_gates()
             if destinations.waiting_keepers:
                 self._run_keepers()
             if replays.followers:
@@ -184,24 +182,46 @@ class Turn:
                 break
             self._follow_up()
 
+    def _may_go_round(self) -> bool:
+        """Charge one more round of dispatch; if that is too much, its queues wait for the next turn.
+
+        A round is due to what the last one has done, so rounds end by themselves.  A defect in that must not hold
+        everybody for ever.
+        """
+        steps = self.steps
+        left = steps.left - QUEUE_STEPS * len(self.dirty)
+        if left > -DISPATCH_DEBT:
+            steps.left = left
+            return True
+        for queue in self.dirty:
+            queue.is_dirty = False
+            steps.postpone(queue)
+        self.dirty.clear()
+        return False
+
     def _follow_up(self) -> None:
         """Do the work that results from the hand-overs."""
         if self.subscribing.browsing.consumers:
-            self.subscribing.browsing.tell_ends()
+            self.subscribing.browsing.report_ends()
         if self.dispatcher.expired:
             self.dead_letters.bury_expired()
 
     def _finish(self) -> None:
         """Shut the agenda unless some part has work for the next turn."""
-        if self.flow.is_blocked:
+        if self.producer_gates.is_blocked:
             self._count_unwritten()
         self.agenda.is_open = self.has_agenda()
 
     def _count_unwritten(self) -> None:
-        """Count what a failing store keeps in memory in the budget: it holds back senders and readers of backlogs."""
+        """Count what a failing or slow store keeps in memory in the budget: it holds back senders and backlogs."""
         store = self.context.store
-        unwritten_bytes = 0 if store.is_accepting() else store.append_offset() - store.durable_offset()
-        self.context.memory.keep_unwritten(unwritten_bytes)
+        offset = store.append_offset()
+        behind_bytes = offset - store.written_offset()
+        if not store.is_accepting():
+            behind_bytes = offset - store.durable_offset()
+        elif behind_bytes <= BEHIND_BYTES:
+            behind_bytes = 0
+        self.context.memory.keep_unwritten(behind_bytes)
 
     def _feed_starved(self) -> None:
         """Let starved queues read again as far as there is memory."""

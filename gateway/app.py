@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,36 +19,37 @@ from config.exposure import plain_passwords
 from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
-from config.policies import UNLIMITED
 from engine.broker import Broker
-from engine.inspection import Inspection
-from engine.limits.disk_watch import DiskWatch
-from engine.limits.producer_gate import GlobalLimits
-from engine.limits.user_quota import UserLimits
+from engine.features.message_copies import CopyLimits
+from engine.limits.disk_watch import DiskSpace, DiskWatch
+from engine.limits.producer_gates import GlobalLimits
+from engine.ports.clock import Clock
+from engine.ports.workers import Workers
 from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
-from engine.store.log.recovery_report import LogRange
-from engine.values.broker_stats import StoreStats
+from engine.store.log.store_directory import LogRange
 from engine.values.message import AMQP_1_0
-from gateway.connections.admission import Admission, share
+from gateway.connections.admission import admission_of
 from gateway.connections.listener import Listener
 from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.loop.firing_faults import FiringFaults
 from gateway.process import garbage_collection
 from gateway.process.clock import SystemClock
 from gateway.process.closing import close_within
 from gateway.process.counters import GatewayCounters
-from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
-from gateway.process.firing_faults import FiringFaults
-from gateway.process.log_lines import LineFormatter
-from gateway.process.message_keys import MESSAGE_KEYS
-from gateway.process.retention import AddressPolicies, keeping_of
-from gateway.process.server_settings import min_disk_free_bytes, schedule_limits, store_settings
+from gateway.process.log_lines import FORMATTERS
+from gateway.process.service_manager import ServiceManager
+from gateway.process.standstill import StandstillWatch
 from gateway.process.workers import ThreadWorkers
-from gateway.web.source import StatsSource
+from gateway.settings.engine_settings import min_disk_free_bytes, schedule_limits, store_settings, user_limits
+from gateway.settings.message_keys import MESSAGE_KEYS
+from gateway.settings.retention import AddressPolicies, keeping_of
+from gateway.web.management.reload import LiveReload
+from gateway.web.management.stats import LiveStats
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 
 if TYPE_CHECKING:
@@ -55,42 +57,32 @@ if TYPE_CHECKING:
 
 STOP_PATIENCE_S: Final = 5.0  # for peers to read what they are owed
 DISK_PATIENCE_S: Final = 10.0
-LOOK_INTERVAL_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
 KEPT_TEXT: Final = "everything confirmed is kept, the next start recovers from the log"
 
 log: Final = logging.getLogger("penstock")
 
 
-class LiveStats(StatsSource):
-    def __init__(self, broker: Broker, engine_loop: EngineLoop, counters: GatewayCounters) -> None:
-        self._inspector = broker.inspector
-        self._engine_loop = engine_loop
-        self._counters = counters
-
-    def inspection(self) -> Inspection:
-        return Inspection(self._inspector)
-
-    def store_stats(self) -> StoreStats:
-        return self._inspector.store_stats()
-
-    def counters(self) -> GatewayCounters:
-        return self._counters
-
-    def has_failed(self) -> bool:
-        return self._engine_loop.is_shut
-
-
-def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False, files: Files | None = None) -> int:
+def serve(
+    read: Callable[[], ServerConfig],
+    json_output: bool,
+    skip_corruption: bool = False,
+    files: Files | None = None,
+    log_format: str = "text",
+) -> int:
     """Run the gateway until SIGTERM or SIGINT; return the exit code.
 
+    read: reads the configuration, at the start and again on SIGHUP.
+    log_format: a key of FORMATTERS.
     skip_corruption: continue past damage in the middle of the log, which is lost; otherwise it is an error.
     files: the store's file system, the machine's where None is given.
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
+    config = read()
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(FORMATTERS[log_format])
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     for note in (*config.notes, *plain_passwords(config)):
         log.warning("configuration: %s", note)
@@ -100,13 +92,14 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
     try:
-        return uvloop.run(_serve(config, security, counters, json_output, skip_corruption, files or RealFiles()))
+        return uvloop.run(_serve(config, read, security, counters, json_output, skip_corruption, files or RealFiles()))
     finally:
         gc.enable()
 
 
 async def _serve(
     config: ServerConfig,
+    read: Callable[[], ServerConfig],
     security: Security,
     counters: GatewayCounters,
     json_output: bool,
@@ -119,25 +112,35 @@ async def _serve(
         loop.add_signal_handler(number, stopping.set)
 
     garbage_collection.suspend()
-    engine_loop, store, workers, spill, firing_faults = _assemble(loop, config, skip_corruption, files)
+    workers = ThreadWorkers(loop)
+    disk = StoreDisk(config.data_directory)
+    engine_loop, store, spill, firing_faults = assemble(
+        loop, config, SystemClock(), workers, files, disk, skip_corruption
+    )
+    workers.attach(engine_loop)
     broker = engine_loop.broker
-    admission = _admission(config, counters)
+    admission = admission_of(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
-    looking = asyncio.ensure_future(_look_for_ever(engine_loop, listener.garbage))
+    manager = ServiceManager()
+    checking = asyncio.ensure_future(_check_for_ever(engine_loop, listener.garbage, security, manager))
     code = OK
     try:
-        source = LiveStats(broker, engine_loop, counters)
-        web = await _listen(config, listener, source, engine_loop, security, store)
+        source = LiveStats(broker, engine_loop, counters, stopping)
+        reload = LiveReload(config, read, security, engine_loop)
+        web = await _listen(config, listener, source, engine_loop, security, store, reload)
+        loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
         garbage_collection.resume()
         endpoints = {**listener.endpoints, "http": web.endpoint}
         _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
+        manager.ready()
         if not await _stopped_by_fault(stopping, engine_loop.failed):
             log.info("stopping")
+            manager.stopping()
             await listener.stop(STOP_PATIENCE_S)  # first: its connections over WebSocket end with the web server
             await web.stop()
             engine_loop.end_turn()
     finally:
-        looking.cancel()
+        checking.cancel()
         listener.close()
         if engine_loop.failed.is_set():
             code = FAILED
@@ -149,13 +152,20 @@ async def _serve(
     return code
 
 
-def _assemble(
-    loop: asyncio.AbstractEventLoop, config: ServerConfig, skip_corruption: bool, files: Files
-) -> tuple[EngineLoop, FileStore, ThreadWorkers, SpillFiles, FiringFaults]:
-    """Open the store and build the engine, its loop, and the other parts that a stop needs."""
-    clock = SystemClock()
+def assemble(
+    loop: asyncio.AbstractEventLoop,
+    config: ServerConfig,
+    clock: Clock,
+    workers: Workers,
+    files: Files,
+    disk: DiskSpace,
+    skip_corruption: bool = False,
+) -> tuple[EngineLoop, FileStore, SpillFiles, FiringFaults]:
+    """Open the store and build the engine, its loop, and the other parts that a stop needs.
+
+    workers: hand finished jobs over to the EngineLoop.
+    """
     timers = LoopTimers(loop, clock)
-    workers = ThreadWorkers(loop)
     settings = store_settings(config)
     matcher = AddressMatcher(config.addresses)
     policies = AddressPolicies(matcher, config.addresses)
@@ -169,20 +179,24 @@ def _assemble(
     firing_faults.take_up()
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
-    workers.attach(engine_loop)
-    disk = StoreDisk(config.data_directory)
     watch = DiskWatch(
-        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
+        broker.producer_gates,
+        disk,
+        workers,
+        clock,
+        timers,
+        config.limits.max_disk_usage_percent,
+        min_disk_free_bytes(config),
     )
     watch.start()
     engine_loop.disk_watch = watch
-    return engine_loop, store, workers, spill, firing_faults
+    return engine_loop, store, spill, firing_faults
 
 
 def _broker(
     config: ServerConfig,
     store: FileStore,
-    clock: SystemClock,
+    clock: Clock,
     timers: LoopTimers,
     matcher: AddressMatcher,
     spill: SpillFiles,
@@ -205,7 +219,8 @@ def _broker(
         schedule_limits=schedule_limits(config),
         spill_space=spill,
         connection_memory_bytes=config.limits.connection_memory_bytes,
-        user_limits=_user_limits(config),
+        user_limits=user_limits(config),
+        copy_limits=CopyLimits(config.limits.copies, config.limits.copies_bytes),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:
@@ -219,43 +234,43 @@ def _broker(
 async def _listen(
     config: ServerConfig,
     listener: Listener,
-    source: StatsSource,
+    source: LiveStats,
     engine_loop: EngineLoop,
     security: Security,
     store: FileStore,
+    reload: LiveReload,
 ) -> HttpServer:
     """Bind every address before any listener accepts.  Raises: OSError that names the listener and its flag."""
-    from gateway.live.retries import LiveRetries
-    from gateway.live.schedule import LiveSchedule
-    from gateway.live.store import LiveStore
-    from gateway.live.upkeep import LiveUpkeep
-    from gateway.live.why import LiveWhy
+    from gateway.web.api import Sources
+    from gateway.web.connections.sockets import SocketRoute
+    from gateway.web.limits.request_memory import RequestMemory
+    from gateway.web.management.retries import LiveRetries
+    from gateway.web.management.schedule import LiveSchedule
+    from gateway.web.management.store import LiveStore
+    from gateway.web.management.upkeep import LiveUpkeep
+    from gateway.web.management.why import LiveWhy
+    from gateway.web.rest.messages import LiveMessages
     from gateway.web.server import HttpServer
-    from gateway.web.sockets import SocketRoute
 
-    broker = engine_loop.broker
-    why = LiveWhy(broker, config)
-    retries = LiveRetries(engine_loop)
+    memory = RequestMemory(engine_loop.holdings)
+    sources = Sources(
+        stats=source,
+        why=LiveWhy(engine_loop.broker, lambda: reload.config, config.data_directory),
+        retries=LiveRetries(engine_loop),
+        store=LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory),
+        schedule=LiveSchedule(engine_loop),
+        upkeep=LiveUpkeep(engine_loop),
+        messages=LiveMessages(engine_loop, config.data_directory, security.groups_of, security.is_required, memory),
+        reload=reload,
+    )
     names = list(listener.endpoints)
     try:
         for name in names:
             endpoint = listener.endpoints[name]
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
-        sockets = SocketRoute(listener.new_socket_connection)
-        stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config))
-        web = await HttpServer.start(
-            endpoint,
-            source,
-            why,
-            retries,
-            stored,
-            security,
-            sockets,
-            LiveSchedule(engine_loop),
-            source.counters(),
-            LiveUpkeep(engine_loop),
-        )
+        sockets = SocketRoute(listener.new_socket_connection, config.http.origins)
+        web = await HttpServer.start(endpoint, sources, security, sockets, memory)
         for name in names:
             endpoint = listener.endpoints[name]
             listener.accept(name)
@@ -265,12 +280,21 @@ async def _listen(
     return web
 
 
-async def _look_for_ever(engine_loop: EngineLoop, garbage: garbage_collection.EndedConnections) -> None:
-    """Do the work of each second outside turns: retention, delayed log lines, the remains of connections."""
-    while True:
-        await asyncio.sleep(LOOK_INTERVAL_S)
-        engine_loop.look()
-        garbage.look()
+async def _check_for_ever(
+    engine_loop: EngineLoop, garbage: garbage_collection.EndedConnections, security: Security, manager: ServiceManager
+) -> None:
+    """Do the work of each second outside turns: delayed log lines, the remains of connections, renewed certificates."""
+    standstill = StandstillWatch()
+    try:
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            standstill.check()
+            engine_loop.check()
+            garbage.check()
+            security.tls.check()
+            manager.alive()
+    finally:
+        standstill.stop()
 
 
 async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: EngineLoop) -> bool:
@@ -287,43 +311,6 @@ async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: En
     if reason:
         log.error("%s: %s; %s", UNCLEAN_TEXT, reason, KEPT_TEXT)
     return not reason
-
-
-def _connections_max(config: ServerConfig) -> int:
-    wanted = config.stomp.limits.connections
-    limit = raise_limit()
-    allowed = connections_within(wanted, limit)
-    if allowed < wanted:
-        log.warning(
-            "at most %d connections instead of %d: this process may open %d files, and %d are reserved (ulimit -n)",
-            allowed,
-            wanted,
-            limit,
-            RESERVED_DESCRIPTORS,
-        )
-    return allowed
-
-
-def _admission(config: ServerConfig, counters: GatewayCounters) -> Admission:
-    most = _connections_max(config)
-    address_most = config.limits.connections_per_address
-    return Admission(most, share(most) if address_most == UNLIMITED else address_most, counters)
-
-
-def _user_limits(config: ServerConfig) -> UserLimits:
-    limits = config.limits
-    connections, destinations = limits.connections_per_user, limits.destinations_per_user
-    unsettled_bytes = limits.unsettled_memory_per_user_bytes
-    return UserLimits(
-        share(connections_within(config.stomp.limits.connections, raise_limit()))
-        if connections == UNLIMITED
-        else connections,
-        share(config.destinations_max) if destinations == UNLIMITED else destinations,
-        limits.durable_subscriptions_per_user,
-        limits.durable_wildcard_topics,
-        share(config.schedule.max_count) if limits.schedules_per_user == UNLIMITED else limits.schedules_per_user,
-        config.memory_limit_bytes // 3 if unsettled_bytes == UNLIMITED else unsettled_bytes,
-    )
 
 
 async def _stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from engine.limits.blocked_producer import PAUSE, REFUSE, BlockLimit
+from engine.limits.parked_producers import PAUSE, REFUSE, BlockLimit
 from engine.sources.composite import Destination, Target, reached
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
@@ -27,11 +27,11 @@ Waiting = TypeVar("Waiting", bound=BlockedSend)
 class BlockedSends(Generic[Waiting]):
     """waiting: in the order of arrival.  addresses: those that they wait for, so that nothing overtakes them."""
 
-    __slots__ = ("flow", "destinations", "connection", "limit", "waiting", "size_bytes", "addresses")
+    __slots__ = ("producer_gates", "destinations", "connection", "limit", "waiting", "size_bytes", "addresses")
 
     def __init__(self, connection: ProtocolConnection, limit: BlockLimit) -> None:
-        self.flow = connection.door.flow
-        self.destinations = connection.door.destinations
+        self.producer_gates = connection.engine.producer_gates
+        self.destinations = connection.engine.destinations
         self.connection = connection
         self.limit = limit
         self.waiting: list[Waiting] = []
@@ -52,7 +52,7 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            self.flow.waits.park(self.connection, gate, self._held_part(destination))
+            self.producer_gates.waits.park(self.connection, gate, self._held_part(destination))
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True

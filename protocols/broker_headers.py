@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.features.scheduler.ticket import JOB_ID
+from engine.values.message import JOB_ID
 
 TRANSFORMATION_ERROR: Final = "transformation-error"
 
@@ -47,7 +47,7 @@ _OF_MOVE: Final = (
     "_AMQ_ORIG_MESSAGE_ID",
     "_AMQ_ACTUAL_EXPIRY",
 )
-# Unchecked in STOMP, so dropped; AMQP's user-id is checked (engine.limits.permissions).
+# Unchecked in STOMP, so dropped; AMQP's user-id is checked (engine.consumers.permissions).
 USER: Final = "JMSXUserID"
 
 BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))

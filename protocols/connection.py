@@ -7,121 +7,64 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.consumers.client import Client
-from engine.consumers.consumer import Consumer
-from engine.door import Door
-from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
-from protocols.outbox import Outbox
+from engine.api import EngineApi
+from protocols.guarded_client import GuardedClient
+from protocols.input_share import InputShare
 from protocols.peer_socket import PeerSocket
 
 CONSUMER_BYTES: Final = 1024  # memory of a consumer's objects, measured
+FED_TOPIC_BYTES: Final = 128  # of a topic that feeds a wildcard, measured
 SELECTOR_PART: Final = 40  # octets of memory for each character of a selector, measured
-SUBSCRIBED_FREE_BYTES: Final = 256 * 1024  # of both, for each connection: fleets of ordinary ones count nothing
+SUBSCRIBED_FREE_BYTES: Final = 32 * 1024  # of all these, for each connection: fleets of ordinary ones count nothing
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ProtocolConnection(Client):
+class ProtocolConnection(GuardedClient):
     """One connection: octets in, operations on the engine, octets out.  No sockets; times are passed in.
 
-    is_ending: nothing more is read; ``is_finished`` has a meaning only then.
+    ``is_finished`` has a meaning only while it is ending.
     selector_characters: of the selectors of all its subscriptions.
-    outbox: octets for ``end_turn`` to return.  door: of the engine; context, holdings, store_events: its parts.
+    share: of a turn, for the frames of its peer.
+    engine: of the engine; context, holdings, store_events: its parts.
     """
 
-    __slots__ = ("is_ending", "socket", "outbox", "door", "context", "holdings", "store_events", "selector_characters")
+    __slots__ = ("share", "engine", "context", "holdings", "store_events", "selector_characters")
 
-    def __init__(self, door: Door, socket: PeerSocket, output_limit_bytes: int) -> None:
-        super().__init__()
-        self.is_ending = False
-        self.socket = socket
-        self.outbox = Outbox(socket, output_limit_bytes)
-        self.door = door
-        self.context = door.context
-        self.holdings = door.holdings
-        self.store_events = door.store_events
+    def __init__(self, engine: EngineApi, socket: PeerSocket, output_limit_bytes: int) -> None:
+        super().__init__(socket, output_limit_bytes)
+        self.share = InputShare(self, engine.steps)
+        self.engine = engine
+        self.context = engine.context
+        self.holdings = engine.holdings
+        self.store_events = engine.store_events
         self.selector_characters = 0
 
     def count_selector(self, characters: int) -> None:
         """Take note of a subscription's selector that has come, or, below 0, gone."""
         self.selector_characters += characters
-        self.is_holding = True
+        if characters > 0:
+            self.share.charge(characters)
+        self.count_later()
 
     def subscribed_bytes(self) -> int:
-        """Return what its consumers and their selectors take, beyond what any connection may have of them."""
-        size_bytes = len(self.consumers) * CONSUMER_BYTES + self.selector_characters * SELECTOR_PART
-        return max(0, size_bytes - SUBSCRIBED_FREE_BYTES)
+        """Return what its consumers, their selectors and topics take, beyond what any connection may have of them."""
+        size_bytes = len(self.consumers) * CONSUMER_BYTES + self.fed_topics * FED_TOPIC_BYTES + self.endpoint_bytes()
+        return max(0, size_bytes + self.selector_characters * SELECTOR_PART - SUBSCRIBED_FREE_BYTES)
+
+    @abstractmethod
+    def endpoint_bytes(self) -> int:
+        """Return the memory of its subscriptions or sessions, without their consumers and links."""
 
     def unread_now(self) -> int:
-        return self.socket.unread_bytes()
+        return self.socket.unread_bytes() + self.outbox.rest_bytes
+
+    def count_later(self) -> None:
+        if not self.is_ending:
+            self.is_holding = True
+            self.outbox.touch()
 
     def refused(self) -> None:
         self.outbox.touch()
-
-    # -- called by the engine in the middle of a turn: a defect of ours in it ends only this connection
-
-    def give_up(self, error: EngineError) -> None:
-        try:
-            if not self.is_ending:
-                self.fail(error)
-            if self.unread_bytes or self.socket.gathered_bytes():
-                self.socket.cut_off()
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
-    def release_confirmations(self, offset: int) -> bool:
-        try:
-            is_owed = self.release_owed(offset)
-            self.outbox.touch()
-            return is_owed
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-            return False
-
-    def admit(self) -> None:
-        try:
-            self.send_waiting()
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
-    def waited_too_long(self, uri: str, error: EngineError) -> None:
-        try:
-            self.refuse_waiting(uri, error)
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
-    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        try:
-            if with_connection or not self.end_consumer(consumer, error):
-                self.fail(error)
-        except DATA_FAULTS as fault:
-            if not self.socket.take_fault(fault):
-                raise
-
-    # -- the protocol's own part
-
-    @abstractmethod
-    def fail(self, error: PenstockError) -> None:
-        """End the connection because of an error, and send the peer the reason."""
-
-    @abstractmethod
-    def release_owed(self, offset: int) -> bool:
-        """Release the confirmations that waited for ``offset``; say whether others wait."""
-
-    @abstractmethod
-    def send_waiting(self) -> None:
-        """Try the frames that wait at a gate again, see ``admit``."""
-
-    @abstractmethod
-    def refuse_waiting(self, uri: str, error: EngineError) -> None:
-        """Answer the frames that wait for ``uri`` with ``error``."""
-
-    def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
-        """End one consumer and send the peer the reason; return False if the protocol cannot."""
-        return False
 
     # -- called by the gateway
 
@@ -140,7 +83,7 @@ class ProtocolConnection(Client):
     def output_written(self, is_paused: bool) -> None:
         """Note that the transport has the octets of ``end_turn``; ``is_paused``: it accepts no more for now.
 
-        Called only if that changes something: if it is paused, or ``is_output_full``.
+        Called only if that changes something: if it is paused, or ``is_output_full``, or only a piece has left.
         """
 
     @abstractmethod
@@ -167,10 +110,6 @@ class ProtocolConnection(Client):
         """Too many frames wait at a gate: accept no more until some of them have passed."""
 
     @abstractmethod
-    def input_ended(self) -> None:
-        """The peer sends no more but may still read: finish once all owed confirmations are sent."""
-
-    @abstractmethod
     def fault_words(self, text: str) -> bytes:
         """Return the last octets for the peer if a defect of ours ends the connection, b"" if it can get none.
 
@@ -178,16 +117,17 @@ class ProtocolConnection(Client):
         """
 
     @abstractmethod
-    def connection_lost(self) -> None:
-        """The socket is gone."""
-
-    @abstractmethod
     def shut_down(self) -> None:
         """The gateway stops: inform the peer, release what can be released, finish."""
 
 
 def holding_words(
-    under_way_bytes: int, transaction_bytes: int, parked_bytes: int, name_bytes: int, subscribed_bytes: int
+    under_way_bytes: int,
+    transaction_bytes: int,
+    parked_bytes: int,
+    name_bytes: int,
+    subscribed_bytes: int,
+    output_bytes: int = 0,
 ) -> str:
     """Return each part with its octets, "" for none."""
     parts = (
@@ -195,6 +135,7 @@ def holding_words(
         ("open transactions", transaction_bytes),
         ("what waits at a gate", parked_bytes),
         ("links", name_bytes),
-        ("subscriptions", subscribed_bytes),
+        ("subscriptions and sessions", subscribed_bytes),
+        ("output that waits for others", output_bytes),
     )
     return ", ".join(f"{what} {size}" for what, size in parts if size)

@@ -26,5 +26,9 @@ class Converter:
         """Return ``message``, of another encoding, in STOMP's encoding; ids and times stay."""
 
     @abstractmethod
+    def steps(self, message: Message, form: Message) -> int:
+        """Return how many steps of a turn ``stomp_form`` took for it."""
+
+    @abstractmethod
     def raw_form(self, message: Message) -> Message:
         """Return it with its octets as they came for a body: the safe fallback if ``stomp_form`` fails."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class Ending:
     """last_words: sent after all owed confirmations.  late_words: sent instead at ``deadline_ms``.
 
     deadline_ms: monotonic; 0 until the end begins.
     """
 
-    __slots__ = ("last_words", "late_words", "deadline_ms")
-
-    def __init__(self) -> None:
-        self.last_words = b""
-        self.late_words = b""
-        self.deadline_ms = 0
+    last_words: bytes = b""
+    late_words: bytes = b""
+    deadline_ms: int = 0
 
     def begin(self, last_words: bytes, late_words: bytes, deadline_ms: int) -> None:
         """End with ``last_words``, b"" for none; with ``late_words`` if the confirmations take longer."""

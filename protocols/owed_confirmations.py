@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import deque
 
 
-class Held:
+class Deferred:
     """A part of a connection that may send only after a confirmation."""
 
     __slots__ = ()
@@ -28,29 +28,29 @@ class OwedConfirmations:
 
     def __init__(self, out: list[bytes]) -> None:
         self.out = out
-        self.owed: deque[tuple[int, bytes, list[Held] | None]] = deque()
+        self.owed: deque[tuple[int, bytes, list[Deferred] | None]] = deque()
         self.barrier_count = 0
 
-    def owe(self, offset: int, octets: bytes, held: list[Held] | None, confirmed_offset: int) -> None:
+    def owe(self, offset: int, octets: bytes, deferred: list[Deferred] | None, confirmed_offset: int) -> None:
         """Send ``octets`` once the log is durable up to ``offset``: now, if it is and nothing is owed before."""
         if self.owed or offset > confirmed_offset:
-            self.owed.append((offset, octets, held))
-            if held is not None:
+            self.owed.append((offset, octets, deferred))
+            if deferred is not None:
                 self.barrier_count += 1
             return
         self.out.append(octets)
-        if held is not None:
-            for one in held:
+        if deferred is not None:
+            for one in deferred:
                 one.release()
 
     def release(self, offset: int) -> bool:
         """Release the entries that waited for ``offset`` or less; return whether others still wait."""
         owed = self.owed
         while owed and owed[0][0] <= offset:
-            _, octets, held = owed.popleft()
+            _, octets, deferred = owed.popleft()
             self.out.append(octets)
-            if held is not None:
+            if deferred is not None:
                 self.barrier_count -= 1
-                for one in held:
+                for one in deferred:
                     one.release()
         return bool(owed)

@@ -31,7 +31,7 @@ class PeerSocket:
     def resume_reading(self) -> None: ...
 
     @abstractmethod
-    def look_soon(self) -> None:
+    def tick_soon(self) -> None:
         """Have ``ProtocolConnection.tick`` called soon: the peers have agreed on intervals."""
 
     @abstractmethod

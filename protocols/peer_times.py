@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 TICK_MOST_MS: Final = 1_000
 TICK_LEAST_MS: Final = 20
 TICK_ENDING_MS: Final = 100
+CHECKS_LATE_MOST: Final = 5  # for something that is due and cannot be done, per interval
 NO_FRAME: Final = 0
 
 
@@ -78,12 +79,16 @@ class PeerTimes:
         """Return the fault of a silence of ``silent_ms`` on an open connection, "" for none."""
 
     def interval_ms(self, is_open: bool, now_ms: int) -> int:
-        """Return when to check again; a connection that opens meanwhile asks sooner (``PeerSocket.look_soon``)."""
+        """Return when to check again; a connection that opens meanwhile asks sooner (``PeerSocket.tick_soon``)."""
         if is_open:
-            return max(TICK_LEAST_MS, min(TICK_MOST_MS, self.open_interval_ms()))
+            return max(TICK_LEAST_MS, min(TICK_MOST_MS, self.open_interval_ms(now_ms)))
         left_ms = self.opened_ms + self.connect_time_ms - now_ms
         return max(TICK_LEAST_MS, min(TICK_MOST_MS, left_ms))
 
+    def until_due_ms(self, due_ms: int, every_ms: int, now_ms: int) -> int:
+        """Return when to check again for what is due at ``due_ms``; every_ms: the agreed interval, 0 for none."""
+        return max(due_ms - now_ms, every_ms // CHECKS_LATE_MOST) if every_ms else TICK_MOST_MS
+
     @abstractmethod
-    def open_interval_ms(self) -> int:
-        """Return how often the agreed intervals of an open connection must be checked."""
+    def open_interval_ms(self, now_ms: int) -> int:
+        """Return when the agreed intervals of an open connection must be checked next."""

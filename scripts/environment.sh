@@ -4,6 +4,9 @@
 #
 # Costs a few milliseconds when there is nothing to do.  Two at once are safe: one installs, the other waits for it.
 
+# Without one in the environment bash has a PATH of its own; compilers need it, too.
+export PATH
+
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(dirname -- "$here")
 python=$root/.venv/bin/python
@@ -53,7 +56,8 @@ ensure_environment() {
             printf '%s\n' "$root" >"$root/.venv/place"
         fi
         printf 'Installing penstock[%s]; the first time this takes a minute or two\n' "$extras" >&2
-        "$python" -m pip install --quiet --disable-pip-version-check --no-input --editable "$root[$extras]" >&2
+        # An editable installation is interpreted, and its build needs no mypyc.
+        PENSTOCK_COMPILED=0 "$python" -m pip install --quiet --disable-pip-version-check --no-input --editable "$root[$extras]" >&2
         wanted_state "$extras" >"$root/.venv/installed.new"
         mv "$root/.venv/installed.new" "$root/.venv/installed"
     fi

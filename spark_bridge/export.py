@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, time_ns
-from typing import ClassVar, Final
+from typing import Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
-from tqdm import tqdm
 
 from engine.store.plain_words import duration
-from engine.store.read.export_watermarks import write_watermark
+from engine.store.read import selection
+from engine.store.read.catalog import read_catalog
+from engine.store.read.export_watermarks import Watermark, write_watermark
 from engine.store.read.leases import Lease, end_lease, write_lease
 from engine.store.read.reader import StoreReader
-from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
-from spark_bridge import selection, session
-from spark_bridge.arrow.records import Piece
-from spark_bridge.lost import Damaged, Lost
-from spark_bridge.offsets import Manifest, Target, check_continues
-from spark_bridge.parquet import Written, write_partition
-from spark_bridge.plan import Plan, make_plan
-from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
-from spark_bridge.selection import Selection
+from engine.store.read.selection import Selection
+from engine.values.errors import RangeGone, StoreCorrupt
+from spark_bridge.arrow.bodies import AS_TEXT
+from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.job import settled, write_files
+from spark_bridge.log.lost import Damaged, Lost, merged
+from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
+from spark_bridge.manifests import Manifest, Target, check_continues
+from spark_bridge.parquet import Written
+from spark_bridge.read.plan import Plan, make_plan
+from spark_bridge.spark import session
 
-WORKER_ERROR: Final = re.compile(
-    rf"^(?:{re.escape(PenstockError.__module__)}\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE
-)
-STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
-    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
-}
-PROGRESS_INTERVAL_S: Final = 0.2
 HOUR_MS: Final = 3_600_000
+NICE: Final = 10
 
-
-class ExportFailed(PenstockError):
-    """Spark has failed; the text has the reason, if it is known."""
-
-    condition: ClassVar[str] = "export-failed"
-    scope: ClassVar[str] = "request"
+Starter = Callable[[str, Path, str, int], SparkContext]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +43,9 @@ class Request:
 
     skip_damaged: continue without unreadable records, and count them; only with ``verify``.
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
+    body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
+    tables: () for those that the target holds, messages if it is new.
+    nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     """
 
     data: Path
@@ -64,6 +56,11 @@ class Request:
     verify: bool = True
     skip_damaged: bool = False
     lease_ms: int = HOUR_MS
+    body: str = AS_TEXT
+    driver_host: str = ""
+    nice: int = NICE
+    rate_bytes: int = 0
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,8 @@ class Result:
     """The result of one export.  ``manifest`` is empty if there was nothing new.
 
     gone_offset, removed, gone_ranges: messages that retention removed before their export, as in a manifest.
-    damaged: the unreadable records.
+    damaged: the unreadable records.  tables: the rows of each; ``rows`` is their sum.
+    has_matched: the store has a destination of the pattern.
     note: an error that does not affect the exported messages, "" for none.
     """
 
@@ -89,8 +87,10 @@ class Result:
     jvm_seconds: float = field(compare=False)
     export_seconds: float = field(compare=False)
     note: str = field(default="", compare=False)
+    has_matched: bool = True
     gone_ranges: tuple[tuple[int, int], ...] = ()
     damaged: tuple[Damaged, ...] = ()
+    tables: dict[str, int] = field(default_factory=dict)
 
     def gone(self) -> str:
         """Describe the messages that retention had removed before their export, "" for none."""
@@ -104,15 +104,11 @@ class Result:
 
 
 def export(
-    request: Request,
-    shows_progress: bool = False,
-    spark: SparkContext | None = None,
-    starter: Callable[[str, Path], SparkContext] = session.start,
+    request: Request, shows_progress: bool = False, spark: SparkContext | None = None, starter: Starter = session.start
 ) -> Result:
     """Add the new messages to the target directory.
 
-    shows_progress: draw a bar on standard error.
-    spark: the session to use; without it ``starter`` starts a JVM for this export.
+    shows_progress: draw a bar on standard error.  spark: the session to use; without it ``starter`` starts a JVM.
     Raises: TargetError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed; ValueError
     for a bad destination pattern.
     """
@@ -121,19 +117,20 @@ def export(
     reader = StoreReader(request.data.absolute())
     target = Target(request.target.absolute())
     with target.hold(), ExitStack() as started:
-        number, exported_to = target.next_range(reader.store_id, str(chosen))
+        number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
-            return _nothing_new(request, reader, chosen, start)
+            return _nothing_new(request, reader, chosen, start, tables)
+        if exported_to is None and not _matches(request, reader, chosen):
+            # Without a manifest the directory is free for the pattern that was meant.
+            return _nothing_matches(reader, chosen, start)
         # The lease, then the JVM, then the plan: by then a drop that was under way has ended, and the rest stays.
         notes = [started.enter_context(_lease(request, reader, start))]
         looked = monotonic()
         if spark is None:
-            scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
-            spark = starter(request.master, scratch)
-            started.callback(spark.stop)
+            spark = _jvm(request, starter, started)
         jvm_seconds = monotonic() - looked
-        reader = StoreReader(request.data.absolute())
+        reader = StoreReader(reader.directory)
         end = reader.end()
         wanted = reader.oldest_offset if exported_to is None else exported_to
         start = _start(request, reader, exported_to)
@@ -146,22 +143,34 @@ def export(
             request.verify,
             skip_gone=request.skip_gone,
             skip_damaged=request.skip_damaged,
+            body=request.body,
+            tables=tables,
+            settles=False,
         )
+        plan = settled(spark, plan)
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
         staging = target.staging(number)
         # A failed export cleans up here; the next export cleans up after a killed one.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
-        written = _run(spark, plan, staging, shows_progress)
         removed: tuple[Removed, ...] = ()
+        written = write_files(spark, plan, staging, shows_progress, request.rate_bytes)
         if exported_to is not None:
-            # Once more, because retention continues: the tasks' findings count.
-            rows = sum_rows(each.rows for each in written)
+            # Once more, because retention continues: the tasks' findings count, if they have read messages.
+            rows = sum_rows(each.rows for each in written) if MESSAGES in tables else None
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
         manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, staging.name, written, removed)
         path = target.commit(manifest)
         notes.append(_tell_gateway(request, plan))
         return _result(manifest, str(path), jvm_seconds, monotonic() - began - jvm_seconds, notes)
+
+
+def _jvm(request: Request, starter: Starter, started: ExitStack) -> SparkContext:
+    """Start a JVM; it stops with what else was started."""
+    scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
+    spark = starter(request.master, scratch, request.driver_host, request.nice)
+    started.callback(spark.stop)
+    return spark
 
 
 def _manifest(
@@ -189,8 +198,9 @@ def _manifest(
         staging=staging,
         files=tuple(file for each in written for file in each.files),
         removed=removed,
-        gone=tuple(lost.gone),
+        gone=tuple(merged(lost.gone)),
         damaged=tuple(sorted(set(lost.damaged), key=lambda one: (one.from_offset, one.destination))),
+        tables=plan.tables,
     )
 
 
@@ -212,6 +222,7 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
         note="; ".join(dict.fromkeys(filter(None, notes))),
         gone_ranges=manifest.gone,
         damaged=manifest.damaged,
+        tables=manifest.rows_by_table(),
     )
 
 
@@ -259,10 +270,26 @@ def _removed(
     return removed
 
 
-def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:
+def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
+    """Return whether the store has a destination of the pattern, or may have one where it is damaged."""
+    if request.skip_damaged:
+        return True
+    with _hint(request):
+        destinations = read_catalog(reader).destinations.values()
+    return any(chosen.matches(each.kind, each.name) for each in destinations)
+
+
+def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int, tables: tuple[str, ...]) -> Result:
     end = reader.end()
-    note = _tell_gateway(request, make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged))
+    plan = make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged, tables=tables)
+    note = _tell_gateway(request, plan)
     return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
+
+
+def _nothing_matches(reader: StoreReader, chosen: Selection, at: int) -> Result:
+    note = f"no destination of the store matches {str(chosen)!r}"
+    end = reader.end()
+    return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note, False)
 
 
 @contextmanager
@@ -288,77 +315,16 @@ def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
 
 
 def _tell_gateway(request: Request, plan: Plan) -> str:
-    """Record for retention how far the destinations are exported; return why that failed, "" if it did not."""
+    """Record for retention how far the destinations are exported; return why that failed, "" if it did not.
+
+    A target without messages frees none.
+    """
+    if MESSAGES not in plan.tables:
+        return ""
     try:
-        write_watermark(
-            request.data.absolute(),
-            plan.store_id,
-            str(request.target.absolute()),
-            request.destination,
-            sorted(plan.destinations),
-            plan.stop,
-            time_ns() // 1_000_000,
-        )
+        reader, chosen = str(request.target.absolute()), selection.parse(request.destination)
+        mark = Watermark(reader, chosen, plan.stop, time_ns() // 1_000_000, numbers=frozenset(plan.destinations))
+        write_watermark(request.data.absolute(), plan.store_id, mark)
     except OSError as error:
         return f"the gateway's retention does not learn of this export: {error}"
     return ""
-
-
-def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[Written]:
-    """Let Spark's workers write the range to the staging directory, under the final names of the files.
-
-    A name consists of range and task, so a task that runs twice writes the same file.
-    """
-    prefix = f"{plan.start:020}-{plan.stop:020}"
-    shared = spark.broadcast(plan)
-
-    def task(numbered: tuple[int, list[Piece]]) -> Written:
-        number, pieces = numbered
-        return write_partition(shared.value, pieces, staging, f"{prefix}-{number:05}.parquet")
-
-    with _Watch(spark, plan.stop - plan.start, shows_progress):
-        try:
-            tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
-            written: list[Written] = tasks.map(task).collect()
-        except Py4JError as error:
-            raise _of_worker(str(error)) from error
-        finally:
-            shared.destroy()
-    return written
-
-
-def _of_worker(text: str) -> PenstockError:
-    """Return the exception of a task; a worker sends only its traceback."""
-    said = WORKER_ERROR.search(text)
-    if said is None:
-        return ExportFailed(text)
-    return STORE_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
-
-
-class _Watch:
-    """Draws the progress of Spark's tasks, inside its ``with`` block."""
-
-    def __init__(self, spark: SparkContext, total_bytes: int, shows_progress: bool) -> None:
-        self._tracker = spark.statusTracker()
-        self._total_bytes = total_bytes
-        self._shows_progress = shows_progress
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="export progress", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with tqdm(
-            total=self._total_bytes, desc="export", unit="B", unit_scale=True, disable=not self._shows_progress
-        ) as bar:
-            while not self._done.wait(PROGRESS_INTERVAL_S):
-                for stage in self._tracker.getActiveStageIds():
-                    info = self._tracker.getStageInfo(stage)
-                    if info is not None and info.numTasks:
-                        bar.update(self._total_bytes * info.numCompletedTasks // info.numTasks - bar.n)
-            bar.update(self._total_bytes - bar.n)

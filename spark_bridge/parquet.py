@@ -1,4 +1,4 @@
-"""One task of an export: a partition's messages into Parquet files, one for each destination and day.
+"""One task of an export: a partition's rows into Parquet files, one for each table, destination and day.
 
 Arrow writes the files in the worker that has read the log.  Through Spark's own writer every message would travel to
 the JVM, become a row there and a column again, at about three times the processor time (``bench/export_bench.py``).
@@ -9,38 +9,63 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from time import monotonic, sleep
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
-from spark_bridge.arrow.records import Piece
-from spark_bridge.arrow.schema import ARROW_SCHEMA
-from spark_bridge.lost import Lost
-from spark_bridge.offsets import ExportedFile
-from spark_bridge.plan import Plan, read_pieces
-from spark_bridge.removed import Rows
+from spark_bridge.arrow.schema import DEAD_LETTERS, MESSAGES
+from spark_bridge.log.lost import Lost
+from spark_bridge.log.records import Piece
+from spark_bridge.log.removed import Rows
+from spark_bridge.manifests import ExportedFile, table_folder
+from spark_bridge.read.pace import Pace
+from spark_bridge.read.plan import Plan, read_pieces
 
 PARTITION_COLUMNS: Final = ("destination", "date")
-FILE_COLUMNS: Final = [name for name in ARROW_SCHEMA.names if name not in PARTITION_COLUMNS]
 # Columns with repeated values; for all others a dictionary only costs time.
-REPEATING_COLUMNS: Final = [
-    "destination_kind",
-    "destination_name",
-    "store_time",
-    "priority",
-    "type",
-    "reply_to",
-    "delivery_state",
-    "headers.key_value.key",
-]
+REPEATING_COLUMNS: Final = frozenset(
+    {
+        "destination_kind",
+        "destination_name",
+        "store",
+        "store_time",
+        "priority",
+        "type",
+        "reply_to",
+        "content_type",
+        "user_id",
+        "group_id",
+        "delivery_state",
+        "subscription",
+        "lane",
+        "outcome",
+        "cause",
+        "attempt",
+        "consumer",
+        "client_id",
+        "address",
+        "login",
+        "subscription_id",
+        "original_destination",
+        "last_consumer",
+    }
+)
+REPEATING_IN_MAPS: Final = {
+    "headers": ("headers.key_value.key",),
+    "properties": ("properties.key_value.key", "properties.key_value.value.type"),
+}
 # Nobody needs the smallest and largest body of a row group.
-STATISTICS_COLUMNS: Final = [name for name in FILE_COLUMNS if name not in ("headers", "body", "body_text")]
+WITHOUT_STATISTICS: Final = ("headers", "properties", "body", "body_text", "failure")
 COMPRESSION: Final = "zstd"  # level 1: as fast as snappy here, a sixth of its size on text
+FILES_AT_ONCE: Final = 8  # written and synced at the same time, beyond those with several row groups
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024
 
 # Characters that Hive and Spark escape in the name of a partition's directory.
@@ -48,50 +73,76 @@ SPECIAL: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written:
     """The result of one task: its files, the messages of each destination in each segment, and its losses."""
 
-    files: list[ExportedFile]
-    rows: Rows
-    lost: Lost
+    files: list[ExportedFile] = field(default_factory=list)
+    rows: Rows = field(default_factory=dict)
+    lost: Lost = field(default_factory=Lost)
 
 
 def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> Written:
-    """Write the messages of ``pieces`` to ``destination=.../date=.../<file_name>`` under ``directory``, synced.
+    """Write the tables of a plan to ``<table>/destination=.../date=.../<file_name>`` under ``directory``, synced.
 
+    Messages alone have no folder for their table.
     A file gets its name when it is whole: if Spark runs a task twice, the files are the same.
     """
+    written = Written()
+    for table in plan.tables:
+        lost = Lost()
+        rows = written.rows if table == MESSAGES else None
+        written.files += _write_table(plan.of_table(table), pieces, directory, file_name, rows, lost)
+        if table == DEAD_LETTERS and MESSAGES in plan.tables:
+            lost.damaged.clear()  # they were counted among the messages
+        written.lost.add(lost)
+    return written
+
+
+def _write_table(
+    plan: Plan, pieces: list[Piece], directory: Path, file_name: str, rows: Rows | None, lost: Lost
+) -> list[ExportedFile]:
     writers: dict[str, _Writer] = {}
-    rows: Rows = {}
-    lost = Lost()
+    folder = table_folder(plan.tables, plan.table)
+    pace = Pace(plan.rate_bytes, monotonic, sleep) if plan.rate_bytes else None
     try:
-        for batch in read_pieces(plan, pieces, rows=rows, lost=lost):
-            for path, part in _by_directory(batch):
+        for batch in read_pieces(plan, pieces, rows=rows, lost=lost, pace=pace):
+            for destination, path, part in _by_directory(batch):
                 writer = writers.get(path)
                 if writer is None:
-                    writer = writers[path] = _Writer(directory, f"{path}/{file_name}")
+                    told = {
+                        "penstock.store": plan.store_id,
+                        "penstock.table": plan.table,
+                        "penstock.destination": destination,
+                    }
+                    place = f"{folder}/{path}/{file_name}".lstrip("/")
+                    writer = writers[path] = _Writer(directory, place, part.schema.with_metadata(told))
                 writer.add(part)
-        return Written([writer.finish() for _, writer in sorted(writers.items())], rows, lost)
+        with ThreadPoolExecutor(FILES_AT_ONCE) as threads:  # a disk syncs several files in the time of one
+            return list(threads.map(_Writer.finish, [writer for _, writer in sorted(writers.items())]))
     finally:
         for writer in writers.values():
             writer.close()
 
 
-def _by_directory(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Split a batch by destination and day; most batches have one of each."""
+def _by_directory(batch: pa.RecordBatch) -> list[tuple[str, str, pa.RecordBatch]]:
+    """Split a batch by destination and day: destination, directory, rows.  Most batches have one of each."""
     destinations = batch.column("destination").dictionary_encode()
     dates = batch.column("date").dictionary_encode()
     date_count = len(dates.dictionary)
     keys = _codes(destinations) * date_count + _codes(dates)
     found = []
-    numbers = np.unique(keys).tolist()
-    for number in numbers:
+    rows = batch.select([name for name in batch.schema.names if name not in PARTITION_COLUMNS])
+    numbers, counts = np.unique(keys, return_counts=True)
+    if len(numbers) > 1:  # one ``take`` for all
+        rows = rows.take(from_numpy(np.argsort(keys, kind="stable")))
+    first = 0
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         destination = destinations.dictionary[number // date_count].as_py()
         day = dates.dictionary[number % date_count].as_py()
         path = f"destination={directory_name(destination)}/date={day.isoformat()}"
-        rows = batch if len(numbers) == 1 else batch.take(from_numpy(np.flatnonzero(keys == number)))
-        found.append((path, rows.select(FILE_COLUMNS)))
+        found.append((destination, path, rows.slice(first, count)))
+        first += count
     return found
 
 
@@ -116,21 +167,19 @@ def value_start(escaped: str, size: int) -> str:
 
 
 class _Writer:
-    """One file.  Rows gather until they fill a row group."""
+    """One file.  Rows gather until they fill a row group.  schema: with metadata for readers that have only the file.
 
-    def __init__(self, directory: Path, path: str) -> None:
+    The file is opened for its first row group: with many destinations most files have one, and are open one at a time.
+    """
+
+    def __init__(self, directory: Path, path: str, schema: pa.Schema) -> None:
         self._path = path
+        self._schema = schema
         self._place = directory / path
-        self._place.parent.mkdir(parents=True, exist_ok=True)
-        self._temporary = self._place.with_suffix(f".{os.getpid()}.tmp")
-        self._file = open(self._temporary, "wb")  # noqa: SIM115
-        self._writer = pq.ParquetWriter(
-            self._file,
-            pa.schema([ARROW_SCHEMA.field(name) for name in FILE_COLUMNS]),
-            compression=COMPRESSION,
-            use_dictionary=REPEATING_COLUMNS,
-            write_statistics=STATISTICS_COLUMNS,
-        )
+        # The name is this attempt's own: Spark may run a task twice at once, also on two machines.
+        self._temporary = self._place.with_suffix(f".{secrets.token_hex(8)}.tmp")
+        self._file: BinaryIO | None = None
+        self._writer: pq.ParquetWriter | None = None
         self._batches: list[pa.RecordBatch] = []
         self._batch_bytes = 0
         self._rows = 0
@@ -143,25 +192,49 @@ class _Writer:
         if self._batch_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
+    def _open(self) -> tuple[BinaryIO, pq.ParquetWriter]:
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        file = open(self._temporary, "wb")  # noqa: SIM115
+        names = self._schema.names
+        repeating = [name for name in names if name in REPEATING_COLUMNS]
+        for name in names:
+            repeating += REPEATING_IN_MAPS.get(name, ())
+        writer = pq.ParquetWriter(
+            file,
+            self._schema,
+            compression=COMPRESSION,
+            use_dictionary=repeating,
+            write_statistics=[name for name in names if name not in WITHOUT_STATISTICS],
+        )
+        self._file, self._writer = file, writer
+        return file, writer
+
     def _flush(self) -> None:
-        if self._batches:
-            self._writer.write_table(pa.Table.from_batches(self._batches))
+        if self._writer is None:
+            self._open()
+        if self._batches and self._writer is not None:
+            self._writer.write_table(
+                pa.Table.from_batches(self._batches).replace_schema_metadata(self._schema.metadata)
+            )
             self._batches.clear()
             self._batch_bytes = 0
 
     def finish(self) -> ExportedFile:
         """Write what is left, sync, and give the file its name."""
         self._flush()
+        assert self._writer is not None and self._file is not None
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
+        size = os.fstat(self._file.fileno()).st_size
         self._file.close()
         os.replace(self._temporary, self._place)
-        return ExportedFile(self._path, self._rows, self._place.stat().st_size)
+        self._writer = None  # many have one, and each has buffers
+        return ExportedFile(self._path, self._rows, size)
 
     def close(self) -> None:
         """Close the file; delete an unfinished one."""
-        if not self._file.closed:
+        if self._file is not None and self._writer is not None:
             self._writer.close()
             self._file.close()
             self._temporary.unlink()

@@ -1,61 +1,77 @@
 """The Spark data source ``penstock``: reads a store's directory, never a gateway.
 
-    from spark_bridge import source
-    source.register(spark)
     orders = spark.read.format("penstock").option("path", "data").option("destination", "orders.>").load()
 
-Options: path; destination (pattern, everything unless given); from-offset and to-offset (the oldest kept offset and
-the durable offset at planning time unless given); verify (checksums, true unless "false"); partition-bytes.
+Where Penstock is installed, Spark finds the source by itself (``pyspark_penstock``); elsewhere see ``register``.
+The options are those of ``scan``; of a stream, ``spark.readStream``, those of ``stream``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from engine.store.read.reader import StoreReader
-from spark_bridge import selection
 from spark_bridge.arrow import schema
-from spark_bridge.arrow.records import Piece
-from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
-from spark_bridge.workers import ship
+from spark_bridge.read.filters import EVERYTHING, row_filter
+from spark_bridge.read.scan import OPTIONS, Read, named_options, plan_read, table_of
+from spark_bridge.spark.workers import new_worker_zip
+from spark_bridge.stream.micro_batches import LogStream
+from spark_bridge.stream.reader import StreamReader
 
 NAME: Final = "penstock"
-OPTIONS: Final = ("path", "destination", "from-offset", "to-offset", "verify", "partition-bytes")
-
-
-class LogPartition(InputPartition):
-    """The pieces of the log that one task reads."""
-
-    def __init__(self, pieces: list[Piece]) -> None:
-        super().__init__(pieces)
-        self.pieces = pieces
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+OF_CATALOG: Final = "provider"  # CREATE TABLE gives it, beside other properties and the options of the table
 
 
 class PenstockReader(DataSourceReader):
     """Made once per read, in Spark's planning process; every task gets a copy, so all have the same end and states."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, options: Mapping[str, str], columns: tuple[str, ...]) -> None:
+        self._options = dict(options)
+        self._columns = columns
+        self._wanted = EVERYTHING
+        self._read: Read | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Plan before Spark copies it for the tasks, which it does before it asks for partitions."""
+        self._planned()
+        return self.__dict__
+
+    def _planned(self) -> Read:
+        if self._read is None:
+            self._read = plan_read(self._options, self._columns, self._wanted)
+        return self._read
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition for about ``partition-bytes`` of log."""
-        return [LogPartition(pieces) for pieces in self._plan.partitions]
+        """Return one partition for about ``partition-bytes`` of log or of files."""
+        return [InputPartition(task) for task in range(self._planned().tasks())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one partition."""
+        """Yield the rows of one partition."""
         # For a read without partitions Spark makes a partition of its own.
-        if isinstance(partition, LogPartition):
-            yield from read_pieces(self._plan, partition.pieces)
+        if partition.value is not None:
+            yield from self._planned().rows(partition.value)
+
+
+class FilteringReader(PenstockReader):
+    """Takes filters.  Spark refuses it where ``PUSHDOWN`` is false, as it is unless somebody sets it."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Leave out what no filter wants.  Spark evaluates them all once more: the rest of the rows may be unwanted."""
+        self._wanted = row_filter(filters, table_of(self._options))
+        return filters
 
 
 class PenstockDataSource(DataSource):
     """``spark.read.format("penstock")``."""
+
+    READER: ClassVar[type[PenstockReader]] = PenstockReader
 
     @classmethod
     def name(cls) -> str:
@@ -63,48 +79,86 @@ class PenstockDataSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Return the columns."""
-        return schema.spark_ddl()
+        """Return the columns of the table.  Raises: ValueError for an unknown one."""
+        if OF_CATALOG in self.options:
+            raise ValueError(
+                "Spark does not give the options of a table to its reads: create a temporary view with them, "
+                "or create the table with a name that spark_bridge.source.register has bound to a path"
+            )
+        return schema.spark_ddl(table_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the read."""
-        return PenstockReader(plan_from_options(self.options))
+        """Plan the read; ``schema`` is the one that the user asked for, or ours."""
+        columns = _columns(table_of(self.options), schema)
+        return self.READER(self.options, columns)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Plan a stream.  From Spark 4.2 on it takes limits."""
+        stream = LogStream(self.options, _columns(table_of(self.options), schema))
+        if not hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
+            return StreamReader(stream)
+        from spark_bridge.stream.limited_reader import LimitedStreamReader
+
+        return LimitedStreamReader(stream)
 
 
-def plan_from_options(options: Mapping[str, str]) -> Plan:
-    """Return the plan for the options of a read.
+class FilteringDataSource(PenstockDataSource):
+    """The data source of a session in which ``register`` has set PUSHDOWN."""
 
-    Raises: ValueError with the option and its allowed values; RangeGone, StoreCorrupt, StoreError.
+    READER: ClassVar[type[PenstockReader]] = FilteringReader
+
+
+def _columns(table: str, asked: StructType) -> tuple[str, ...]:
+    """Return the names of the asked columns.  Raises: ValueError for a column that the table does not have."""
+    types = {name: spark_type for name, _, spark_type, _ in schema.TABLES[table]}
+    for field in asked.fields:
+        if field.name not in types:
+            raise ValueError(f"unknown column {field.name!r}; {table} has {', '.join(types)}")
+        if field.dataType.simpleString() != types[field.name]:
+            found = field.dataType.simpleString()
+            raise ValueError(f"column {field.name!r} is asked for as {found}; it is {types[field.name]}")
+    return tuple(asked.fieldNames())
+
+
+def register(spark: SparkSession, name: str = NAME, **options: object) -> None:
+    """Register ``format(name)`` with a session, also of Spark Connect, and give its workers their modules.
+
+    From Spark 4.1 on the source then takes filters, and the session's setting PUSHDOWN becomes true.
+
+    options: those of every read by this name, which takes no others.  So ``CREATE TABLE ... USING name`` has them.
+    Raises: ValueError for an unknown option, and for a name other than ``penstock`` without ``path``.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(set(given) - set(OPTIONS))
-    if unknown:
-        raise ValueError(f"unknown option {unknown[0]!r}; penstock takes {', '.join(OPTIONS)}")
-    if not given.get("path"):
-        raise ValueError("option 'path' is missing: the directory of the store")
-    verify = given.get("verify", "true").lower()
-    if verify not in ("true", "false"):
-        raise ValueError(f"option 'verify' is {verify!r}; it takes true or false")
-    return make_plan(
-        StoreReader(given["path"]),
-        selection.parse(given.get("destination", ">")),
-        _number(given, "from-offset", 0),
-        _number(given, "to-offset", 0),
-        verify == "true",
-        _number(given, "partition-bytes", 1) or PARTITION_BYTES,
-    )
+    source = PenstockDataSource
+    if hasattr(DataSourceReader, "pushFilters"):
+        spark.conf.set(PUSHDOWN, "true")
+        source = FilteringDataSource
+    if options or name != NAME:
+        source = _bound(source, name, named_options({key: str(value) for key, value in options.items()}))
+    spark.addArtifacts(str(new_worker_zip()), pyfile=True)
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        # Spark 4.0 keeps the source that it has found by itself: the same one.
+        if name != NAME or options or "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
-def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"option {name!r} is {text!r}; it takes a whole number, at least {least}")
-    return int(text)
+def _bound(source: type[PenstockDataSource], name: str, bound: dict[str, str]) -> type[PenstockDataSource]:
+    """Return a data source with options of its own.  Raises: ValueError without ``path``."""
+    if "path" not in bound:
+        raise ValueError(f"option 'path' is missing: the directory of the store that {name!r} reads")
 
+    class Bound(source):  # type: ignore[misc, valid-type]
+        """Made here, so that Spark sends it to its workers with its name and options."""
 
-def register(spark: SparkSession) -> None:
-    """Register ``format("penstock")`` with a session, and give its workers their modules."""
-    ship(spark.sparkContext)
-    spark.dataSource.register(PenstockDataSource)
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def __init__(self, options: dict[str, str]) -> None:
+            refused = [option for option in options if OF_CATALOG not in options or option in OPTIONS]
+            if refused:
+                raise ValueError(f"option {refused[0]!r}: {name} has those that it was registered with, and no others")
+            super().__init__(bound)
+
+    return Bound

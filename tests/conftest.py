@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import os
 import random
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,11 +18,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.long_run import LongRun
-from tests.support.process import guardian
+from tests.support.process import guardian, raw_stomp
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.scenarios import SHORT_LIVED_JVM
 from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
 
+# Spark's driver, its launcher, and Maven.
+JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "MAVEN_OPTS")
 HAS_FAILED = pytest.StashKey[bool]()
+SLOW_MARKERS = ("slow", "spark")
+# With Python's own, a test that makes many objects waits for the collector a third of its time; these cost 100 MB.
+GC_THRESHOLDS = (10_000, 10, 10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +47,25 @@ def pytest_configure(config: pytest.Config) -> None:
     # No test asserts a time: a busy machine fails no property.
     settings.register_profile("penstock", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("penstock")
+    for name in JVM_VARIABLES:
+        os.environ.setdefault(name, " ".join(SHORT_LIVED_JVM))
     config.addinivalue_line("markers", f"{MARKER}(why): the store that the test leaves behind is not to be verified")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with slow tests first: of a run in several processes, none is left alone with one at the end.
+
+    The tests of a file stay together: otherwise each part would make the fixtures of the file anew.
+    """
+    slow = {item.path for item in items if any(item.get_closest_marker(name) for name in SLOW_MARKERS)}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out the collected tests, which would be half of what it visits all the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -142,8 +169,14 @@ def gateway(start_gateway: StartGateway) -> GatewayProcess:
 
 @pytest.fixture(scope="session")
 def shared_gateway(start_session_gateway: StartGateway) -> GatewayProcess:
-    """One gateway for all tests that neither stop nor configure it; destinations keep them apart (``unique``)."""
-    return start_session_gateway()
+    """One gateway for all tests that neither stop nor configure it; destinations keep them apart (``unique``).
+
+    Its dead letter queue is everybody's: a stranger's message waits there from the start, whatever the order of tests.
+    """
+    gateway = start_session_gateway()
+    with closing(raw_stomp.client(gateway)) as client:
+        list(client.publish([("/queue/ActiveMQ.DLQ", b"a stranger's")]))
+    return gateway
 
 
 @pytest.fixture

@@ -58,10 +58,7 @@ def _entry(properties: dict[str, JsonSchema]) -> JsonSchema:
 
 def _user() -> JsonSchema:
     return _object(
-        {
-            "verifiers": {"type": "array", "minItems": 1, "items": Verifier().json_schema()},
-            "groups": _names(),
-        },
+        {"verifiers": {"type": "array", "minItems": 1, "items": Verifier().json_schema()}, "groups": _names()},
         "verifiers",
     )
 

@@ -20,18 +20,13 @@ from config.sources import activemq_options as options
 from config.sources.activemq_policies import EVERYTHING, PolicyReader, pattern_of
 from config.sources.activemq_security import read_permissions, read_users
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, Taken, note, report_unknown, take_attributes
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
+from config.sources.xml_option import PLACEHOLDER, Taken, note, report_unknown, take_attributes
 from config.values import Boolean
 
 # Scheme of a transportConnector -> the listener that it is here.
-_LISTENERS: Final = {
-    "stomp": "stomp",
-    "stomp+nio": "stomp",
-    "amqp": "amqp",
-    "amqp+nio": "amqp",
-}
+_LISTENERS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
 _TLS_SCHEMES: Final = ("ssl", "stomp+ssl", "stomp+nio+ssl", "amqp+ssl", "amqp+nio+ssl", "wss", "mqtt+ssl", "auto+ssl")
 
 
@@ -125,6 +120,10 @@ class _Reader:
                 "transportConnector",
                 f"{uri!r} has no effect: key stores are not read; set tls.certificate and listen at tls://",
             )
+            return
+        if scheme == "ws":
+            text = f"{uri!r} has no effect: listeners.http takes STOMP over WebSocket"
+            document.note(line, "transportConnector", text)
             return
         if listener is None or listener not in self._listeners:
             spoken = ", ".join(name for name in sorted(self._listeners) if name != "http")

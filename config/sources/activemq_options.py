@@ -36,9 +36,7 @@ BROKER: Final = table(
     *all_listed("the store has a directory and a format of its own: data", "dataDirectory", "dataDirectoryFile"),
     *all_listed("persistent messages are always on disk", "persistent"),
     *all_listed(
-        "messages that ask for a later delivery get it, whatever this says",
-        "schedulerSupport",
-        "schedulerDirectory",
+        "messages that ask for a later delivery get it, whatever this says", "schedulerSupport", "schedulerDirectory"
     ),
     *all_listed("there is no JMX; see /metrics and penstock stat", "useJmx"),
     computed(
@@ -48,14 +46,8 @@ BROKER: Final = table(
         "false: no `virtual-topics` but those that the file lists",
         lambda value: {"has_virtual_topics": value},
     ),
-    *all_listed(
-        "messages stay in the data directory; an empty one has none",
-        "deleteAllMessagesOnStartup",
-    ),
-    *all_listed(
-        "permissions say who may: subscribe-durable",
-        "rejectDurableConsumers",
-    ),
+    *all_listed("messages stay in the data directory; an empty one has none", "deleteAllMessagesOnStartup"),
+    *all_listed("permissions say who may: subscribe-durable", "rejectDurableConsumers"),
     *all_listed(
         "the sender is not written into a message",
         "populateJMSXUserID",
@@ -79,14 +71,8 @@ BROKER: Final = table(
         "schedulePeriodForDestinationPurge",
         "timeBeforePurgeTempDestinations",
     ),
-    *all_listed(
-        "expired messages leave durable subscriptions, too",
-        "enableMessageExpirationOnActiveDurableSubs",
-    ),
-    *all_listed(
-        "stomp.limits and amqp.limits bound a transaction",
-        "maxUncommittedCount",
-    ),
+    *all_listed("expired messages leave durable subscriptions, too", "enableMessageExpirationOnActiveDurableSubs"),
+    *all_listed("stomp.limits and amqp.limits bound a transaction", "maxUncommittedCount"),
     *all_listed(
         "the memory budget is one: memory-limit-bytes",
         "consumerSystemUsagePortion",
@@ -95,54 +81,29 @@ BROKER: Final = table(
     ),
     *all_listed(
         CLUSTER,
-        "networkConnectorStartAsync",
-        "passiveSlave",
-        "shutdownOnMasterFailure",
-        "shutdownOnSlaveFailure",
-        "slave",
-        "supportFailOver",
-        "waitForSlave",
-        "waitForSlaveTimeout",
-        "useVirtualDestSubs",
-        "useVirtualDestSubsOnCreation",
-        "monitorConnectionSplits",
+        """
+        networkConnectorStartAsync passiveSlave shutdownOnMasterFailure shutdownOnSlaveFailure slave supportFailOver
+        waitForSlave waitForSlaveTimeout useVirtualDestSubs useVirtualDestSubsOnCreation monitorConnectionSplits
+        """,
     ),
     *all_listed(
         "of the process that a broker runs in",
-        "dedicatedTaskRunner",
-        "persistenceThreadPriority",
-        "restartAllowed",
-        "rollbackOnlyOnAsyncException",
-        "start",
-        "startAsync",
-        "systemExitOnShutdown",
-        "systemExitOnShutdownExitCode",
-        "taskRunnerPriority",
-        "useLoggingForShutdownErrors",
-        "useShutdownHook",
-        "vmConnectorURI",
-        "useLocalHostBrokerName",
-        "brokerId",
-        "id",
+        """
+        dedicatedTaskRunner persistenceThreadPriority restartAllowed rollbackOnlyOnAsyncException start startAsync
+        systemExitOnShutdown systemExitOnShutdownExitCode taskRunnerPriority useLoggingForShutdownErrors
+        useShutdownHook vmConnectorURI useLocalHostBrokerName brokerId id
+        """,
     ),
+    *all_listed("statistics are always there", "enableStatistics"),
     *all_listed(
-        "statistics are always there",
-        "enableStatistics",
-    ),
-    *all_listed(
-        "the store has a directory and a format of its own: data",
-        "tmpDataDirectory",
-        "tempSchedulerDirectory",
+        "the store has a directory and a format of its own: data", "tmpDataDirectory", "tempSchedulerDirectory"
     ),
     *all_listed(
         "a reply reaches the client that its reply-to names; temporary destinations belong to their connection",
         "allowTempAutoCreationOnSend",
         "cacheTempDestinations",
     ),
-    *all_listed(
-        "advisories do not report a producer without a destination",
-        "anonymousProducerAdvisorySupport",
-    ),
+    *all_listed("advisories do not report a producer without a destination", "anonymousProducerAdvisorySupport"),
 )
 
 # Children of the broker's element without an effect; the reader handles the others.
@@ -176,17 +137,19 @@ SYSTEM_USAGE: Final = table(
 
 AUTHENTICATION: Final = table(
     *all_listed(
-        "if users are configured, everybody must log in",
-        "anonymousAccessAllowed",
-        "anonymousUser",
-        "anonymousGroup",
-    ),
+        "if users are configured, everybody must log in", "anonymousAccessAllowed", "anonymousUser", "anonymousGroup"
+    )
 )
 
 CONNECTOR: Final = table(
     *all_listed("a name for people", "name", "id"),
-    *all_listed(CLUSTER, "discoveryUri", "updateClusterClients", "rebalanceClusterClients", "updateClusterFilter",
-                "updateClusterClientsOnRemove", "publishedAddressPolicy"),
+    *all_listed(
+        CLUSTER,
+        """
+        discoveryUri updateClusterClients rebalanceClusterClients updateClusterFilter updateClusterClientsOnRemove
+        publishedAddressPolicy
+        """,
+    ),
     *all_listed("statistics are always there", "enableStatusMonitor"),
     *all_listed("the gateway counts connections of a protocol together: maximumConnections in the URI",
                 "maximumConsumersAllowedPerConnection", "maximumProducersAllowedPerConnection"),
@@ -200,8 +163,12 @@ VIRTUAL_TOPIC: Final = table(
     Option("prefix", "honoured", "before the topic's name in the names of its queues"),
     Option("selectorAware", "honoured", "a copy is made only if a consumer's selector matches it"),
     listed("postfix", "names of the queues end with the topic's name"),
-    *all_listed("of a virtual topic between brokers, or of how copies are sent", "local", "concurrentSend",
-                "transactedSend", "dropOnResourceLimit", "setOriginalDestination", "id"),
+    *all_listed(
+        "of a virtual topic between brokers, or of how copies are sent",
+        """
+        local concurrentSend transactedSend dropOnResourceLimit setOriginalDestination id
+        """,
+    ),
 )  # fmt: skip
 
 PLUGINS: Final = table(
@@ -211,8 +178,13 @@ PLUGINS: Final = table(
     Option("timeStampingBrokerPlugin", "honoured", "`expiry` for every destination"),
     Option("discardingDLQBrokerPlugin", "honoured", "dropAll: `dead_letters.strategy` is discard everywhere"),
     *all_listed("statistics destinations are always there", "statisticsBrokerPlugin"),
-    *all_listed("the log and penstock why say more", "loggingBrokerPlugin", "udpTraceBrokerPlugin",
-                "traceBrokerPathPlugin", "connectionDotFilePlugin", "destinationDotFilePlugin"),
+    *all_listed(
+        "the log and penstock why say more",
+        """
+        loggingBrokerPlugin udpTraceBrokerPlugin traceBrokerPathPlugin connectionDotFilePlugin
+        destinationDotFilePlugin
+        """,
+    ),
     *all_listed("a file is read at start", "runtimeConfigurationPlugin"),
     *all_listed("each message has the persistence that its sender asked for", "forcePersistencyModeBrokerPlugin",
                 "forcePersistencyModeBroker"),
@@ -250,11 +222,9 @@ DISCARDING: Final = table(
     ),
     *all_listed(
         "dropping is set per destination: dead-letters.strategy",
-        "dropOnly",
-        "dropTemporaryQueues",
-        "dropTemporaryTopics",
-        "reportInterval",
-        "id",
+        """
+        dropOnly dropTemporaryQueues dropTemporaryTopics reportInterval id
+        """,
     ),
 )
 

@@ -11,16 +11,10 @@ from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pa
 from config.names import QueueName
 from config.options import unknown_option
 from config.sources import activemq_options as options
-from config.sources.activemq_policy_options import (
-    MATCHES,
-    POLICY_CHILDREN,
-    POLICY_ENTRY,
-    REDELIVERY_POLICY,
-    STRATEGIES,
-)
+from config.sources.activemq_policy_options import MATCHES, POLICY_CHILDREN, POLICY_ENTRY, REDELIVERY_POLICY, STRATEGIES
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, Taken, note, report_unknown, take, take_attributes
 from config.sources.xml import Element
+from config.sources.xml_option import PLACEHOLDER, Taken, note, report_unknown, take, take_attributes
 
 EVERYTHING: Final = Pattern.parse(">")
 
@@ -158,9 +152,7 @@ def patterns_of(document: Document, element: Element) -> list[tuple[Pattern, int
     for name in ("tempQueue", "tempTopic"):
         if element.attributes.get(name, "false") != "false":
             document.note(
-                element.line_of(name),
-                element.name,
-                f"{name} has no effect: temporary destinations have no policies",
+                element.line_of(name), element.name, f"{name} has no effect: temporary destinations have no policies"
             )
     destination = element.first("destination")
     if destination is not None:

@@ -75,11 +75,7 @@ POLICY_ENTRY: Final = table(
     honoured("allConsumersExclusiveByDefault", _BOOLEAN, "true", "queue.exclusive_consumer"),
     honoured("consumersBeforeDispatchStarts", Integer(0, 1_000_000), "2", "queue.consumers_before_dispatch"),
     computed(
-        "timeBeforeDispatchStarts",
-        DELAY,
-        "5000",
-        "`queue.delay_before_dispatch_ms`; 0 is no limit",
-        _dispatch_start,
+        "timeBeforeDispatchStarts", DELAY, "5000", "`queue.delay_before_dispatch_ms`; 0 is no limit", _dispatch_start
     ),
     honoured("messageGroupMapFactoryType", GroupMap(), "bucket?bucketCount=64", "queue.group_buckets"),
     honoured("alwaysRetroactive", _BOOLEAN, "true", "retroactive.always"),
@@ -98,17 +94,11 @@ POLICY_ENTRY: Final = table(
     honoured("includeBodyForAdvisory", _BOOLEAN, "true", "advisories.include_body"),
     *all_listed(
         _CURSOR,
-        "cursorMemoryHighWaterMark",
-        "maxBrowsePageSize",
-        "maxExpirePageSize",
-        "maxPageSize",
-        "minimumMessageSize",
-        "storeUsageHighWaterMark",
-        "useCache",
-        "reduceMemoryFootprint",
-        "doOptimzeMessageStorage",
-        "optimizeMessageStoreInFlightLimit",
-        "useTopicSubscriptionInflightStats",
+        """
+        cursorMemoryHighWaterMark maxBrowsePageSize maxExpirePageSize maxPageSize minimumMessageSize
+        storeUsageHighWaterMark useCache reduceMemoryFootprint doOptimzeMessageStorage
+        optimizeMessageStoreInFlightLimit useTopicSubscriptionInflightStats
+        """,
     ),
     *all_listed(_AUDIT, "enableAudit", "maxAuditDepth", "maxProducersToAudit", "maxQueueAuditDepth"),
     *all_listed(_EXPIRY, "expireMessagesPeriod"),
@@ -157,11 +147,10 @@ PENDING_CONSTANT: Final = table(honoured("limit", _ANY_COUNT, "1000", "pending.l
 PENDING_RATE: Final = table(honoured("multiplier", Number(0, 1_000_000), "2.5", "pending.multiplier"))
 
 EVICTION: Final = table(
-    *all_listed("an expired message is dropped when its time has come", "evictExpiredMessagesHighWatermark"),
+    *all_listed("an expired message is dropped when its time has come", "evictExpiredMessagesHighWatermark")
 )
 EVICTION_UNIQUE: Final = table(
-    *EVICTION.values(),
-    honoured("propertyName", PropertyName(), "symbol", "pending.eviction_property"),
+    *EVICTION.values(), honoured("propertyName", PropertyName(), "symbol", "pending.eviction_property")
 )
 
 RECOVERY_COUNT: Final = table(honoured("maximumSize", _COUNT, "10", "retroactive.recovery_message_count"))
@@ -213,12 +202,7 @@ STRATEGIES: Final[dict[str, dict[str, Strategy]]] = {
 
 # Children of a policyEntry without an effect.
 POLICY_CHILDREN: Final = table(
-    *all_listed(
-        _CURSOR,
-        "pendingQueuePolicy",
-        "pendingSubscriberPolicy",
-        "pendingDurableSubscriberPolicy",
-    ),
+    *all_listed(_CURSOR, "pendingQueuePolicy", "pendingSubscriberPolicy", "pendingDurableSubscriberPolicy"),
     *all_listed(CLUSTER, "networkBridgeFilterFactory"),
     *all_listed("write the attribute messageGroupMapFactoryType", "messageGroupMapFactory"),
 )

@@ -10,8 +10,8 @@ from config.permissions import Action, Permission
 from config.sources import activemq_options as options
 from config.sources.activemq_policies import EVERYTHING, patterns_of
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, names_in, report_unknown, take_attributes
 from config.sources.xml import Element
+from config.sources.xml_option import PLACEHOLDER, names_in, report_unknown, take_attributes
 
 _ADMIN: Final[tuple[Action, ...]] = ("create", "delete")
 

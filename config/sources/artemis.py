@@ -22,9 +22,9 @@ from config.sources import artemis_options as options
 from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING, QUEUE_PREFIX, TOPIC_PREFIX
 from config.sources.artemis_address_options import QUEUE as QUEUE_OPTIONS
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, Taken, names_in, report_unknown, take, take_attributes, take_children
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
+from config.sources.xml_option import PLACEHOLDER, Taken, names_in, report_unknown, take, take_attributes, take_children
 
 # Protocol of an acceptor -> Penstock's listener.
 _LISTENERS: Final = {"STOMP": "stomp", "AMQP": "amqp"}

@@ -221,16 +221,18 @@ ADDRESS_SETTING: Final = table(
     *all_listed("a full disk stops producers, with a reason", "disk-full-policy"),
     *all_listed(
         _PAGES,
-        "max-read-page-bytes",
-        "max-read-page-messages",
-        "prefetch-page-bytes",
-        "prefetch-page-messages",
-        "page-sync-timeout",
-        "initial-queue-buffer-size",
+        """
+        max-read-page-bytes max-read-page-messages prefetch-page-bytes prefetch-page-messages page-sync-timeout
+        initial-queue-buffer-size
+        """,
     ),
-    *all_listed("a queue has no address apart from it; auto-delete-queues decides for both",
-                "auto-delete-addresses", "auto-delete-addresses-delay", "auto-delete-addresses-skip-usage-check",
-                "auto-delete-created-queues", "auto-delete-queues-skip-usage-check", "auto-delete-jms-topics"),
+    *all_listed(
+        "a queue has no address apart from it; auto-delete-queues decides for both",
+        """
+        auto-delete-addresses auto-delete-addresses-delay auto-delete-addresses-skip-usage-check
+        auto-delete-created-queues auto-delete-queues-skip-usage-check auto-delete-jms-topics
+        """,
+    ),
     *all_listed(_FILES, "config-delete-queues", "config-delete-addresses", "config-delete-diverts"),
     *all_listed(CONSOLE, "management-browse-page-size", "management-message-attribute-size-limit", "enable-metrics"),
     *all_listed(_ROUTING, "default-queue-routing-type", "default-address-routing-type"),

@@ -31,15 +31,15 @@ CONNECTION_FACTORY: Final = table(
     honoured("producer-max-rate", Integer(1, 10_000_000, unlimited=True), "100", "flow.producer_max_rate_per_second"),
     *all_listed(
         _CLIENT,
-        "auto-group", "block-on-acknowledge", "block-on-durable-send", "block-on-non-durable-send",
-        "cache-large-message-client", "call-failover-timeout", "call-timeout", "client-failure-check-period",
-        "client-id", "compress-large-messages", "confirmation-window-size",
-        "connection-load-balancing-policy-class-name", "connection-ttl", "connectors", "discovery-group-ref",
-        "dups-ok-batch-size", "entries", "entry", "factory-type", "failover-on-initial-connection",
-        "failover-on-server-shutdown", "group-id", "ha", "initial-message-packet-size", "max-retry-interval",
-        "min-large-message-size", "pre-acknowledge", "reconnect-attempts", "retry-interval",
-        "retry-interval-multiplier", "scheduled-thread-pool-max-size", "signature", "thread-pool-max-size",
-        "transaction-batch-size", "use-global-pools", "xa",
+        """
+        auto-group block-on-acknowledge block-on-durable-send block-on-non-durable-send cache-large-message-client
+        call-failover-timeout call-timeout client-failure-check-period client-id compress-large-messages
+        confirmation-window-size connection-load-balancing-policy-class-name connection-ttl connectors
+        discovery-group-ref dups-ok-batch-size entries entry factory-type failover-on-initial-connection
+        failover-on-server-shutdown group-id ha initial-message-packet-size max-retry-interval min-large-message-size
+        pre-acknowledge reconnect-attempts retry-interval retry-interval-multiplier scheduled-thread-pool-max-size
+        signature thread-pool-max-size transaction-batch-size use-global-pools xa
+        """,
     ),
 )  # fmt: skip
 
@@ -59,24 +59,40 @@ ACCEPTOR: Final = table(
     *all_listed("users are those of the configuration", "securityDomain"),
     *all_listed("a name for people", "name"),
     *all_listed("a name has the prefix /queue/ or /topic/", "anycastPrefix", "multicastPrefix"),
-    *all_listed("a client's heart-beats decide; stomp.heart-beat-grace", "connectionTtl", "connection-ttl",
-                "connectionTtlMin", "connectionTtlMax", "connectionTTL", "heartBeatToConnectionTtlModifier",
-                "amqpIdleTimeout"),
+    *all_listed(
+        "a client's heart-beats decide; stomp.heart-beat-grace",
+        """
+        connectionTtl connection-ttl connectionTtlMin connectionTtlMax connectionTTL heartBeatToConnectionTtlModifier
+        amqpIdleTimeout
+        """,
+    ),
     *all_listed("credit follows the address: producer-window-size", "amqpCredits", "amqpLowCredits"),
-    *all_listed("messages of any size are one record", "amqpMinLargeMessageSize", "stompMinLargeMessageSize",
-                "amqpDuplicateDetection", "amqpUseModifiedForTransientDeliveryErrors", "stompEnableMessageId"),
-    *all_listed("the gateway sets its sockets itself", "backlog", "batchDelay", "batch-delay", "directDeliver",
-                "direct-deliver", "localAddress", "localPort", "nioRemotingThreads", "nio-remoting-threads",
-                "remotingThreads", "tcpNoDelay", "tcp-no-delay", "tcpReceiveBufferSize", "tcp-receive-buffer-size",
-                "tcpSendBufferSize", "tcp-send-buffer-size", "use-nio", "useEpoll", "useKQueue", "useInvm",
-                "use-invm", "useNio", "writeBufferHighWaterMark", "writeBufferLowWaterMark", "supportAdvisory",
-                "suppressInternalManagementObjects", "virtualTopicConsumerWildcards", "autoStart", "httpEnabled",
-                "useGlobalWorkerPool", "routeName", "router", "trafficClass"),
+    *all_listed(
+        "messages of any size are one record",
+        """
+        amqpMinLargeMessageSize stompMinLargeMessageSize amqpDuplicateDetection
+        amqpUseModifiedForTransientDeliveryErrors stompEnableMessageId
+        """,
+    ),
+    *all_listed(
+        "the gateway sets its sockets itself",
+        """
+        backlog batchDelay batch-delay directDeliver direct-deliver localAddress localPort nioRemotingThreads
+        nio-remoting-threads remotingThreads tcpNoDelay tcp-no-delay tcpReceiveBufferSize tcp-receive-buffer-size
+        tcpSendBufferSize tcp-send-buffer-size use-nio useEpoll useKQueue useInvm use-invm useNio
+        writeBufferHighWaterMark writeBufferLowWaterMark supportAdvisory suppressInternalManagementObjects
+        virtualTopicConsumerWildcards autoStart httpEnabled useGlobalWorkerPool routeName router trafficClass
+        """,
+    ),
     # With ``sslEnabled`` the acceptor gets no listener.
-    *all_listed(_TLS, "enabledCipherSuites", "enabledProtocols", "keyStorePassword", "keyStorePath", "keyStoreType",
-                "keyStoreProvider", "needClientAuth", "sniHost", "sslProvider", "trustStorePassword",
-                "trustStorePath", "trustStoreType", "trustStoreProvider", "verifyHost", "wantClientAuth",
-                "sslContextFactory", "trustManagerFactoryPlugin"),
+    *all_listed(
+        _TLS,
+        """
+        enabledCipherSuites enabledProtocols keyStorePassword keyStorePath keyStoreType keyStoreProvider
+        needClientAuth sniHost sslProvider trustStorePassword trustStorePath trustStoreType trustStoreProvider
+        verifyHost wantClientAuth sslContextFactory trustManagerFactoryPlugin
+        """,
+    ),
 )  # fmt: skip
 
 # Options of the core configuration, without those that the reader handles.
@@ -99,54 +115,58 @@ CORE: Final = table(
     ),
     *all_listed(
         _STORE,
-        "bindings-directory", "journal-directory", "paging-directory", "large-messages-directory",
-        "node-manager-lock-directory",
-        "create-bindings-dir", "create-journal-dir", "journal-type", "journal-datasync", "journal-min-files",
-        "journal-pool-files", "journal-device-block-size", "journal-file-size", "journal-buffer-timeout",
-        "journal-buffer-size", "journal-max-io", "journal-file-open-timeout", "journal-sync-transactional",
-        "journal-sync-non-transactional", "journal-compact-min-files", "journal-compact-percentage",
-        "journal-lock-acquisition-timeout", "journal-retention-directory", "journal-max-atticjournal-files",
-        "page-max-concurrent-io", "page-sync-timeout", "read-whole-page", "store", "persistence-enabled",
-        "log-journal-write-rate",
-        "perf-blast-pages", "run-sync-speed-test", "persist-delivery-count-before-delivery", "persist-id-cache",
-        "disk-scan-period", "global-max-size-percent-of-jvm-max-memory",
+        """
+        bindings-directory journal-directory paging-directory large-messages-directory node-manager-lock-directory
+        create-bindings-dir create-journal-dir journal-type journal-datasync journal-min-files journal-pool-files
+        journal-device-block-size journal-file-size journal-buffer-timeout journal-buffer-size journal-max-io
+        journal-file-open-timeout journal-sync-transactional journal-sync-non-transactional journal-compact-min-files
+        journal-compact-percentage journal-lock-acquisition-timeout journal-retention-directory
+        journal-max-atticjournal-files page-max-concurrent-io page-sync-timeout read-whole-page store
+        persistence-enabled log-journal-write-rate perf-blast-pages run-sync-speed-test
+        persist-delivery-count-before-delivery persist-id-cache disk-scan-period
+        global-max-size-percent-of-jvm-max-memory
+        """,
     ),
     *all_listed(
         CLUSTER,
-        "bridges", "broadcast-groups", "broker-connections", "cluster-connections",
-        "cluster-password", "cluster-user", "clustered", "connection-routers", "connectors", "discovery-groups",
-        "federations", "grouping-handler", "ha-policy", "backup", "failover-on-shutdown", "shared-store",
-        "connector-services",
-        "check-for-live-server", "allow-failback", "live-connector-ref", "mask-password", "password-codec",
+        """
+        bridges broadcast-groups broker-connections cluster-connections cluster-password cluster-user clustered
+        connection-routers connectors discovery-groups federations grouping-handler ha-policy backup
+        failover-on-shutdown shared-store connector-services check-for-live-server allow-failback live-connector-ref
+        mask-password password-codec
+        """,
     ),
     *all_listed(
         CONSOLE,
-        "jmx-domain", "jmx-management-enabled", "jmx-use-broker-name", "management-address",
-        "management-notification-address",
-        "management-message-rbac", "metrics", "metrics-plugin", "message-counter-enabled",
-        "message-counter-max-day-history", "message-counter-sample-period", "memory-measure-interval",
-        "memory-warning-threshold", "view-permission-method-match-pattern", "mirror-ack-manager-retry-delay",
+        """
+        jmx-domain jmx-management-enabled jmx-use-broker-name management-address management-notification-address
+        management-message-rbac metrics metrics-plugin message-counter-enabled message-counter-max-day-history
+        message-counter-sample-period memory-measure-interval memory-warning-threshold
+        view-permission-method-match-pattern mirror-ack-manager-retry-delay
+        """,
     ),
     *all_listed(
         "not needed here",
-        "name", "amqp-use-core-subscription-naming", "async-connection-execution-enabled", "connection-ttl-override",
-        "connection-ttl-check-interval", "configuration-file-refresh-period", "critical-analyzer",
-        "critical-analyzer-check-period", "critical-analyzer-policy", "critical-analyzer-timeout",
-        "file-deployer-scan-period", "file-deployment-enabled", "graceful-shutdown-enabled",
-        "graceful-shutdown-timeout", "id-cache-size", "internal-naming-prefix", "literal-match-markers",
-        "log-delegate-factory-class-name", "network-check-list", "network-check-NIC", "network-check-period",
-        "network-check-ping-command", "network-check-ping6-command", "network-check-timeout", "network-check-URL-list",
-        "queue-requests-in-session", "remote-connector-services", "resolveProtocols", "resolve-protocols",
-        "resource-limit-settings",
-        "scheduled-thread-pool-max-size", "security-invalidation-interval", "authentication-cache-size",
-        "authorization-cache-size", "server-dump-interval", "system-property-prefix", "temporary-queue-namespace",
-        "thread-pool-max-size", "uuid-namespace", "wild-card-routing-enabled", "populate-validated-user",
-        "reject-empty-validated-user", "suppress-session-notifications", "large-message-sync",
+        """
+        name amqp-use-core-subscription-naming async-connection-execution-enabled connection-ttl-override
+        connection-ttl-check-interval configuration-file-refresh-period critical-analyzer
+        critical-analyzer-check-period critical-analyzer-policy critical-analyzer-timeout file-deployer-scan-period
+        file-deployment-enabled graceful-shutdown-enabled graceful-shutdown-timeout id-cache-size
+        internal-naming-prefix literal-match-markers log-delegate-factory-class-name network-check-list
+        network-check-NIC network-check-period network-check-ping-command network-check-ping6-command
+        network-check-timeout network-check-URL-list queue-requests-in-session remote-connector-services
+        resolveProtocols resolve-protocols resource-limit-settings scheduled-thread-pool-max-size
+        security-invalidation-interval authentication-cache-size authorization-cache-size server-dump-interval
+        system-property-prefix temporary-queue-namespace thread-pool-max-size uuid-namespace wild-card-routing-enabled
+        populate-validated-user reject-empty-validated-user suppress-session-notifications large-message-sync
+        """,
     ),
     *all_listed(
         "expiries and transactions have timers, so there are no scans",
-        "address-queue-scan-period", "message-expiry-scan-period", "message-expiry-thread-priority",
-        "transaction-timeout", "transaction-timeout-scan-period",
+        """
+        address-queue-scan-period message-expiry-scan-period message-expiry-thread-priority transaction-timeout
+        transaction-timeout-scan-period
+        """,
     ),
     *all_listed("messages are not diverted; a composite destination of senders does the same", "diverts", "divert"),
     *all_listed("classes of yours are not loaded here", "broker-plugins", "remoting-incoming-interceptors",

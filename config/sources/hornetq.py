@@ -15,8 +15,8 @@ from config.sources import artemis_options as options
 from config.sources.artemis import CoreReader
 from config.sources.artemis_address_options import QUEUE
 from config.sources.document import Document
-from config.sources.taking import PLACEHOLDER, Taken, take_attributes, take_children
 from config.sources.xml import Element
+from config.sources.xml_option import PLACEHOLDER, Taken, take_attributes, take_children
 
 _USERS: Final = ("user", "defaultuser")
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from config.destination_options import CONSUMER, parse_query, with_delays
-from config.model import NO_DEFAULTS, TLS_SCHEME, ConnectionDefaults, Endpoint
+from config.model import HTTPS_SCHEME, NO_DEFAULTS, TLS_SCHEME, ConnectionDefaults, Endpoint
 from config.options import Option, OptionError, unknown_option
 from config.sources.uri_options import FAILOVER, OPTIONS
 from config.values import JsonSchema, Kind
@@ -169,8 +169,10 @@ def _note(option: Option) -> str:
     return f"{option.name} has no effect: {option.text}"
 
 
-def _is_tls(text: str) -> bool:
-    return text.partition(":")[0].lower() in TLS_SCHEMES
+def _listener_scheme(text: str) -> str | None:
+    """Return the scheme of a listener that accepts only TLS, None for one that does not."""
+    scheme = text.partition(":")[0].lower()
+    return TLS_SCHEME if scheme in TLS_SCHEMES else HTTPS_SCHEME if scheme == HTTPS_SCHEME else None
 
 
 class ListenerUri(Kind):
@@ -193,7 +195,7 @@ class ListenerUri(Kind):
         if not self._has_options and "?" in text:
             raise ValueError("has options, which only messaging listeners have")
         try:
-            return parse_endpoint(text, self._schemes, TLS_SCHEME if _is_tls(text) else self._schemes[0])
+            return parse_endpoint(text, self._schemes, _listener_scheme(text) or self._schemes[0])
         except OptionError as error:
             raise ValueError(f"has an option that cannot be accepted: {error}") from None
 

@@ -54,35 +54,16 @@ OPTIONS: Final = table(
     honoured("jms.exclusiveConsumer", Boolean(), "true", "is_exclusive"),
     *all_listed(
         _CLIENT,
-        "jms.alwaysSessionAsync",
-        "jms.alwaysSyncSend",
-        "jms.auditDepth",
-        "jms.auditMaximumProducerNumber",
-        "jms.checkForDuplicates",
-        "jms.closeTimeout",
-        "jms.connectResponseTimeout",
-        "jms.consumerExpiryCheckEnabled",
-        "jms.consumerFailoverRedeliveryWaitPeriod",
-        "jms.copyMessageOnSend",
-        "jms.disableTimeStampsByDefault",
-        "jms.dispatchAsync",
-        "jms.maxInflatedDataSizeRatio",
-        "jms.messagePrioritySupported",
-        "jms.nestedMapAndListEnabled",
-        "jms.objectMessageSerializationDefered",
-        "jms.optimizeAcknowledge",
-        "jms.optimizeAcknowledgeTimeOut",
-        "jms.optimizedAckScheduledAckInterval",
-        "jms.optimizedMessageDispatch",
-        "jms.rmIdFromConnectionId",
-        "jms.sendAcksAsync",
-        "jms.sendTimeout",
-        "jms.transactedIndividualAck",
-        "jms.useAsyncSend",
-        "jms.useCompression",
-        "jms.useDedicatedTaskRunner",
-        "jms.warnAboutUnstartedConnectionTimeout",
-        "jms.watchTopicAdvisories",
+        """
+        jms.alwaysSessionAsync jms.alwaysSyncSend jms.auditDepth jms.auditMaximumProducerNumber jms.checkForDuplicates
+        jms.closeTimeout jms.connectResponseTimeout jms.consumerExpiryCheckEnabled
+        jms.consumerFailoverRedeliveryWaitPeriod jms.copyMessageOnSend jms.disableTimeStampsByDefault
+        jms.dispatchAsync jms.maxInflatedDataSizeRatio jms.messagePrioritySupported jms.nestedMapAndListEnabled
+        jms.objectMessageSerializationDefered jms.optimizeAcknowledge jms.optimizeAcknowledgeTimeOut
+        jms.optimizedAckScheduledAckInterval jms.optimizedMessageDispatch jms.rmIdFromConnectionId jms.sendAcksAsync
+        jms.sendTimeout jms.transactedIndividualAck jms.useAsyncSend jms.useCompression jms.useDedicatedTaskRunner
+        jms.warnAboutUnstartedConnectionTimeout jms.watchTopicAdvisories
+        """,
     ),
     *all_listed(
         "blob messages keep their body elsewhere; the gateway carries bodies",
@@ -108,75 +89,31 @@ OPTIONS: Final = table(
     honoured("transport.hbGracePeriodMultiplier", Number(1, 100), "1.5", "server.stomp.heart_beat_grace"),
     *all_listed("a client that does not ask for heart-beats gets none", "transport.defaultHeartBeat"),
     *all_listed(
-        "an AMQP message is never re-encoded for AMQP clients; others get it as text or bytes",
-        "transport.transformer",
+        "an AMQP message is never re-encoded for AMQP clients; others get it as text or bytes", "transport.transformer"
     ),
     *all_listed(
         _SOCKET,
-        "connectionTimeout",
-        "keepAlive",
-        "soLinger",
-        "soTimeout",
-        "soWriteTimeout",
-        "socketBufferSize",
-        "ioBufferSize",
-        "tcpNoDelay",
-        "trafficClass",
-        "diffServ",
-        "typeOfService",
-        "useLocalHost",
-        "daemon",
-        "backlog",
-        "stackSize",
-        "closeAsync",
-        "trace",
-        "logWriterName",
-        "dynamicManagement",
-        "startLogging",
-        "jmxPort",
-        "minmumWireFormatVersion",
-        "updateClusterClients",
-        "rebalanceClusterClients",
-        "updateClusterFilter",
-        "transport.connectionTimeout",
-        "transport.keepAlive",
-        "transport.soLinger",
-        "transport.soTimeout",
-        "transport.soWriteTimeout",
-        "transport.socketBufferSize",
-        "transport.ioBufferSize",
-        "transport.tcpNoDelay",
-        "transport.trace",
-        "transport.threadName",
-        "transport.useInactivityMonitor",
-        "transport.readCheckTime",
-        "transport.writeCheckTime",
-        "transport.initialDelayTime",
-        "transport.useKeepAlive",
-        "transport.closeAsync",
-        "transport.daemon",
-        "transport.type",
+        """
+        connectionTimeout keepAlive soLinger soTimeout soWriteTimeout socketBufferSize ioBufferSize tcpNoDelay
+        trafficClass diffServ typeOfService useLocalHost daemon backlog stackSize closeAsync trace logWriterName
+        dynamicManagement startLogging jmxPort minmumWireFormatVersion updateClusterClients rebalanceClusterClients
+        updateClusterFilter transport.connectionTimeout transport.keepAlive transport.soLinger transport.soTimeout
+        transport.soWriteTimeout transport.socketBufferSize transport.ioBufferSize transport.tcpNoDelay
+        transport.trace transport.threadName transport.useInactivityMonitor transport.readCheckTime
+        transport.writeCheckTime transport.initialDelayTime transport.useKeepAlive transport.closeAsync
+        transport.daemon transport.type
+        """,
     ),
     *all_listed("a producer's credit follows producer-window-size and the address", "transport.producerCredit"),
     *all_listed(
         _OPENWIRE,
-        "wireFormat",
-        "wireFormat.cacheEnabled",
-        "wireFormat.cacheSize",
-        "wireFormat.host",
-        "wireFormat.maxInactivityDuration",
-        "wireFormat.maxInactivityDurationInitalDelay",
-        "wireFormat.maxInactivityDurationInitialDelay",
-        "wireFormat.prefixPacketSize",
-        "wireFormat.sizePrefixDisabled",
-        "wireFormat.stackTraceEnabled",
-        "wireFormat.tcpNoDelayEnabled",
-        "wireFormat.tightEncodingEnabled",
-        "wireFormat.version",
-        "wireFormat.idleTimeout",
-        "wireFormat.maxAmqpFrameSize",
-        "wireFormat.connectAttemptTimeout",
-        "wireFormat.allowNonSaslConnections",
+        """
+        wireFormat wireFormat.cacheEnabled wireFormat.cacheSize wireFormat.host wireFormat.maxInactivityDuration
+        wireFormat.maxInactivityDurationInitalDelay wireFormat.maxInactivityDurationInitialDelay
+        wireFormat.prefixPacketSize wireFormat.sizePrefixDisabled wireFormat.stackTraceEnabled
+        wireFormat.tcpNoDelayEnabled wireFormat.tightEncodingEnabled wireFormat.version wireFormat.idleTimeout
+        wireFormat.maxAmqpFrameSize wireFormat.connectAttemptTimeout wireFormat.allowNonSaslConnections
+        """,
     ),
     *(
         refused(name, _TLS)
@@ -205,26 +142,11 @@ FAILOVER: Final = table(
     ),
     *all_listed(
         _RECONNECT,
-        "backup",
-        "backupPoolSize",
-        "backOffMultiplier",
-        "initialReconnectDelay",
-        "maxCacheSize",
-        "maxReconnectAttempts",
-        "maxReconnectDelay",
-        "priorityBackup",
-        "priorityURIs",
-        "rebalanceUpdateURIs",
-        "reconnectBackOffMultiplier",
-        "reconnectSupported",
-        "startupMaxReconnectAttempts",
-        "timeout",
-        "trackMessages",
-        "trackTransactionProducers",
-        "updateURIsSupported",
-        "updateURIsURL",
-        "useExponentialBackOff",
-        "useReconnectBackOff",
-        "warnAfterReconnectAttempts",
+        """
+        backup backupPoolSize backOffMultiplier initialReconnectDelay maxCacheSize maxReconnectAttempts
+        maxReconnectDelay priorityBackup priorityURIs rebalanceUpdateURIs reconnectBackOffMultiplier
+        reconnectSupported startupMaxReconnectAttempts timeout trackMessages trackTransactionProducers
+        updateURIsSupported updateURIsURL useExponentialBackOff useReconnectBackOff warnAfterReconnectAttempts
+        """,
     ),
 )

@@ -36,9 +36,10 @@ from config.sources.document import Document
 from config.values import Boolean, Choice, Kind
 
 # The same nodes from libyaml and from pure Python; the former is faster but not always available.
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
 DEPTH_MAX: Final = 50
+_TOO_DEEP: Final = f"nested deeper than {DEPTH_MAX}, as no setting is"
 
 T = TypeVar("T")
 
@@ -57,13 +58,15 @@ def read(source: str, content: bytes) -> Document:
     try:
         too_deep = _line_too_deep(text)
         if too_deep:
-            reader.report_at(too_deep, "", f"nested deeper than {DEPTH_MAX}, as no setting is")
+            reader.report_at(too_deep, "", _TOO_DEEP)
             return reader.document
-        root = yaml.compose(text, Loader=_LOADER)
+        root = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        reader.report_at(mark.line + 1 if mark else 0, "", f"not YAML: {said}")
+        # Newer versions of libyaml scan far ahead, and have a limit of their own.
+        problem = _TOO_DEEP if "maximum nesting depth" in said else f"not YAML: {said}"
+        reader.report_at(mark.line + 1 if mark else 0, "", problem)
         return reader.document
     except yaml.YAMLError as error:  # characters that YAML excludes: has a position, no mark
         position = getattr(error, "position", 0)
@@ -80,7 +83,7 @@ def _line_too_deep(text: str) -> int:
     Composing recurses, in libyaml until the stack overflows; events do not.
     """
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEPTH_MAX:

@@ -8,10 +8,11 @@ the same sums; the memory of such an address is bounded by its lanes.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Final
 
 from config.policies import UNLIMITED, AddressFullPolicy
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory_budget import MemoryBudget
 from engine.ports.store import StoreCatalog
 from engine.values.message import SHOWN, Message
 
@@ -116,7 +117,7 @@ class Account:
         self.failed_count = 0
 
     def enter(self, size_bytes: int) -> None:
-        """Count a message that the address has taken, whatever its limit; ``Flow`` has checked the limit before."""
+        """Count a message that the address has taken; ``ProducerGates`` has checked its limit before."""
         self.used_bytes += size_bytes
         self.used_messages += 1
         accounts = self.accounts
@@ -132,7 +133,7 @@ class Account:
         self.accounts.used_bytes -= size_bytes
         self.accounts.used_messages -= 1
 
-    def hold_logged(self, size_bytes: int, count: int) -> None:
+    def count_logged(self, size_bytes: int, count: int) -> None:
         """Add (1) or subtract (-1) a topic's logged message that is also held in memory."""
         self._set_logged(
             self.memory_bytes + size_bytes * count,
@@ -141,7 +142,7 @@ class Account:
             self.durable_messages,
         )
 
-    def let_go_logged(self, size_bytes: int, count: int) -> None:
+    def remove_logged(self, size_bytes: int, count: int) -> None:
         """Subtract a topic's logged messages that were also held outside the log.  size_bytes: of all."""
         self._set_logged(
             self.memory_bytes - size_bytes, self.memory_messages - count, self.durable_bytes, self.durable_messages
@@ -215,6 +216,7 @@ class Account:
         return ", ".join(words)
 
 
+@dataclass(slots=True, eq=False)
 class Accounts:
     """The accounts of all addresses that have a limit, by destination, and their common sums.
 
@@ -223,17 +225,14 @@ class Accounts:
     full: accounts that are full now.
     """
 
-    __slots__ = ("memory", "gates", "by_id", "max_bytes", "max_messages", "used_bytes", "used_messages", "full")
-
-    def __init__(self, memory: MemoryBudget, gates: Gates, max_bytes: int, max_messages: int) -> None:
-        self.memory = memory
-        self.gates = gates
-        self.max_bytes = max_bytes
-        self.max_messages = max_messages
-        self.by_id: dict[int, Account] = {}
-        self.used_bytes = 0
-        self.used_messages = 0
-        self.full: list[Account] = []
+    memory: MemoryBudget
+    gates: Gates
+    max_bytes: int
+    max_messages: int
+    by_id: dict[int, Account] = field(default_factory=dict)
+    used_bytes: int = 0
+    used_messages: int = 0
+    full: list[Account] = field(default_factory=list)
 
     def open(self, destination_id: int, uri: str, policy: AddressFullPolicy) -> Account | None:
         """Return the account of a new destination, None if nothing has to be counted."""
@@ -265,7 +264,7 @@ class Accounts:
         if message.queue_offset < 0:
             account.enter(message.size)
         elif account.topic is not None and message.serial != SHOWN:  # shown by a browser or a replay: counted already
-            account.hold_logged(message.size, 1)
+            account.count_logged(message.size, 1)
 
     def leave(self, message: Message) -> None:
         """Subtract a message that was only in memory."""
@@ -275,7 +274,7 @@ class Accounts:
         if message.queue_offset < 0:
             account.leave(message.size)
         elif account.topic is not None and message.serial != SHOWN:
-            account.hold_logged(message.size, -1)
+            account.count_logged(message.size, -1)
 
     def leave_many(self, destination_id: int, is_logged: bool, size_bytes: int, count: int) -> None:
         """Subtract messages that were only in temporary files.  size_bytes: of all of them."""
@@ -285,7 +284,7 @@ class Accounts:
         if not is_logged:
             account.restore(-size_bytes, -count)
         elif account.topic is not None:
-            account.let_go_logged(size_bytes, count)
+            account.remove_logged(size_bytes, count)
 
     def fill(self, account: Account) -> None:
         """Note that a limit of ``account`` is reached."""

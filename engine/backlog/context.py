@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from engine.backlog.memory import MemoryBudget
+from dataclasses import dataclass, field
+
+from engine.backlog.memory_budget import MemoryBudget
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 from engine.ports.timers import Timers, TimerTarget
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import PropertyReaders
 from engine.values.message import Message
 
 
+@dataclass(slots=True, eq=False)
 class TurnAgenda:
     """A part with work for the end of a turn opens the agenda; a turn without such work costs one test.
 
     is_open: some part may have work; ``Turn`` asks each of them, and shuts the agenda once none has any.
     """
 
-    __slots__ = ("is_open",)
-
-    def __init__(self) -> None:
-        self.is_open = False
+    is_open: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Context:
     """The outside world, the memory budget and the facts of the current turn.
 
@@ -32,33 +33,21 @@ class Context:
     agenda: other work than dirty queues for the end of this turn.
     """
 
-    __slots__ = (
-        "store",
-        "clock",
-        "timers",
-        "memory",
-        "readers",
-        "wall_ms",
-        "store_time_ms",
-        "sender",
-        "agenda",
-        "_batch_depth",
-    )
+    store: Store
+    clock: Clock
+    timers: Timers
+    memory: MemoryBudget
+    readers: PropertyReaders
+    wall_ms: int = field(init=False)
+    store_time_ms: int = field(init=False)
+    sender: int = 0
+    agenda: TurnAgenda = field(default_factory=TurnAgenda)
+    _batch_depth: int = 0
 
-    def __init__(
-        self, store: Store, clock: Clock, timers: Timers, memory: MemoryBudget, readers: PropertyReaders
-    ) -> None:
-        self.store = store
-        self.clock = clock
-        self.timers = timers
-        self.memory = memory
-        self.readers = readers
-        self.wall_ms = clock.wall_ms()
+    def __post_init__(self) -> None:
+        self.wall_ms = self.clock.wall_ms()
         self.store_time_ms = self.wall_ms
-        self.sender = 0
-        self.agenda = TurnAgenda()
-        self._batch_depth = 0
-        store.set_time(self.wall_ms)
+        self.store.set_time(self.wall_ms)
 
     def set_time(self, wall_ms: int) -> None:
         """Set the time of a new turn."""

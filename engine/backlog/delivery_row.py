@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressSettings
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory_budget import MemoryBudget
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.destination import uri
 from engine.values.message import Message
@@ -70,6 +70,10 @@ class LaneOwner:
     @abstractmethod
     def mark_dirty(self) -> None:
         """Have the queue dispatched at the end of the turn."""
+
+    @abstractmethod
+    def is_in_memory(self, message: Message) -> bool:
+        """Say whether ``message`` is only in memory for this queue, so that it counts in the budget."""
 
     @abstractmethod
     def has_consumers(self) -> bool:

@@ -6,10 +6,17 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.delivery_row import DeliveryRow, LaneOwner, position_of
-from engine.backlog.found_ahead import AHEAD_BYTES, FoundAhead
-from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_BYTES, LanePages, memory_limits, spill_above
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from engine.backlog.offset_set import OffsetSet
+from engine.backlog.lane_entries import (
+    AHEAD_BYTES,
+    IDLE_LANE_BYTES,
+    LANE_BYTES,
+    FoundAhead,
+    LanePages,
+    OffsetSet,
+    memory_limits,
+    spill_above,
+)
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.values.delivery import READY, Delivery
 from engine.values.message import Message
 from engine.values.stored import NEVER_MS, Attempts
@@ -219,9 +226,14 @@ class Lane(DeliveryRow):
             ready.popleft()
             self.ready_bytes -= size
             return
-        index = bisect_left(self.returned, position, key=position_of)
-        if index < len(self.returned) and self.returned[index] is delivery:
-            del self.returned[index]
+        returned = self.returned
+        if returned and returned[0] is delivery:
+            returned.popleft()
+            self.ready_bytes -= size
+            return
+        index = bisect_left(returned, position, key=position_of)
+        if index < len(returned) and returned[index] is delivery:
+            del returned[index]
             self.ready_bytes -= size
         elif self.ahead.by_offset and self.ahead.holds(delivery):
             self.ahead.ready_bytes -= size

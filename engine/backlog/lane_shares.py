@@ -8,51 +8,38 @@ leaves then updates a few others, so that no single change costs more because th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
+from engine.backlog.lane import Lane
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 
 LANES_FREE: Final = 8
 SHARED_PART: Final = 4  # lanes share budget / SHARED_PART
 LEAST_BYTES: Final = 4 * 1024  # smallest share, however many lanes there are
 LEAST_MESSAGES: Final = 8
 NO_SHARE: Final = 1 << 62
-TOLD_AT_ONCE: Final = 8  # lanes updated with a new share per lane that joins or leaves
+UPDATED_AT_ONCE: Final = 8  # lanes updated with a new share per lane that joins or leaves
 
 
+@dataclass(slots=True, eq=False)
 class LaneShares:
     """lane_bytes, lane_messages: the present share of each lane; -1 while lanes are limited by their settings only.
 
     shared_count: how often the share was recomputed.
-    _lanes: all lanes, plus ``_ended_count`` of queues that have ended.  _untold: lanes not updated yet.
+    _lanes: all lanes, plus ``_ended_count`` of queues that have ended.  _outdated: lanes not updated yet.
     _least_count, _most_count: the share stays while the number of lanes is between these.
     """
 
-    __slots__ = (
-        "lane_bytes",
-        "lane_messages",
-        "shared_count",
-        "_budget_bytes",
-        "_lanes",
-        "_untold",
-        "_ended_count",
-        "_least_count",
-        "_most_count",
-    )
-
-    def __init__(self, budget_bytes: int) -> None:
-        self.lane_bytes = -1
-        self.lane_messages = -1
-        self.shared_count = 0
-        self._budget_bytes = budget_bytes
-        self._lanes: list[Lane] = []
-        self._untold: list[Lane] = []
-        self._ended_count = 0
-        self._least_count = 0
-        self._most_count = LANES_FREE
+    _budget_bytes: int
+    lane_bytes: int = -1
+    lane_messages: int = -1
+    shared_count: int = 0
+    _lanes: list[Lane] = field(default_factory=list)
+    _outdated: list[Lane] = field(default_factory=list)
+    _ended_count: int = 0
+    _least_count: int = 0
+    _most_count: int = LANES_FREE
 
     def join(self, lane: Lane) -> None:
         """Add one more lane."""
@@ -61,16 +48,16 @@ class LaneShares:
             lane.set_share(self.lane_bytes, self.lane_messages)
         if len(self._lanes) >= self._most_count:
             self._reckon()
-        if self._untold:
-            self._tell_some()
+        if self._outdated:
+            self._update_some()
 
     def leave(self, count: int) -> None:
         """Note that ``count`` lanes have ended with their queue."""
         self._ended_count += count
         if len(self._lanes) - self._ended_count < self._least_count:
             self._reckon()
-        if self._untold:
-            self._tell_some()
+        if self._outdated:
+            self._update_some()
 
     def _reckon(self) -> None:
         self._lanes = [lane for lane in self._lanes if not lane.queue.is_closed]
@@ -86,11 +73,11 @@ class LaneShares:
         else:
             self.lane_bytes = max(LEAST_BYTES, self._budget_bytes // SHARED_PART // most_count)
             self.lane_messages = max(LEAST_MESSAGES, self.lane_bytes // MESSAGE_OVERHEAD_BYTES)
-        self._untold = self._lanes[:]
+        self._outdated = self._lanes[:]
 
-    def _tell_some(self) -> None:
-        for _ in range(min(TOLD_AT_ONCE, len(self._untold))):
-            lane = self._untold.pop()
+    def _update_some(self) -> None:
+        for _ in range(min(UPDATED_AT_ONCE, len(self._outdated))):
+            lane = self._outdated.pop()
             if self.lane_bytes < 0:
                 lane.set_share(NO_SHARE, NO_SHARE)
             else:

@@ -100,7 +100,6 @@ class SettlementBatch:
         self.following = first + len(sizes)
 
     def flush(self, store: StoreRecords) -> None:
-        """Append the settlement record."""
         if self.ranges:
             self._close_priority()
             store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.ports.temp_store import SpilledBlock, SpillListener
+from engine.backlog.memory_budget import MemoryBudget, part_of
+from engine.ports.temp_store import SpilledBlock, SpillListener, SpillSpace
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import NEVER_MS
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
 
 # Why a block is read.
 FILLING: Final = 0  # to bring it back, in its turn
-LOOKING: Final = 1  # to let a selection take what it wants
+SEARCHING: Final = 1  # to let a selection take what it wants
 EXPIRING: Final = 2  # to remove expired messages
 
+NOTICES_MAX: Final = 100  # losses that are kept in words until they are logged
 BLOCK_OVERHEAD_BYTES: Final = 640  # of a block whose messages are on the disk, measured, rounded up
 SPENT_MAX: Final = 64  # empty blocks between others; removed once they are more than this and the majority
+_NO_MESSAGES: Final[list[Message]] = []  # shared by all blocks on the disk, of which there may be hundreds of thousands
+_NO_POSITIONS: Final[list[int]] = []
 
 
 class LaneBlock(SpilledBlock):
@@ -90,7 +95,7 @@ class Spill:
 
     memory_messages: saved setting of the lane, which is 0 meanwhile so that logged messages that follow stay on disk.
     reading: the block that is being read, None for none; purpose: why.
-    look_from: position after the last block that a selection has searched.
+    search_from: position after the last block that a selection has searched.
     spent_count: empty blocks that are not at the front.
     first_expiry_ms: lower bound for the expiry of all its messages.
     """
@@ -101,7 +106,7 @@ class Spill:
         "memory_messages",
         "reading",
         "purpose",
-        "look_from",
+        "search_from",
         "spent_count",
         "first_expiry_ms",
     )
@@ -112,7 +117,7 @@ class Spill:
         self.memory_messages = lane.memory_messages
         self.reading: LaneBlock | None = None
         self.purpose = FILLING
-        self.look_from = 0
+        self.search_from = 0
         self.spent_count = 0
         self.first_expiry_ms = NEVER_MS
 
@@ -155,6 +160,130 @@ class Spill:
         return block
 
 
+@dataclass(slots=True, eq=False)
+class SpilledBlocks:
+    """The blocks of all lanes: how much they hold, and the ways in which a block or one of its messages leaves.
+
+    gathered_bytes: memory of the blocks that are being gathered.  spilled_bytes: in temporary files now.
+    lost_count: messages lost since the start because their block could not be read back; ``notices`` describes them in
+    words, and the operator's log takes the notices out.
+    """
+
+    _space: SpillSpace
+    _memory: MemoryBudget
+    gathered_bytes: int = 0
+    spilled_bytes: int = 0
+    lost_count: int = 0
+    notices: list[str] = field(default_factory=list)
+
+    def begin(self, lane: Lane) -> Spill:
+        """Send the next messages of a lane to temporary files."""
+        lane.spill_above = 0
+        spill = lane.spill = Spill(lane, self.new_block(lane))
+        lane.memory_messages = 0
+        return spill
+
+    def new_block(self, lane: Lane) -> LaneBlock:
+        return LaneBlock(lane, self._memory.accounts is not None)
+
+    def end_gathering(self, spill: Spill) -> LaneBlock:
+        """Return the block that was being gathered; another takes its place."""
+        block = spill.gathered
+        self.gathered_bytes -= block.memory_bytes
+        spill.gathered = self.new_block(block.lane)
+        return block
+
+    def leave_memory(self, block: LaneBlock) -> None:
+        """Release the messages of a block that has been written."""
+        for message in block.messages:
+            self._memory.page_out(message)
+        self._memory.used_bytes += BLOCK_OVERHEAD_BYTES
+        self.spilled_bytes += block.left_bytes
+        block.messages = _NO_MESSAGES
+        block.positions = _NO_POSITIONS
+        block.is_on_disk = True
+
+    def take_out(self, lane: Lane, block: LaneBlock, message: Message, position: int) -> None:
+        """Take one message out, which is in memory from now on; the block must not be on its way."""
+        spill = lane.spill
+        assert spill is not None, "something is spilled"
+        block.take(message, position)
+        if block.is_on_disk:
+            self._memory.page_in(message)
+            self.spilled_bytes -= message.size
+        elif block is spill.gathered and not block.count:
+            self.gathered_bytes -= block.memory_bytes
+            block.memory_bytes = 0
+        if not block.left_count and block is not spill.gathered:
+            self.free(block)
+            spill.forget_spent(block)
+        if spill.is_empty():
+            lane.end_spill()
+
+    def free(self, block: LaneBlock) -> None:
+        """Release the file space of a block that is on the disk."""
+        block.is_dropped = True
+        if block.is_on_disk:
+            self.spilled_bytes -= block.left_bytes
+            self._memory.used_bytes -= BLOCK_OVERHEAD_BYTES
+            self._space.free(block)
+
+    def lose(self, lane: Lane, spill: Spill, block: LaneBlock, reason: str) -> None:
+        """Continue without a block that is lost: its messages were not persistent."""
+        count = block.left_count
+        self.lost_count += count
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(f"{lane.queue.uri()}: {count} non-persistent messages are lost: {reason}")
+        self._discard(lane, spill, block)
+
+    def discard_first(self, lane: Lane) -> float:
+        """Discard the first block of a lane; return the octets of the memory budget that this frees, 0 for none."""
+        spill = lane.spill
+        if spill is None or spill.reading is not None or spill.is_empty():
+            return 0.0
+        block = spill.blocks[0] if spill.blocks else spill.gathered
+        freed_bytes = sum([part_of(message) for message in block.messages]) or float(BLOCK_OVERHEAD_BYTES)
+        self._discard(lane, spill, block)
+        return freed_bytes
+
+    def _discard(self, lane: Lane, spill: Spill, block: LaneBlock) -> None:
+        """Discard a block, wherever it is, with its messages; it must not be on its way back."""
+        queue = lane.queue
+        queue.depth -= block.left_count
+        queue.dropped_count += block.left_count
+        self._drop(block)
+        block.left_count = block.left_bytes = 0
+        if block is spill.gathered:
+            self.end_gathering(spill)
+        else:
+            spill.forget_spent(block)
+        if spill.is_empty():
+            lane.end_spill()
+        queue.mark_dirty()
+
+    def drop_all(self, lane: Lane) -> None:
+        """Discard all that a lane has spilled: its queue ends."""
+        spill = lane.spill
+        if spill is None:
+            return
+        lane.end_spill()
+        self.gathered_bytes -= spill.gathered.memory_bytes
+        for block in (*spill.blocks, spill.gathered):
+            if block.left_count:
+                self._drop(block)
+
+    def _drop(self, block: LaneBlock) -> None:
+        """Release the memory or the file space of a block, and what the accounts of its addresses hold for it."""
+        for message in block.messages:
+            self._memory.release(message)
+        block.messages = []
+        accounts = self._memory.accounts
+        if block.is_on_disk and accounts is not None and block.held is not None:
+            for (destination_id, is_logged), (size_bytes, count) in block.held.items():
+                accounts.leave_many(destination_id, is_logged, size_bytes, count)
+        self.free(block)
+
+
 class SpillRoom(SpillListener):
     """The spiller as lanes and dispatchers see it."""
 
@@ -173,11 +302,11 @@ class SpillRoom(SpillListener):
         """Say whether memory is so short that only messages that leave at once may be brought in ahead."""
 
     @abstractmethod
-    def may_look(self, lane: Lane) -> bool:
+    def may_search(self, lane: Lane) -> bool:
         """Say whether more of a lane may be brought in ahead."""
 
     @abstractmethod
-    def look(self, lane: Lane, block: LaneBlock) -> None:
+    def search(self, lane: Lane, block: LaneBlock) -> None:
         """Let the selection of a lane search a block that is not on its way, now or once it has been read."""
 
     @abstractmethod

@@ -10,21 +10,21 @@ Nothing spilled survives a restart.  If the disk refuses, the messages stay in m
 from __future__ import annotations
 
 from bisect import insort
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.backlog.delivery_row import LaneOwner, position_of
-from engine.backlog.found_ahead import AHEAD_BYTES
 from engine.backlog.lane import SERIAL_BITS, Lane
-from engine.backlog.lane_pages import PAGE_MESSAGES
-from engine.backlog.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
+from engine.backlog.lane_entries import AHEAD_BYTES, PAGE_MESSAGES
+from engine.backlog.memory_budget import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
 from engine.backlog.spilled_blocks import (
-    BLOCK_OVERHEAD_BYTES,
     EXPIRING,
     FILLING,
-    LOOKING,
+    SEARCHING,
     BlockSweep,
     LaneBlock,
     Spill,
+    SpilledBlocks,
     SpillRoom,
 )
 from engine.ports.clock import Clock
@@ -39,58 +39,34 @@ SMALL_BLOCK_BYTES: Final = 2 * 1024  # of one block while too much is gathered: 
 BLOCK_MESSAGES: Final = 512  # in one block, however few octets they have
 SMALL_BLOCK_MESSAGES: Final = 32  # the same while too much is gathered
 LITTLE_BYTES: Final = 4 * 1024  # a lane with less than this ready spills only in crowded memory
-LOOK_PERCENT: Final = 90  # of the room; from here on only messages that leave at once are brought in ahead
+AHEAD_PERCENT: Final = 90  # of the room; from here on only messages that leave at once are brought in ahead
 GATHERED_PART: Final = 16  # gathered in all lanes: above the memory limit / 16 blocks are small
 RETRY_MS: Final = 1_000  # after the disk refused
-NOTICES_MAX: Final = 100  # losses that are kept in words until they are logged
-_NO_MESSAGES: Final[list[Message]] = []  # shared by all blocks on the disk, of which there may be hundreds of thousands
-_NO_POSITIONS: Final[list[int]] = []
 
 
+@dataclass(slots=True, eq=False)
 class Spiller(SpillRoom):
-    """reason: why the disk refused the last block, "" if it did not.  spilled_bytes: in temporary files now.
+    """reason: why the disk refused the last block, "" if it did not.  blocks: of all lanes.
 
-    lost_count: messages lost since the start because their block could not be read back; ``notices`` describes them in
-    words, and the operator's log takes the notices out.
     block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
-    gathered_bytes: in blocks that are being gathered.
     sweep: removes expired messages from blocks; None before the broker is whole.
     _waiting: lanes whose block could not be read; they are asked for again after RETRY_MS.
     """
 
-    __slots__ = (
-        "reason",
-        "spilled_bytes",
-        "lost_count",
-        "notices",
-        "block_bytes",
-        "small_block_bytes",
-        "gathered_bytes",
-        "sweep",
-        "_space",
-        "_memory",
-        "_clock",
-        "_timers",
-        "_refused_ms",
-        "_waiting",
-    )
+    _space: SpillSpace
+    _memory: MemoryBudget
+    _clock: Clock
+    _timers: Timers
+    blocks: SpilledBlocks
+    reason: str = ""
+    block_bytes: int = BLOCK_BYTES
+    small_block_bytes: int = SMALL_BLOCK_BYTES
+    sweep: BlockSweep | None = None
+    _refused_ms: int = -RETRY_MS
+    _waiting: list[Lane] = field(default_factory=list)
 
-    def __init__(self, space: SpillSpace, memory: MemoryBudget, clock: Clock, timers: Timers) -> None:
-        self.reason = ""
-        self.spilled_bytes = 0
-        self.lost_count = 0
-        self.notices: list[str] = []
-        self.block_bytes = BLOCK_BYTES
-        self.small_block_bytes = SMALL_BLOCK_BYTES
-        self.gathered_bytes = 0
-        self.sweep: BlockSweep | None = None
-        self._space = space
-        self._memory = memory
-        self._clock = clock
-        self._timers = timers
-        self._refused_ms = -RETRY_MS
-        self._waiting: list[Lane] = []
-        space.attach(self)
+    def __post_init__(self) -> None:
+        self._space.attach(self)
 
     # To the disk.
 
@@ -107,7 +83,7 @@ class Spiller(SpillRoom):
             return False
         return not self._is_refused()
 
-    def may_look(self, lane: Lane) -> bool:
+    def may_search(self, lane: Lane) -> bool:
         """Say whether more of a lane may be brought in ahead.
 
         While memory is short, only messages that leave at once are allowed, so none of groups whose owners are busy.
@@ -121,8 +97,7 @@ class Spiller(SpillRoom):
         return sum([delivery.message.size for delivery in lane.returned]) <= AHEAD_BYTES
 
     def is_short(self) -> bool:
-        """Say whether memory is so short that only messages that leave at once may be brought in ahead."""
-        return self._memory.is_used(LOOK_PERCENT)
+        return self._memory.is_used(AHEAD_PERCENT)
 
     def _is_refused(self) -> bool:
         return self._clock.monotonic_ms() - self._refused_ms < RETRY_MS
@@ -132,29 +107,62 @@ class Spiller(SpillRoom):
         if spill is None:
             if not self._wants(lane):
                 return False
-            lane.spill_above = 0
-            spill = lane.spill = Spill(lane, self._block(lane))
-            lane.memory_messages = 0
+            spill = self.blocks.begin(lane)
         block = spill.gathered
         block.put(message, position)
         if 0 < message.expires_ms < spill.first_expiry_ms:
             spill.first_expiry_ms = message.expires_ms
-        block.memory_bytes += _memory_of(message)
-        self.gathered_bytes += _memory_of(message)
-        is_much = self.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
+        memory_bytes = _memory_of(message)
+        block.memory_bytes += memory_bytes
+        blocks = self.blocks
+        blocks.gathered_bytes += memory_bytes
+        is_much = blocks.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
         most_bytes = self.small_block_bytes if is_much else self.block_bytes
         most_count = SMALL_BLOCK_MESSAGES if is_much else BLOCK_MESSAGES  # a tiny message takes more than its octets
         if block.size_bytes >= most_bytes or block.count >= most_count:
-            self.gathered_bytes -= block.memory_bytes
-            spill.blocks.append(block)
-            spill.gathered = self._block(lane)
+            spill.blocks.append(blocks.end_gathering(spill))
             if not self._is_refused():
                 block.is_writing = True
                 self._space.write(block)
         return True
 
-    def _block(self, lane: Lane) -> LaneBlock:
-        return LaneBlock(lane, self._memory.accounts is not None)
+    def write_out(self, lane: Lane) -> bool:
+        """Write the last messages in memory to a block before the others; say whether there were any to write.
+
+        What the log has stays: its part of the memory is not a user's, and a block may be discarded.
+        """
+        queue = lane.queue
+        if (
+            not lane.ready
+            or not queue.is_in_memory(lane.ready[-1].message)
+            or lane.ready_bytes <= LITTLE_BYTES
+            or lane.next_load < lane.tail
+            or lane.volatile
+            or lane.stale
+            or queue.has_selection()
+            or queue.needs_all_at_hand()
+            or self._is_refused()
+            or (lane.spill is not None and lane.spill.reading is not None)  # the first block, which comes back next
+        ):
+            return False
+        spill = lane.spill or self.blocks.begin(lane)
+        last: list[Delivery] = []
+        size_bytes = 0
+        while lane.ready and lane.ready_bytes > LITTLE_BYTES and size_bytes < self.block_bytes:
+            if len(last) == BLOCK_MESSAGES or not queue.is_in_memory(lane.ready[-1].message):
+                break
+            delivery = lane.ready.pop()
+            lane.ready_bytes -= delivery.message.size
+            size_bytes += delivery.message.size
+            last.append(delivery)
+        block = self.blocks.new_block(lane)
+        for delivery in reversed(last):
+            block.put(delivery.message, delivery.position)
+        spill.first_expiry_ms = min(spill.first_expiry_ms, block.first_expiry_ms)
+        spill.blocks.appendleft(block)
+        block.is_writing = True
+        self._space.write(block)
+        return True
 
     def written(self, block: SpilledBlock, reason: str) -> None:
         assert isinstance(block, LaneBlock), "a written block is one of a lane"
@@ -166,20 +174,13 @@ class Spiller(SpillRoom):
             self._space.free(block)
             return
         else:
-            for message in block.messages:
-                self._memory.page_out(message)
-            self._memory.used_bytes += BLOCK_OVERHEAD_BYTES
-            self.spilled_bytes += block.left_bytes
-            block.messages = _NO_MESSAGES
-            block.positions = _NO_POSITIONS
-            block.is_on_disk = True
+            self.blocks.leave_memory(block)
         if block.lane.queue.has_selection() and not block.is_dropped:
             block.lane.queue.mark_dirty()  # a selection may have waited to search it
 
     # From the disk.
 
     def fill(self, lane: Lane) -> int:
-        """Bring back the next block if the lane runs low; return how many log entries come before it, if any."""
         while (spill := lane.spill) is not None and spill.reading is None and self._is_low(lane):
             before = 0
             if lane.next_load < lane.tail:
@@ -191,9 +192,7 @@ class Spiller(SpillRoom):
                     else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
                 )
             if not spill.blocks:
-                block = spill.gathered
-                self.gathered_bytes -= block.memory_bytes
-                spill.gathered = self._block(lane)
+                block = self.blocks.end_gathering(spill)
             else:
                 block = spill.blocks[0]
                 if block.is_on_disk:
@@ -207,7 +206,8 @@ class Spiller(SpillRoom):
         return 0
 
     def _is_low(self, lane: Lane) -> bool:
-        return lane.ready_bytes < max(1, min(LOW_BYTES, lane.memory_bytes))
+        low_bytes = 1 if self.is_short() else max(1, min(LOW_BYTES, lane.memory_bytes))
+        return lane.ready_bytes < low_bytes
 
     def read(self, spill: Spill, block: LaneBlock, purpose: int) -> None:
         """Have a block on the disk read; a lane reads one at a time."""
@@ -222,7 +222,7 @@ class Spiller(SpillRoom):
         assert isinstance(block, LaneBlock), "a block that was read is one of a lane"
         self.reason = ""
         lane = block.lane
-        if spill.purpose == LOOKING:
+        if spill.purpose == SEARCHING:
             lane.queue.show_spilled(lane, block, positions, messages)
             return
         if spill.purpose == EXPIRING:
@@ -237,7 +237,7 @@ class Spiller(SpillRoom):
             messages = [messages[index] for index in left]
         for message in messages:
             self._memory.page_in(message)
-        self._free(block)
+        self.blocks.free(block)
         self._give_back(lane, spill, positions, messages)
 
     def refused(self, block: SpilledBlock, reason: str, is_lost: bool) -> None:
@@ -247,7 +247,7 @@ class Spiller(SpillRoom):
         assert isinstance(block, LaneBlock), "a refused block is one of a lane"
         lane = block.lane
         if is_lost:
-            self._lose(lane, spill, block, reason)
+            self.blocks.lose(lane, spill, block, reason)
             return
         self.reason = reason
         spill.reading = block  # no second request meanwhile
@@ -273,23 +273,6 @@ class Spiller(SpillRoom):
                 lane.spill.reading = None
                 lane.queue.mark_dirty()
 
-    def _lose(self, lane: Lane, spill: Spill, block: LaneBlock, reason: str) -> None:
-        """Continue without a block that is lost: its messages were not persistent."""
-        queue = lane.queue
-        count = block.left_count
-        self.lost_count += count
-        if len(self.notices) < NOTICES_MAX:
-            self.notices.append(f"{queue.uri()}: {count} non-persistent messages are lost: {reason}")
-        queue.depth -= count
-        queue.dropped_count += count
-        self._leave_accounts(block)
-        self._free(block)
-        block.left_count = block.left_bytes = 0
-        spill.forget_spent(block)
-        if spill.is_empty():
-            lane.end_spill()
-        queue.mark_dirty()
-
     def _give_back(self, lane: Lane, spill: Spill, positions: list[int], messages: list[Message]) -> None:
         if spill.is_empty():
             lane.end_spill()
@@ -303,83 +286,29 @@ class Spiller(SpillRoom):
 
     # For selections, which look ahead.
 
-    def look(self, lane: Lane, block: LaneBlock) -> None:
-        """Let the selection of a lane search a block that is not on its way, now or once it has been read."""
+    def search(self, lane: Lane, block: LaneBlock) -> None:
         spill = lane.spill
         assert spill is not None, "a block belongs to what a lane has spilled"
         if block.is_on_disk:
-            self.read(spill, block, LOOKING)
+            self.read(spill, block, SEARCHING)
         else:
             lane.queue.show_spilled(lane, block, block.positions, block.messages)
 
     def bring_in(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
-        """Bring one message into memory before earlier ones; it waits among the returned deliveries."""
         message = delivery.message
-        self.take_out(lane, block, message, delivery.position)
+        self.blocks.take_out(lane, block, message, delivery.position)
         insort(lane.returned, delivery, key=position_of)
         lane.ready_bytes += message.size
         lane.queue.mask |= lane.bit
         if message.expires_ms:
             lane.queue.has_expiring = True
 
-    def take_out(self, lane: Lane, block: LaneBlock, message: Message, position: int) -> None:
-        """Take one message out, which is in memory from now on; the block must not be on its way."""
-        spill = lane.spill
-        assert spill is not None, "something is spilled"
-        block.take(message, position)
-        if block.is_on_disk:
-            self._memory.page_in(message)
-            self.spilled_bytes -= message.size
-        elif block is spill.gathered and not block.count:
-            self.gathered_bytes -= block.memory_bytes
-            block.memory_bytes = 0
-        if not block.left_count and block is not spill.gathered:
-            self._free(block)
-            spill.forget_spent(block)
-        if spill.is_empty():
-            lane.end_spill()
 
-    # The end.
-
-    def drop(self, lane: Lane) -> None:
-        """Discard all that a lane has spilled: its queue ends."""
-        spill = lane.spill
-        if spill is None:
-            return
-        lane.end_spill()
-        self.gathered_bytes -= spill.gathered.memory_bytes
-        for block in (*spill.blocks, spill.gathered):
-            for message in block.messages:
-                self._memory.release(message)
-            block.messages = []
-            if block.is_on_disk and block.left_count:
-                self._leave_accounts(block)
-                self._free(block)
-            block.is_dropped = True
-
-    def _leave_accounts(self, block: LaneBlock) -> None:
-        """Subtract what is left of a block on the disk from the accounts of its addresses."""
-        accounts = self._memory.accounts
-        if accounts is not None and block.held is not None:
-            for (destination_id, is_logged), (size_bytes, count) in block.held.items():
-                accounts.leave_many(destination_id, is_logged, size_bytes, count)
-
-    def _free(self, block: LaneBlock) -> None:
-        """Release the file space of a block that is on the disk."""
-        block.is_dropped = True
-        if block.is_on_disk:
-            self.spilled_bytes -= block.left_bytes
-            self._memory.used_bytes -= BLOCK_OVERHEAD_BYTES
-            self._space.free(block)
-
-
+@dataclass(slots=True, eq=False)
 class ReadRetry(TimerTarget):
     """Ends the pause in which a disk that refused is not asked."""
 
-    __slots__ = ("_spiller",)
-
-    def __init__(self, spiller: Spiller) -> None:
-        self._spiller = spiller
+    _spiller: Spiller
 
     def timer_fired(self, key: int) -> None:
         self._spiller.ask_again()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -16,18 +17,16 @@ def order_of(delivery: Delivery) -> int:
     return ((9 - delivery.lane.priority) << _PRIORITY_SHIFT) + delivery.position
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """References to deliveries, each once.  One that is no longer READY is skipped when its turn comes.
 
     size_bytes: of all messages referred to, including those that others have taken.
     """
 
-    __slots__ = ("orders", "by_order", "size_bytes")
-
-    def __init__(self) -> None:
-        self.orders: list[int] = []
-        self.by_order: dict[int, Delivery] = {}
-        self.size_bytes = 0
+    orders: list[int] = field(default_factory=list)
+    by_order: dict[int, Delivery] = field(default_factory=dict)
+    size_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.orders)

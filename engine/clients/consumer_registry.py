@@ -2,114 +2,84 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import islice, repeat, takewhile
+from typing import Final
 
 from config.matching import with_values
 from engine.backlog.context import Context
-from engine.clients.joins import Joins
 from engine.clients.window_options import window_for
 from engine.consumers.client import Client
-from engine.consumers.composite_consumer import Siblings
+from engine.consumers.composite_consumer import ConsumerOwner, Joins, Siblings
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
-from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
+from engine.consumers.permissions import Access
+from engine.consumers.prefetch_window import Window
 from engine.consumers.settlement_log import SettlementLog
-from engine.consumers.turn_steps import Chore, Steps
-from engine.consumers.unsettled_share import UnsettledShares
+from engine.consumers.turn_steps import Steps
+from engine.consumers.unsettled_memory import UnsettledMemory
 from engine.consumers.wakes import Wakes
-from engine.consumers.window import Window
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
-from engine.limits.permissions import Access
 from engine.selector.evaluate import selector_of
 from engine.sources.browser import Browsing
-from engine.sources.composite import CompositeSource, Source
+from engine.sources.composite import CompositeSource, Source, check_options
 from engine.sources.feed import MemorySubscription
-from engine.sources.observer import Observer, Observers
-from engine.sources.queue import Queue, queue_of
-from engine.sources.queue_ends import QueueEnds
+from engine.sources.log_replay import Replays
+from engine.sources.observer import Observer
+from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds, release_unsettled
 from engine.sources.registry import Destinations
-from engine.sources.replay.log_replay import Replays
-from engine.sources.replay.replay_start import check_replay
+from engine.sources.roster import Roster
 from engine.sources.topics.named_subscription import NamedSubscription
 from engine.sources.topics.pending_message_limit import PendingLimits
 from engine.sources.topics.topic import Topic
 from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, TOPIC, is_topic
-from engine.values.errors import DestinationLocked, InvalidOption
+from engine.values.errors import DestinationLocked
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
+MEMBERS_A_STEP: Final = 20  # of a subscription that ends, as its furthest acknowledged tag is looked for
 
-class Subscribing(Observer):
-    """joinable: subscriptions to wildcards of queues, which new queues may join.
+
+@dataclass(slots=True, eq=False)
+class Subscribing(ConsumerOwner):
+    """joinable: subscriptions to wildcards of queues, which new queues may join, by the number of their lead.
 
     places: at queues with a limit of consumers.
-    of_durable: subscriptions to durable wildcards of topics, by the key of their named subscription.
+    of_durable: subscriptions to durable wildcards of topics, by the key of their named subscription and their lead.
     """
 
-    __slots__ = (
-        "context",
-        "destinations",
-        "access",
-        "steps",
-        "wakes",
-        "shares",
-        "subscriptions",
-        "browsing",
-        "replays",
-        "selective",
-        "redelivery",
-        "settlements",
-        "pending_limits",
-        "observers",
-        "departures",
-        "joinable",
-        "of_durable",
-        "places",
-        "_owner",
-        "_next_consumer",
-    )
+    context: Context
+    destinations: Destinations
+    access: Access
+    steps: Steps
+    unsettled: UnsettledMemory
+    ends: QueueEnds
+    subscriptions: Subscriptions
+    browsing: Browsing
+    replays: Replays
+    selective: SelectiveDispatcher
+    redelivery: Redelivery
+    settlements: SettlementLog
+    observers: list[Observer]
+    wakes: Wakes = field(init=False)
+    pending_limits: PendingLimits = field(init=False)
+    departures: Departures = field(init=False)
+    joinable: Roster[int, Siblings] = field(default_factory=lambda: Roster({}))
+    of_durable: dict[tuple[str, str, bool], Roster[int, Siblings]] = field(default_factory=dict)
+    places: Places = field(init=False)
+    _next_consumer: int = 1
 
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        access: Access,
-        steps: Steps,
-        shares: UnsettledShares,
-        ends: QueueEnds,
-        subscriptions: Subscriptions,
-        browsing: Browsing,
-        replays: Replays,
-        selective: SelectiveDispatcher,
-        redelivery: Redelivery,
-        settlements: SettlementLog,
-        observers: Observers,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.access = access
-        self.steps = steps
-        self.wakes = Wakes(steps)
-        self.shares = shares
-        self.subscriptions = subscriptions
-        self.browsing = browsing
-        self.replays = replays
-        self.selective = selective
-        self.redelivery = redelivery
-        self.settlements = settlements
-        self.pending_limits = PendingLimits(context.memory, context.readers, observers)
-        self.observers = observers
-        self._owner = _Owner(self)
-        self.departures = Departures(steps, destinations, ends, observers, self._owner)
-        self.joinable: dict[Siblings, None] = {}
-        self.of_durable: dict[tuple[str, str, bool], list[Siblings]] = {}
+    def __post_init__(self) -> None:
+        self.wakes = Wakes(self.steps)
+        self.pending_limits = PendingLimits(self.context.memory, self.context.readers, self.observers, self.steps)
+        self.departures = Departures(self.steps, self.destinations, self.ends, self.observers, self)
         self.places = Places(self.departures)
-        self._next_consumer = 1
-        observers.join(self)
+        self.observers.append(self)
 
     def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         """Add a consumer; it takes its first turn once ``start`` has been called for it.
@@ -133,34 +103,30 @@ class Subscribing(Observer):
         else:
             settings = first.settings
         window = window_for(settings, options, is_topic(first.kind), options.ack_mode == AUTO)
-        _check(source, options)
+        check_options(source, options)
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
             raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
         if options.replay is not None:
             assert isinstance(source, Queue | Topic), "a replay reads one queue or topic"
             return self._add(client, self.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
-            queue = source
             if options.is_browser:
-                queue = self.browsing.open(source, options.selector)
-            else:
-                self.places.require(source)
-                queue = self._read_from(source, options)
-            return self._add(client, queue, options, window)
+                return self._add(client, self.browsing.open(source, options.selector), options, window)
+            self.places.require(source)
+            return self._add(client, self._read_from(source, options), options, window)
         if isinstance(source, CompositeSource):
             return self._subscribe_to_several(client, source, options, window)
         if source.kind == QUEUE:
             assert isinstance(source, Wildcard), "several queues are named by a wildcard"
             return self._add_siblings(client, source, [source], None, [], options, window)
-        queues = self._queues_for(client, source, options)
+        queue = self._queue_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
-            subscription = queues[0].feed.subscription
+            subscription = queue.feed.subscription
             assert isinstance(subscription, NamedSubscription), "a durable subscription has a name"
-            return self._add_siblings(client, source, [], subscription, queues, options, window)
-        return self._add(client, queues[0], options, window)
+            return self._add_siblings(client, source, [], subscription, [], options, window)
+        return self._add(client, queue, options, window)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
-        """Close a consumer; what it held returns to its place, or is discarded with its subscription."""
         siblings = consumer.siblings
         if not isinstance(siblings, Siblings):
             self.close(consumer, is_lost, True)
@@ -169,47 +135,45 @@ class Subscribing(Observer):
             if not consumer.is_closed:
                 self.close(consumer, is_lost, False)
             return
+        self.steps.left -= len(siblings.members) // MEMBERS_A_STEP
         holders = siblings.close()
-        self.joinable.pop(siblings, None)
+        number = siblings.lead.consumer_id
+        self.joinable.pop(number)
         self.places.leave(siblings)
         if siblings.subscription is not None:
             key = siblings.subscription.key()
-            self.of_durable[key].remove(siblings)
-            if not self.of_durable[key]:
+            self.of_durable[key].pop(number)
+            if not self.of_durable[key].members:
                 del self.of_durable[key]
         for one in [*holders, consumer]:  # the consumer may hold nothing, and is then closed at once
             if not one.is_closed:
                 self.close(one, is_lost, one is siblings.lead)
-        left = [one for one in siblings.members if not one.is_closed and one.departure is None]
-        self.departures.part(left, is_lost)
+        if consumer.departing() is None:
+            self.departures.part(siblings.lead, siblings.members, is_lost)
+        siblings.members = []
+        siblings.lead.siblings = None
 
     def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
-        """Let a leaving consumer return the first ``count`` messages it holds; say whether there were any."""
         in_flight = (one for one in consumer.ledger.values() if one.state == IN_FLIGHT)  # not what a transaction holds
         some = list(islice(in_flight, count))
         if not some:
             return False
         if consumer.siblings is None:
-            consumer.looked_at = consumer.looked_at_tag()
+            consumer.seen_before = consumer.seen_tag()
         else:
-            consumer.siblings.look_back()
+            consumer.siblings.note_seen()
+        by_holder: dict[Consumer, list[Delivery]] = {}
         for delivery in some:
             del consumer.ledger[delivery.tag]
-        siblings = consumer.siblings
-        by_holder: dict[Consumer, list[Delivery]] = {}
-        if siblings is None:
-            by_holder[consumer] = some
-        else:
-            for delivery in some:
-                by_holder.setdefault(consumer_of(delivery), []).append(delivery)
+            by_holder.setdefault(consumer_of(delivery), []).append(delivery)
         for holder, held in by_holder.items():
             feed = holder.queue.feed
             if feed.is_own or feed.subscription is not None:
-                self.redelivery.give_back(holder, held, is_lost, holder.looked_at_tag())
+                self.redelivery.give_back(holder, held, is_lost, holder.seen_tag())
             else:
                 holder.queue.in_flight_count -= len(held)
                 holder.queue.depth -= len(held)
-                _let_go(held)
+                release_unsettled(held)
         return True
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -223,23 +187,20 @@ class Subscribing(Observer):
     def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         several = self.of_durable.get(subscription.key())
         if several is not None:
-            self._begin(Joins(self._owner, several[:], [queue], False))
+            self.steps.begin_now(Joins(self, zip(several.walk(), repeat(queue), strict=False), False))
 
     def destination_added(self, destination: Queue | Topic) -> None:
-        if destination.kind != QUEUE or not isinstance(destination, Queue):
-            return
-        if self.joinable:
-            self._begin(Joins(self._owner, list(self.joinable), [destination], True))
+        if self.joinable.members and destination.kind == QUEUE and isinstance(destination, Queue):
+            self.steps.begin_now(Joins(self, zip(self.joinable.walk(), repeat(destination), strict=False), True))
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         self.places.remove(destination.destination_id)
 
     def join_one(self, siblings: Siblings, queue: Queue) -> None:
-        """Let a subscription to several destinations take from one more queue."""
         lead = siblings.lead
         if queue.is_closed:
             return
-        if siblings.is_closed or lead.departure is not None:
+        if siblings.is_closed or lead.departing() is not None:
             if not queue.feed.is_own and queue.feed.subscription is None:
                 self.subscriptions.end(queue)  # it was made for this consumer alone
             return
@@ -255,22 +216,16 @@ class Subscribing(Observer):
 
     # -- the steps
 
-    def _queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
-        """Return the queues of a subscription, after leaving consumers have left; it may end with them."""
+    def _queue_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Queue:
+        """Return the queue of a subscription, after leaving consumers have left; it may end with them."""
         if options.subscription:
             client_id = "" if options.is_global else client.describe().get("client_id", "")
             self._make_way(client_id, options.subscription, options.is_durable)
-        return self.subscriptions.queues_for(client, source, options)
+        return self.subscriptions.queue_for(client, source, options)
 
     def _make_way(self, client_id: str, name: str, is_durable: bool) -> None:
         for queue in self.subscriptions.queues_of(client_id, name, is_durable):
             self.departures.make_way(queue)
-
-    def _begin(self, chore: Chore) -> None:
-        """Do as much as this turn allows, and leave the rest to the next ones."""
-        steps = self.steps
-        if not chore.go_on(steps):
-            steps.begin(chore)
 
     def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:
         selector = selector_of(options.selector)
@@ -278,30 +233,32 @@ class Subscribing(Observer):
         self._next_consumer += 1
         consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
         if options.ack_mode != AUTO:
-            self.shares.enter(client.holder, window)
+            self.unsettled.enter(client.holder, window)
         consumer.remarks = options.remarks
         if options.redelivery:
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
-        client.is_holding = True
-        self.observers.consumer_coming(consumer)
+        client.count_later()
+        for observer in self.observers:
+            observer.consumer_coming(consumer)
         feed = queue.feed
         if feed.is_browser:
             if options.is_browser:
                 self.browsing.consumers.append(consumer)
-                self.context.agenda.is_open = True
+            self.context.agenda.is_open = True  # what it shows takes memory, which a turn with an agenda looks at
         elif queue.destination_id or not feed.is_own:  # the lead's own queue holds nothing
             # The queue of a subscription applies the selector to each message before its consumers see it.
             consumer.selector = selector if feed.is_own else None
             consumer.is_exclusive = options.is_exclusive
-            consumer.owns_groups = not options.is_taking
+            consumer.is_ruled = not options.is_taking
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
             self.selective.added(consumer)
         if isinstance(feed, MemorySubscription) and feed.subscription is None:
             feed.pending = self.pending_limits.limit(queue, window, options.pending_limit)
-        self.observers.consumer_added(consumer)
+        for observer in self.observers:
+            observer.consumer_added(consumer)
         return consumer
 
     def _read_from(self, queue: Queue, options: SubscribeOptions) -> Queue:
@@ -313,7 +270,7 @@ class Subscribing(Observer):
     def _subscribe_to_several(
         self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
     ) -> Consumer:
-        queues: list[Queue] = []
+        queues: dict[Queue, None] = {}
         wildcards: list[Wildcard] = []
         for part in source.parts:
             if isinstance(part, Queue | Topic) and part.owner not in (0, client.client_number):
@@ -323,13 +280,11 @@ class Subscribing(Observer):
             if isinstance(part, Queue):
                 self.places.require(part)
         for part in source.parts:
-            found: list[Queue] = []
             if isinstance(part, Queue):
-                found = [part]
+                queues[part] = None
             elif isinstance(part, Topic) or part.kind == TOPIC:
-                found = self._queues_for(client, part, options)
-            queues += [queue for queue in found if queue not in queues]
-        return self._add_siblings(client, source, wildcards, None, queues, options, window)
+                queues[self._queue_for(client, part, options)] = None
+        return self._add_siblings(client, source, wildcards, None, list(queues), options, window)
 
     def _add_siblings(
         self,
@@ -349,12 +304,16 @@ class Subscribing(Observer):
             anchor = subscription.carrier
         lead = self._add(client, anchor, options, window)
         siblings = Siblings(lead, wildcards, subscription, options, self.wakes)
-        self._begin(Joins(self._owner, [siblings], [queue for queue in queues if queue is not anchor], False))
+        self.steps.begin_now(Joins(self, zip(repeat(siblings), queues, strict=False), False))
+        while_present = takewhile(_is_present, repeat(siblings))
         if wildcards:
-            self.joinable[siblings] = None
-            self._begin(Joins(self._owner, [siblings], list(destinations.queues.values()), True))
+            self.joinable.add(lead.consumer_id, siblings)
+            found = destinations.queue_roster.walk()
+            self.steps.begin_now(Joins(self, zip(while_present, found, strict=False), True))
         if subscription is not None:
-            self.of_durable.setdefault(subscription.key(), []).append(siblings)
+            self.of_durable.setdefault(subscription.key(), Roster({})).add(lead.consumer_id, siblings)
+            cursors = subscription.roster.walk()
+            self.steps.begin_now(Joins(self, zip(while_present, cursors, strict=False), False))
         return lead
 
     def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
@@ -363,6 +322,7 @@ class Subscribing(Observer):
         queue.unlist_one(consumer)
         queue.consumers.pop(consumer.consumer_id, None)
         consumer.client.consumers.pop(consumer.consumer_id, None)
+        consumer.client.count_later()
         consumer.is_closed = True
         consumer.is_started = False
         if queue.feed.is_own or (not queue.feed.is_browser and self.subscriptions.leave(queue, is_lead)):
@@ -370,12 +330,13 @@ class Subscribing(Observer):
         else:
             if queue.feed.is_browser:
                 self.browsing.close(consumer)
-            _let_go([one for one in consumer.take_held() if one.state == IN_FLIGHT])
-        self.shares.leave(consumer)
+            release_unsettled([one for one in consumer.take_unsettled() if one.state == IN_FLIGHT])
+        self.unsettled.leave(consumer)
         self.selective.removed(consumer)
         if queue.extras.keeper is not None:
             queue.extras.keeper.wait()
-        self.observers.consumer_removed(consumer)
+        for observer in self.observers:
+            observer.consumer_removed(consumer)
         self.settlements.closed(consumer)
         if queue.settings.queue.max_consumers >= 0:
             self._fill_place(queue.destination_id)
@@ -390,46 +351,5 @@ class Subscribing(Observer):
             self.join_one(siblings, queue)
 
 
-class _Owner(ConsumerOwner):
-    __slots__ = ("_subscribing",)
-
-    def __init__(self, subscribing: Subscribing) -> None:
-        self._subscribing = subscribing
-
-    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
-        self._subscribing.unsubscribe(consumer, is_lost)
-
-    def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
-        return self._subscribing.give_back_some(consumer, count, is_lost)
-
-    def join_one(self, siblings: Siblings, queue: Queue) -> None:
-        self._subscribing.join_one(siblings, queue)
-
-
-def _check(source: Source, options: SubscribeOptions) -> None:
-    """Raises: InvalidOption for a contradiction between source and options."""
-    if options.replay is not None:
-        check_replay(source, options)
-        return
-    is_one_queue = isinstance(source, Queue)
-    if options.is_browser and not is_one_queue:
-        raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")
-    parts = source.parts if isinstance(source, CompositeSource) else [source]
-    for part in parts:
-        if options.is_retroactive and isinstance(part, Wildcard) and part.kind == TOPIC:
-            raise InvalidOption(f"{part.uri()} is many topics; retroactive is for a subscription to one")
-    if not (options.is_durable or options.is_shared or options.subscription):
-        return
-    if isinstance(source, CompositeSource):
-        raise InvalidOption(f"{source.uri()} is several destinations; a named subscription has one topic or wildcard")
-    if source.kind == QUEUE or is_one_queue:
-        raise InvalidOption(f"{source.uri()} is a queue; durable and shared subscriptions are for topics")
-
-
-def _let_go(held: list[Delivery]) -> None:
-    """Subtract what a consumer held from the memory budget, if its subscription ends with it."""
-    for delivery in held:
-        queue = queue_of(delivery.lane)
-        if queue.selection is not None:
-            queue.selection.left(delivery)
-        queue.release(delivery.message)
+def _is_present(siblings: Siblings) -> bool:
+    return not siblings.is_closed

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from config.permissions import Action
 from engine.consumers.client import Client
-from engine.limits.permissions import Access
-from engine.limits.user_quota import Quotas
+from engine.consumers.permissions import Access
+from engine.consumers.turn_steps import Steps
+from engine.consumers.user_quota import Quotas
 from engine.sources.composite import Target
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
+from engine.sources.topics.durable_wildcards import DurableWildcards
 from engine.sources.topics.topic import Topic
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.wildcard import Wildcard, is_wildcard
 
+MADE_STEPS: Final = 25  # of a turn, for a new destination
 
+
+@dataclass(slots=True, eq=False)
 class Naming:
     """Finds destinations for clients; the first mention makes a queue or topic."""
 
-    __slots__ = ("destinations", "access", "quotas")
-
-    def __init__(self, destinations: Destinations, access: Access, quotas: Quotas) -> None:
-        self.destinations = destinations
-        self.access = access
-        self.quotas = quotas
+    destinations: Destinations
+    access: Access
+    quotas: Quotas
+    durable_wildcards: DurableWildcards
+    steps: Steps
 
     def target(self, client: Client, kind: int, name: str) -> Target:
         """Return a destination for ``client`` to send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
@@ -48,13 +55,34 @@ class Naming:
         kind: engine.values.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
         """
         self.quotas.destinations.require(client.holder)
+        self.steps.left -= MADE_STEPS
         temporary = self.destinations.open_temporary(kind, client.client_number)
         self.quotas.made(client, temporary)
         return temporary
 
+    def made_again(self, client: Client | None, ended: Target, is_owed: bool) -> Target:
+        """Return the destination with the name of one that was deleted; if it is new, it counts for ``client``.
+
+        is_owed: a confirmed message needs it, so no limit refuses it.  Raises: InvalidDestination for a temporary
+        destination; LimitReached, AccessDenied unless it is owed.
+        """
+        destinations = self.destinations
+        is_new = destinations.is_new(ended.kind, ended.name)
+        if client is not None and is_new and not is_owed:
+            return self.target(client, ended.kind, ended.name)
+        if not is_owed:
+            return destinations.target(ended.kind, ended.name)
+        made = destinations.own_queue(ended.name) if ended.kind == QUEUE else destinations.own_topic(ended.name)
+        if client is not None and is_new:
+            self.quotas.made(client, made)
+        return made
+
     def _made(self, client: Client, kind: int, name: str) -> Target:
         """Return a queue or topic that ``client`` is the first to name."""
         self.quotas.destinations.require(client.holder)
+        if kind == TOPIC:
+            self.durable_wildcards.require_topic(client, name)
+        self.steps.left -= MADE_STEPS
         target = self.destinations.target(kind, name)
         self.quotas.made(client, target)
         return target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from config.policies import AddressSettings, clamp_prefetch
 from engine.consumers.credit_window import CreditWindow
-from engine.consumers.window import Window
+from engine.consumers.prefetch_window import Window
 from engine.values.errors import InvalidOption
 from engine.values.options import SubscribeOptions
 

@@ -3,19 +3,88 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
-from engine.consumers.outlet import Outlet
+from engine.consumers.turn_steps import Chore
 from engine.values import gates
+from engine.values.delivery import Delivery
 from engine.values.errors import EngineError
 from engine.values.message import Message
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
-    from engine.values.delivery import Delivery
+
+WAKES_AT_ONCE: Final = 256  # consumers of one room woken before they are dispatched
+
+
+class DepartureBase(Chore):
+    """Closes consumers over several turns (engine.consumers.departures).  is_lost: the client vanished unannounced."""
+
+    __slots__ = ("is_lost",)
+
+    def __init__(self, is_lost: bool) -> None:
+        self.is_lost = is_lost
+
+
+class Resting:
+    """A room of consumers held back together by one cause: a full outlet, or a window that several share.
+
+    They are in no rotation meanwhile.  Once the cause is over they are woken one after the other, oldest first, only as
+    many as there is room for, and the next ones if those found nothing.  So the cost of a message does not depend on
+    their number.
+    lead: of those that share its window; None for those that share the outlet.
+    is_waking: the cause is over, and ``Wakes`` is waking them.
+    """
+
+    __slots__ = ("outlet", "lead", "consumers", "is_waking")
+
+    def __init__(self, outlet: Outlet, lead: Consumer | None) -> None:
+        self.outlet = outlet
+        self.lead = lead
+        self.consumers: OrderedDict[int, Consumer] = OrderedDict()
+        self.is_waking = False
+
+    def add(self, consumer: Consumer) -> None:
+        if consumer.resting is None:
+            consumer.resting = self
+            self.consumers[consumer.consumer_id] = consumer
+
+    def remove(self, consumer: Consumer) -> None:
+        consumer.resting = None
+        del self.consumers[consumer.consumer_id]
+
+    def room(self) -> int:
+        """Return how many consumers may be woken now."""
+        if self.outlet.is_output_full:
+            return 0
+        if self.lead is None:
+            return WAKES_AT_ONCE
+        window = self.lead.window
+        return 0 if window.is_full else min(max(1, window.room()), WAKES_AT_ONCE)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Outlet:
+    """The way out for deliveries: a connection, or a part of one whose output its peer can stop separately.
+
+    is_output_full: it accepts nothing more; nothing is handed over until ``EngineApi.output_drained``.
+
+    resting: consumers that only wait for that.
+    """
+
+    __slots__ = ("resting", "is_output_full")
+
+    def __init__(self) -> None:
+        self.resting = Resting(self, None)
+        self.is_output_full = False
+
+    @abstractmethod
+    def output_gate(self) -> int:
+        """Return the gate that explains a full output."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -27,9 +96,11 @@ class Client(Outlet):
     groups: of its user, from the configuration; permissions depend on them.
     held_bytes: what it holds and has not sent, as counted in ``Holdings``.  is_holding: that may have changed, so it is
     counted again at the end of the turn; a part that makes it hold something sets this.
+    fed_topics: topics of its subscriptions to wildcards, in memory.
     unread_bytes: output not yet accepted by its socket when the gateway last looked; also counted in ``Holdings``.
     is_refusing: messages that it refused are still being put back; it gets no confirmations until that is done.
     is_output_full: too much output waits for the socket.
+    departure: the connection is gone, and this closes its consumers; None while it is there.
     """
 
     __slots__ = (
@@ -40,9 +111,11 @@ class Client(Outlet):
         "user",
         "groups",
         "held_bytes",
+        "fed_topics",
         "holder",
         "is_holding",
         "unread_bytes",
+        "departure",
     )
 
     def __init__(self) -> None:
@@ -54,9 +127,11 @@ class Client(Outlet):
         self.user = ""
         self.groups: frozenset[str] = frozenset()
         self.held_bytes = 0
+        self.fed_topics = 0
         self.holder = ""
         self.is_holding = False
         self.unread_bytes = 0
+        self.departure: DepartureBase | None = None
 
     def output_gate(self) -> int:
         return gates.SOCKET_PAUSED
@@ -77,6 +152,9 @@ class Client(Outlet):
         """All that it refused is back in place or given up; it sets ``is_refusing`` to False before this call."""
         assert not self.is_refusing, "refusing is over"
 
+    def end_input(self) -> None:
+        """Take no more input in this turn, which has no steps left for it."""
+
     @abstractmethod
     def admit(self) -> None:
         """A gate has opened: send again what was parked; input whose gate is still shut is parked again."""
@@ -87,7 +165,7 @@ class Client(Outlet):
 
     @abstractmethod
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        """End a consumer that is too slow, and inform the client of the reason.
+        """End a consumer that is too slow, the lead of its subscription, and inform the client of the reason.
 
         with_connection: end the connection too.  An adapter also does so if its protocol cannot end a single consumer.
         """
@@ -99,6 +177,14 @@ class Client(Outlet):
     def give_up(self, error: EngineError) -> None:
         """End the connection and inform the peer; cut it off if output is unread.  Called by ``Holdings``."""
         raise AssertionError("only a connection is given up")
+
+    def rights_changed(self) -> None:
+        """The permissions or its groups have changed: end what was allowed once and for all, and is not any more."""
+        return None
+
+    def count_later(self) -> None:
+        """What it holds has changed, perhaps without a frame of its own: count it again at the end of the turn."""
+        self.is_holding = True
 
     def holding(self) -> str:
         """Return the parts of ``held_bytes`` in words; "" for nothing."""

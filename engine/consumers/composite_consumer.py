@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
 from engine.consumers.consumer import Consumer, SiblingsBase, consumer_of
+from engine.consumers.turn_steps import Chore, Steps
 from engine.consumers.wakes import Wakes
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topics.named_subscription import NamedSubscription
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
+
+START_STEPS: Final = 2  # for one consumer that takes its first turn
+GATE_STEPS: Final = 2  # for the gate of one consumer
+
+
+@dataclass(slots=True, eq=False)
+class Starts(Chore):
+    """Lets the consumers of a subscription take their first turns; thousands may have joined before its receipt."""
+
+    _siblings: Siblings
+    _index: int = 0
+
+    def go_on(self, steps: Steps) -> bool:
+        siblings = self._siblings
+        lead = siblings.lead
+        least = steps.left_to_others()
+        while self._index < len(siblings.members) and not siblings.is_closed:
+            if steps.left <= least:
+                return False
+            steps.left -= START_STEPS
+            consumer = siblings.members[self._index]
+            self._index += 1
+            consumer.adapter = lead.adapter
+            consumer.outlet = lead.outlet
+            consumer.queue.start_consumer(consumer)
+        return True
 
 
 class Siblings(SiblingsBase):
@@ -18,14 +53,7 @@ class Siblings(SiblingsBase):
     waits_for: numbers of queues that have no place for more consumers now (engine.limits.max_consumers).
     """
 
-    __slots__ = (
-        "wildcards",
-        "subscription",
-        "options",
-        "waits_for",
-        "_queues",
-        "_wakes",
-    )
+    __slots__ = ("wildcards", "subscription", "options", "waits_for", "_queues", "_wakes")
 
     def __init__(
         self,
@@ -46,9 +74,10 @@ class Siblings(SiblingsBase):
 
     def wants(self, queue: Queue) -> bool:
         """Say whether ``queue`` matches one of its wildcards and has not joined yet."""
-        if queue in self._queues or self.is_closed:
-            return False
-        return any(wildcard.matches(queue.name) for wildcard in self.wildcards)
+        for wildcard in self.wildcards:
+            if wildcard.matches(queue.name):
+                return queue not in self._queues and not self.is_closed
+        return False
 
     def add(self, consumer: Consumer, queue: Queue) -> None:
         """Add the consumer of one more queue; the consumer's own queue may be a view of that one."""
@@ -63,8 +92,22 @@ class Siblings(SiblingsBase):
         self.members.append(consumer)
         self._queues.add(queue)
 
+    def start(self) -> None:
+        self.resting.outlet = self.lead.outlet
+        self._wakes.steps.take_up(Starts(self))
+
+    def beyond(self, first: int, held_by: frozenset[int]) -> int:
+        steps = self._wakes.steps
+        members = self.members
+        first = max(first, 1)  # the lead's own queue holds nothing
+        while first < len(members) and steps.left > 0:
+            steps.left -= GATE_STEPS
+            if members[first].gate() in held_by:
+                break
+            first += 1
+        return first
+
     def opened(self) -> None:
-        """Wake as many of them as the open window has room for."""
         self._wakes.open(self.resting)
 
     def close(self) -> list[Consumer]:
@@ -74,7 +117,7 @@ class Siblings(SiblingsBase):
         """
         self.is_closed = True
         self.lead.window.close()
-        self.look_back()
+        self.note_seen()
         furthest = max([consumer.furthest_tag for consumer in self.members])
         ledger = self.lead.ledger
         holders: dict[int, Consumer] = {self.lead.consumer_id: self.lead}
@@ -88,3 +131,51 @@ class Siblings(SiblingsBase):
         ledger.clear()  # the ledger is shared, and some siblings close after these deliveries have moved on
         self.lead.ledger = {}
         return list(holders.values())
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsumerOwner(Observer):
+    """The registry of consumers, as chores see it: it closes them, and adds them to subscriptions to several queues."""
+
+    @abstractmethod
+    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
+        """Close a consumer; what it held returns to its place, or is discarded with its subscription."""
+
+    @abstractmethod
+    def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
+        """Let a leaving consumer return the first ``count`` messages it holds; say whether there were any."""
+
+    @abstractmethod
+    def join_one(self, siblings: Siblings, queue: Queue) -> None:
+        """Let a subscription to several destinations take from one more queue."""
+
+
+JOIN_STEPS: Final = 10  # for one more consumer; comparing the name of a queue costs one step
+
+
+@dataclass(slots=True, eq=False)
+class Joins(Chore):
+    """Lets subscriptions take from queues, some in each turn.
+
+    A wildcard may match any number of queues, and any number of wildcards may match a new queue.
+
+    pairs: those that are not done; None stands for one that has gone.
+    is_asked: a subscription takes only from queues that match its wildcards.
+    """
+
+    owner: ConsumerOwner
+    pairs: Iterator[tuple[Siblings | None, Queue | None]]
+    is_asked: bool
+
+    def go_on(self, steps: Steps) -> bool:
+        least = steps.left_to_others()
+        if steps.left <= least:
+            return False
+        for siblings, queue in self.pairs:
+            steps.left -= 1
+            if siblings is not None and queue is not None and (not self.is_asked or siblings.wants(queue)):
+                steps.left -= JOIN_STEPS
+                self.owner.join_one(siblings, queue)
+            if steps.left <= least:
+                return False
+        return True

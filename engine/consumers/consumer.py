@@ -7,15 +7,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.redelivery_policy import RedeliveryPolicy
-from engine.consumers.client import Client
+from engine.consumers.client import Client, DepartureBase, Outlet, Resting
 from engine.consumers.credit_window import CreditWindow
-from engine.consumers.outlet import Outlet
-from engine.consumers.resting import Resting, RestingConsumer
-from engine.consumers.turn_steps import Chore
-from engine.consumers.window import Window
+from engine.consumers.prefetch_window import Window
 from engine.selector.evaluate import Selector
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import IN_FLIGHT, ConsumerBase, Delivery
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 
 if TYPE_CHECKING:
@@ -29,18 +26,9 @@ ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVID
 
 
 class SeatBase:
-    """A consumer's place in the queue's Selection (engine.dispatch.seat)."""
+    """A consumer's place in the queue's Selection (engine.dispatch.selector_view)."""
 
     __slots__ = ()
-
-
-class DepartureBase(Chore):
-    """Closes consumers over several turns (engine.consumers.departures).  is_lost: the client vanished unannounced."""
-
-    __slots__ = ("is_lost",)
-
-    def __init__(self, is_lost: bool) -> None:
-        self.is_lost = is_lost
 
 
 class SiblingsBase:
@@ -49,35 +37,38 @@ class SiblingsBase:
     lead: the one that the client knows as its consumer.  Its own queue never holds anything.
     resting: consumers that have messages while the window is full.
     is_closed: the client has ended the subscription; the remaining consumers are leaving.
-    looked_at_tag: when they close, the furthest tag that the client may have looked at, over all of them.
+    seen_tag: when they close, the furthest tag that the client may have looked at, over all of them.
     """
 
-    __slots__ = ("lead", "members", "resting", "is_closed", "looked_at_tag")
+    __slots__ = ("lead", "members", "resting", "is_closed", "seen_tag")
 
     def __init__(self, lead: Consumer) -> None:
         self.lead = lead
         self.members = [lead]
         self.resting = Resting(lead.client, lead)
         self.is_closed = False
-        self.looked_at_tag = 0
+        self.seen_tag = 0
 
     @abstractmethod
     def opened(self) -> None:
         """Wake as many of them as the open window has room for."""
 
+    @abstractmethod
     def start(self) -> None:
         """Let them all take turns; they share the outlet that the adapter has set on the lead."""
-        self.resting.outlet = self.lead.outlet
-        for consumer in self.members:
-            consumer.adapter = self.lead.adapter
-            consumer.outlet = self.lead.outlet
-            consumer.queue.start_consumer(consumer)
 
-    def look_back(self) -> None:
+    @abstractmethod
+    def beyond(self, first: int, held_by: frozenset[int]) -> int:
+        """Return the place of the next member, from ``first`` on, that one of these gates holds; their number for none.
+
+        It ends earlier where the turn has no steps left.
+        """
+
+    def note_seen(self) -> None:
         """Record how far the client has looked, before anything is returned."""
-        if not self.looked_at_tag:
+        if not self.seen_tag:
             furthest = max([consumer.furthest_tag for consumer in self.members])
-            self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
+            self.seen_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
 
     def gate(self) -> int:
         """Return the gate of the client's subscription: that of the first queue that has messages."""
@@ -88,30 +79,33 @@ class SiblingsBase:
         return sum(consumer.acknowledged_count for consumer in self.members)
 
 
-class Consumer(RestingConsumer):
+class Consumer(ConsumerBase):
     """A window onto one queue, or onto one topic subscription's queue.
 
     ledger: its unsettled deliveries by tag, in the order of the hand-over.
     unanswered: those of them that no open transaction holds.
-    looked_at: for a leaving consumer that has returned some messages, the earlier ``looked_at_tag``; else 0.
+    seen_before: for a leaving consumer that has returned some messages, the earlier ``seen_tag``; else 0.
     is_started: its first turn has come; nothing is handed over before (a RECEIPT must be sent first).
     redelivery: its own policy, None for the address's.
     remarks: options that it asked for and that have no effect, in words.
     selector: None takes everything.  priority: higher ones are served first.
-    owns_groups: a message group that begins with it is its own; False for a purge or a retry.
+    is_ruled: exclusive consumers and the owners of message groups go before it; False for a purge or a retry.
     seat: its place in the queue's Selection, None without one.
-    departure: it is leaving, and is closed in a later turn; None while it stays.
+    departure: its own, apart from that of its subscription or client (``departing``); None without one.
     siblings: the consumers of one subscription to several destinations, itself included; None for a single one.
+    resting: the room in which it waits for its outlet or a shared window; while there it is not listed.
     outlet: where its deliveries leave: its client, or a part of it that the adapter sets before ``Broker.start``.
     """
 
     __slots__ = (
+        "window",
+        "resting",
         "client",
         "outlet",
         "queue",
         "ledger",
         "unanswered",
-        "looked_at",
+        "seen_before",
         "is_started",
         "is_listed",
         "batch",
@@ -121,7 +115,7 @@ class Consumer(RestingConsumer):
         "selector",
         "priority",
         "is_exclusive",
-        "owns_groups",
+        "is_ruled",
         "remarks",
         "seat",
     )
@@ -129,13 +123,15 @@ class Consumer(RestingConsumer):
     def __init__(
         self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
     ) -> None:
-        super().__init__(consumer_id, ack_mode, name, window)
+        super().__init__(consumer_id, ack_mode, name)
+        self.window = window
+        self.resting: Resting | None = None
         self.client = client
         self.outlet: Outlet = client
         self.queue = queue
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
-        self.looked_at = 0
+        self.seen_before = 0
         self.is_started = False
         self.is_listed = False
         self.batch = queue.feed.batch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
@@ -145,7 +141,7 @@ class Consumer(RestingConsumer):
         self.selector: Selector | None = None
         self.priority = 0
         self.is_exclusive = False
-        self.owns_groups = True
+        self.is_ruled = True
         self.remarks: tuple[str, ...] = ()
         self.seat: SeatBase | None = None
 
@@ -156,18 +152,25 @@ class Consumer(RestingConsumer):
         else:
             self.queue.start_consumer(self)
 
-    def take_held(self) -> list[Delivery]:
+    def departing(self) -> DepartureBase | None:
+        """Return what closes it in a later turn, None while it stays."""
+        own = self.departure
+        if own is None and self.siblings is not None:
+            own = self.siblings.lead.departure
+        return self.client.departure if own is None else own
+
+    def take_unsettled(self) -> list[Delivery]:
         """Return what it holds and clear the ledger; siblings have divided theirs before."""
         held = list(self.ledger.values())
         self.ledger.clear()
         return held
 
-    def looked_at_tag(self) -> int:
+    def seen_tag(self) -> int:
         """Return the tag up to which a lost client may have looked: one past its furthest answer."""
-        if self.looked_at:
-            return self.looked_at
+        if self.seen_before:
+            return self.seen_before
         if self.siblings is not None:
-            return self.siblings.looked_at_tag
+            return self.siblings.seen_tag
         furthest = self.furthest_tag
         return next((tag for tag in self.ledger if tag > furthest), furthest)
 
@@ -181,8 +184,11 @@ class Consumer(RestingConsumer):
 
     def is_choosy(self) -> bool:
         """Say whether it cannot simply take the next message in its turn."""
-        is_blocking = self.redelivery is not None and not self.redelivery.non_blocking_redelivery
-        return self.selector is not None or self.is_exclusive or self.priority != 0 or is_blocking
+        return self.selector is not None or self.is_exclusive or self.priority != 0 or self.keeps_order()
+
+    def keeps_order(self) -> bool:
+        """Say whether it has asked that nothing overtakes a message that awaits its redelivery."""
+        return self.redelivery is not None and not self.redelivery.non_blocking_redelivery
 
     def grant(self, credit: int) -> None:
         """Let ``credit`` messages follow, whatever was granted before (AMQP link credit)."""
@@ -207,6 +213,10 @@ class Consumer(RestingConsumer):
             covered.append(one)
         return covered
 
+    def lead(self) -> Consumer:
+        """Return the consumer that stands for the client's subscription: itself, if that has no other."""
+        return self if self.siblings is None else self.siblings.lead
+
     def gate(self) -> int:
         """Return the gate that holds this consumer now, gates.OPEN for none."""
         if self.is_closed:
@@ -217,12 +227,15 @@ class Consumer(RestingConsumer):
             return self.outlet.output_gate()
         if self.siblings is not None and self.siblings.lead is self:
             return self.siblings.gate()
+        pause = self.queue.extras.pause
+        if pause is not None and self.is_ruled:
+            return gates.PAUSED
         if self.queue.selection is not None:
             return self.queue.selection.reasons().gate(self)
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
-            if self.queue.feed.is_held():
+            if self.queue.feed.is_at_limit():
                 return gates.MEMORY
             if self.queue.fault():
                 return gates.STORE_DAMAGED
@@ -238,6 +251,9 @@ class Consumer(RestingConsumer):
             return f"{gates.GATE_NAMES[gate]}: {self.window.describe()}"
         if gate == gates.STORE_DAMAGED:
             return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
+        pause = self.queue.extras.pause
+        if gate == gates.PAUSED and pause is not None:
+            return f"{gates.GATE_NAMES[gate]} by {pause.by}; penstock resume ends that"
         if self.queue.selection is not None:
             words = self.queue.selection.reasons().describe(self, gate)
             if words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.consumers.window import NOT_COUNTED, Window
+from engine.consumers.prefetch_window import NOT_COUNTED, Window
 from engine.values import gates
 
 USUAL_CREDIT: Final = 1_000  # the usual grant of AMQP clients, in messages
@@ -52,9 +52,9 @@ class CreditWindow(Window):
             return True
         return False
 
-    def refused(self) -> bool:
+    def end_refusing(self) -> bool:
         self.was_full = False  # credit is not topped up at half
-        return super().refused()
+        return super().end_refusing()
 
     def take(self) -> bool:
         self.in_flight += 1
@@ -89,13 +89,13 @@ class CreditWindow(Window):
         return super().describe()
 
     def _allow(self, limit: int) -> None:
-        stake = self.stake
+        memory = self.memory
         self.stage = limit
-        if stake is not None:
-            self.paid = stake.units
-            self.stage = min(limit, stake.units)
-            self.memory_above = stake.counts_above
-            self.counted_above = min(self.bytes_above, stake.counts_above)
+        if memory is not None:
+            self.paid = memory.units
+            self.stage = min(limit, memory.units)
+            self.memory_above = memory.counts_above
+            self.counted_above = min(self.bytes_above, memory.counts_above)
         self.beyond = limit - self.stage
 
     def _opens(self) -> bool:

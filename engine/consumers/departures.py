@@ -1,4 +1,6 @@
-"""Closes the consumers of a connection or session that has gone, some in each turn, as there may be any number of them.
+"""Closes what a connection or session that has gone leaves behind: its consumers, then its temporary destinations.
+
+There may be any number of them, so each turn closes some.
 
 They get nothing more from the first moment on.  When their turn has come, what they held returns to its place, also
 some in each turn and the first of it first.  It returns earlier if a client that asks for the queue would find them in
@@ -8,21 +10,21 @@ the way.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
-from engine.consumers.consumer import Consumer, DepartureBase, consumer_of
-from engine.consumers.consumer_owner import ConsumerOwner
+from engine.consumers.client import Client, DepartureBase
+from engine.consumers.composite_consumer import ConsumerOwner
+from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.turn_steps import DEAD_LETTER_STEPS, Steps
-from engine.sources.observer import Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.topics.topic import Topic
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DestinationInUse
-
-if TYPE_CHECKING:
-    from engine.consumers.client import Client
-    from engine.sources.topics.topic import Topic
 
 CLOSE_STEPS: Final = 12  # for one consumer, or for one temporary destination
 SEAT_STEPS: Final = 15  # more for a consumer whose selector has found messages
@@ -40,7 +42,7 @@ class Departure(DepartureBase):
     def __init__(
         self,
         departures: Departures,
-        consumers: list[Consumer],
+        consumers: Iterable[Consumer],
         temporaries: list[Queue | Topic],
         client: Client | None,
         is_lost: bool,
@@ -50,11 +52,6 @@ class Departure(DepartureBase):
         self.temporaries = deque(temporaries)
         self.client = client
         super().__init__(is_lost)
-
-    def take(self, consumer: Consumer) -> None:
-        """Mark ``consumer`` as leaving."""
-        consumer.departure = self
-        consumer.is_started = False
 
     def go_on(self, steps: Steps) -> bool:
         least = steps.left_to_others()
@@ -81,32 +78,25 @@ class Departure(DepartureBase):
                 steps.left -= CLOSE_STEPS
                 self.departures.close_temporary(destination)
         if self.client is not None:
-            self.departures.observers.disconnected(self.client)
+            for observer in self.departures.observers:
+                observer.disconnected(self.client)
+            self.client = None
         return True
 
 
+@dataclass(slots=True, eq=False)
 class Departures:
     """Starts departures, and completes them early if they are in the way."""
 
-    __slots__ = ("steps", "destinations", "ends", "observers", "owner")
-
-    def __init__(
-        self,
-        steps: Steps,
-        destinations: Destinations,
-        ends: QueueEnds,
-        observers: Observers,
-        owner: ConsumerOwner,
-    ) -> None:
-        self.steps = steps
-        self.destinations = destinations
-        self.ends = ends
-        self.observers = observers
-        self.owner = owner
+    steps: Steps
+    destinations: Destinations
+    ends: QueueEnds
+    observers: list[Observer]
+    owner: ConsumerOwner
 
     def close(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer whose client stays, now or in later turns if it holds or refuses many messages."""
-        if consumer.departure is not None:
+        if consumer.departing() is not None:
             return
         if len(consumer.ledger) > HELD_AT_ONCE or consumer.client.is_refusing:
             self.leave([consumer], is_lost)
@@ -114,40 +104,40 @@ class Departures:
             self.owner.unsubscribe(consumer, is_lost)
 
     def leave(self, consumers: list[Consumer], is_lost: bool = False) -> None:
-        """Close consumers whose client stays; they get nothing more from now on."""
-        leaving: list[Consumer] = []
+        """Close consumers whose client stays; they get nothing more from now on.
+
+        consumers: of a subscription to several destinations, its lead.
+        """
+        departure = Departure(self, [], [], None, is_lost)
         for consumer in consumers:
-            if consumer.departure is None:
-                leaving += [consumer] if consumer.siblings is None else consumer.siblings.members
-        departure = Departure(self, leaving, [], None, is_lost)
-        for consumer in leaving:
-            departure.take(consumer)
-            consumer.queue.unlist_one(consumer)
+            if consumer.departing() is None:
+                consumer.departure = departure
+                consumer.is_started = False
+                consumer.queue.unlist_one(consumer)
+                if consumer.siblings is None:
+                    departure.consumers.append(consumer)
+                else:
+                    consumer.window.close()
+                    departure.consumers += consumer.siblings.members
         self.steps.take_up(departure)
 
-    def part(self, consumers: list[Consumer], is_lost: bool) -> None:
+    def part(self, lead: Consumer, members: list[Consumer], is_lost: bool) -> None:
         """Close the rest of a subscription to several destinations, whose window is shut and which holds nothing."""
-        departure = Departure(self, consumers, [], None, is_lost)
-        for consumer in consumers:
-            departure.take(consumer)
-        self.steps.take_up(departure)
+        lead.departure = Departure(self, members, [], None, is_lost)
+        self.steps.take_up(lead.departure)
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of a client that has gone, then its temporary destinations."""
         client.is_output_full = True  # nothing more is handed over, and the dispatcher skips its consumers
-        consumers = list(client.consumers.values())
         temporaries = self.destinations.owned.pop(client.client_number, [])
-        departure = Departure(self, consumers, temporaries, client, is_lost)
-        for consumer in consumers:
-            if consumer.departure is None:
-                departure.take(consumer)
-        self.steps.take_up(departure)
+        client.departure = Departure(self, client.consumers.values(), temporaries, client, is_lost)
+        self.steps.take_up(client.departure)
 
     def make_way(self, queue: Queue) -> None:
         """Close the consumers that are leaving ``queue`` at once."""
         if self.steps.chores:
             for consumer in list(queue.consumers.values()):
-                if consumer.departure is not None:
+                if consumer.departing() is not None:
                     self.owner.unsubscribe(consumer, _is_lost(consumer))
 
     def close_temporary(self, destination: Queue | Topic) -> None:
@@ -157,16 +147,17 @@ class Departures:
             self.make_way(destination)
             if destination.consumers:
                 raise DestinationInUse(f"{destination.uri()} has {len(destination.consumers)} consumers")
-            self.ends.let_go(destination)
+            self.ends.discard(destination)
         elif destination.subscriptions:
             raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
-        self.observers.temporary_ending(destination)
+        for observer in self.observers:
+            observer.temporary_ending(destination)
         self.destinations.remove(destination)
 
 
 def _is_lost(consumer: Consumer) -> bool:
     """Say whether the departure is a loss; a later loss of the connection does not change that."""
-    departure = consumer.departure
+    departure = consumer.departing()
     assert departure is not None, "it is leaving"
     return departure.is_lost
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.backlog.settlement import SettlementBatch
@@ -11,27 +12,24 @@ from engine.ports.store import Store, StoreRecords
 UNLOGGED_TURNS: Final = 64  # settlements that no confirmation waits for are gathered for this many turns
 
 
+@dataclass(slots=True, eq=False)
 class SettlementLog:
-    """waiting: batches with something to flush.  is_due: a confirmation of this turn waits for them."""
+    """waiting: batches with something to flush.  turns_left: until then; 1: a confirmation of this turn waits."""
 
-    __slots__ = ("waiting", "is_due", "_store", "_turns")
-
-    def __init__(self, store: Store) -> None:
-        self.waiting: list[tuple[SettlementBatch, Consumer | None]] = []
-        self.is_due = False
-        self._store = store
-        self._turns = 0
+    _store: Store
+    waiting: list[tuple[SettlementBatch, Consumer | None]] = field(default_factory=list)
+    turns_left: int = UNLOGGED_TURNS
 
     def end_turn(self) -> None:
         """Append what has gathered, if a confirmation needs it or it has waited long enough."""
-        self._turns += 1
-        if self.is_due or self._turns >= UNLOGGED_TURNS:
+        left = self.turns_left - 1
+        self.turns_left = left
+        if left <= 0:
             self.flush()
 
     def flush(self) -> int:
         """Append the gathered settlements; return the offset for which their confirmations wait."""
-        self._turns = 0
-        self.is_due = False
+        self.turns_left = UNLOGGED_TURNS
         store = self._store
         for batch, consumer in self.waiting:
             if consumer is not None:

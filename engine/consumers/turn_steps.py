@@ -1,4 +1,4 @@
-"""Bounds the work of one turn that grows with the number of destinations, consumers, selectors or groups.
+"""Bounds the work of one turn that grows with the number of destinations, consumers, selectors, groups or frames.
 
 A step is a look at one of them, or its wake-up: a few microseconds of work.  What one turn does not finish goes on in
 the next, so no client's messages wait until all of it is done.  The cost of each message itself is not counted.
@@ -8,21 +8,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from engine.backlog.context import TurnAgenda
+from engine.backlog.delivery_row import LaneOwner
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
-
-if TYPE_CHECKING:
-    from engine.backlog.delivery_row import LaneOwner
 
 TURN_STEPS: Final = 3_600  # per turn; a step is some 25 lines of Python
 CHORE_STEPS: Final = 1_800  # of these, per chore, so that others go on beside it
 DEAD_LETTER_STEPS: Final = 30  # for a message that is given up, as it is added to another queue
+QUEUE_STEPS: Final = 4  # for the dispatch of a queue that may have nothing to hand over
+POSTPONED_QUEUES: Final = 100  # that a turn takes up again: even queues that find no steps left cost something
 END_STEPS: Final = 500  # kept for the end of a turn, so that chores also finish under steady traffic
+INPUT_PART: Final = 2  # part of the steps left at the end of a turn that frames of earlier reads leave to other work
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class WaitingInput:
+    """A connection with octets whose frames wait for a later turn."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Take frames while its share of this turn lasts; if some are left, wait again (``Steps.wait``)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,6 +46,7 @@ class Chore:
         """Do some of it while ``steps.left`` allows; say whether all is done."""
 
 
+@dataclass(slots=True, eq=False)
 class Steps(TimerTarget):
     """The steps left in this turn, and the work that waits for the next ones.
 
@@ -41,21 +54,23 @@ class Steps(TimerTarget):
     reserved: for the end of the turn; lent: what the end took beyond what was left.
     most: the most that one turn has taken.
     chores: under way, the next one first.  postponed: queues to dispatch again in the next turn.
+    inputs: connections whose frames wait, the next one first.  input_floor: steps that these leave to other work.
+    turn: number of a turn; it stays the same over turns that take no steps.
     """
 
-    __slots__ = ("left", "reserved", "lent", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
-
-    def __init__(self, clock: Clock, timers: Timers, agenda: TurnAgenda) -> None:
-        self.left = TURN_STEPS
-        self.reserved = END_STEPS
-        self.lent = 0
-        self.most = 0
-        self.chores: deque[Chore] = deque()
-        self.postponed: dict[LaneOwner, None] = {}
-        self.agenda = agenda
-        self._clock = clock
-        self._timers = timers
-        self._is_armed = False
+    _clock: Clock
+    _timers: Timers
+    agenda: TurnAgenda
+    left: int = TURN_STEPS
+    reserved: int = END_STEPS
+    lent: int = 0
+    most: int = 0
+    chores: deque[Chore] = field(default_factory=deque)
+    postponed: dict[LaneOwner, None] = field(default_factory=dict)
+    inputs: deque[WaitingInput] = field(default_factory=deque)
+    input_floor: int = 0
+    turn: int = 0
+    _is_armed: bool = False
 
     def begin(self, chore: Chore) -> None:
         """Add a chore; it goes on in this turn as far as the steps allow."""
@@ -64,9 +79,20 @@ class Steps(TimerTarget):
 
     def take_up(self, chore: Chore) -> None:
         """Let a chore go on at once; what this turn does not finish follows in the next ones."""
-        if not chore.go_on(self):
-            self.begin(chore)
+        if self.begin_now(chore):
             self.need_a_turn()
+
+    def begin_now(self, chore: Chore) -> bool:
+        """Do the same if the turn ends in any case; say whether something is left."""
+        if chore.go_on(self):
+            return False
+        self.begin(chore)
+        return True
+
+    def wait(self, one: WaitingInput) -> None:
+        """Let a connection go on at the end of this turn or of a later one, after those that wait already."""
+        self.inputs.append(one)
+        self.agenda.is_open = True
 
     def begin_end(self) -> None:
         """The inputs of this turn are over: make steps available for its end."""
@@ -77,6 +103,14 @@ class Steps(TimerTarget):
     def left_to_others(self) -> int:
         """Return the steps left at which a chore that starts now has used its share of this turn."""
         return max(0, self.left - CHORE_STEPS)
+
+    def run_inputs(self) -> None:
+        """Let each waiting connection go on in turn, while more is left than a part for other work."""
+        self.input_floor = self.left // INPUT_PART
+        for _ in range(len(self.inputs)):
+            if self.left <= self.input_floor:
+                break
+            self.inputs.popleft().go_on()
 
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the turn has no steps left."""
@@ -94,6 +128,14 @@ class Steps(TimerTarget):
         self.postponed[queue] = None
         self.need_a_turn()
 
+    def resume(self, queue: LaneOwner) -> None:
+        """Have ``queue``, one of perhaps thousands, dispatched in this turn if there are steps, else in a later one."""
+        if self.left > 0:
+            self.left -= QUEUE_STEPS
+            queue.mark_dirty()
+        else:
+            self.postpone(queue)
+
     def need_a_turn(self) -> None:
         """Request another turn right after this one."""
         if not self._is_armed:
@@ -109,12 +151,14 @@ class Steps(TimerTarget):
         self.lent = 0
         if taken > self.most:
             self.most = taken
+        self.turn += 1
         self.left = TURN_STEPS
         self.reserved = END_STEPS
 
     def timer_fired(self, key: int) -> None:
         self._is_armed = False
-        postponed = self.postponed
-        self.postponed = {}
-        for queue in postponed:
+        for queue in list(islice(self.postponed, POSTPONED_QUEUES)):
+            del self.postponed[queue]
             queue.mark_dirty()
+        if self.postponed:
+            self.need_a_turn()

@@ -1,20 +1,27 @@
-"""Wakes resting consumers: as many of each room as there is room for, some in each turn."""
+"""Wakes consumers: resting ones as there is room, some in each turn; those with a rate as the next second begins."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final
+
+from engine.consumers.client import Resting
 from engine.consumers.consumer import Consumer
-from engine.consumers.resting import Resting
 from engine.consumers.turn_steps import Steps
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers, TimerTarget
+
+RATE_STEPS: Final = 8  # for a consumer that gets the messages of its next second
+WAKE_STEPS: Final = 2  # for one consumer; its queue is dispatched as well
 
 
+@dataclass(slots=True, eq=False)
 class Wakes:
     """The rooms whose consumers may take turns again."""
 
-    __slots__ = ("rooms", "steps")
-
-    def __init__(self, steps: Steps) -> None:
-        self.rooms: list[Resting] = []
-        self.steps = steps
+    steps: Steps
+    rooms: list[Resting] = field(default_factory=list)
 
     def open(self, room: Resting) -> None:
         """Wake the consumers of ``room``: the cause that held them is over."""
@@ -43,9 +50,8 @@ class Wakes:
             return
         steps = self.steps
         while count > 0 and room.consumers and steps.left > 0:
-            steps.left -= 1
+            steps.left -= WAKE_STEPS
             consumer = next(iter(room.consumers.values()))
-            assert isinstance(consumer, Consumer), "only consumers rest"
             room.remove(consumer)
             siblings = consumer.siblings
             if room.lead is None and siblings is not None and siblings.lead is consumer:
@@ -55,3 +61,43 @@ class Wakes:
             if consumer.is_listed:
                 count -= 1
         self.open(room)
+
+
+@dataclass(slots=True, eq=False)
+class Rates(TimerTarget):
+    """Consumers that have used up this second's messages and wait for the next (``TokenBucket``).
+
+    waiting: a heap of (when, consumer id, consumer).  _armed: times for which a timer is set.
+    """
+
+    clock: Clock
+    timers: Timers
+    _steps: Steps
+    waiting: list[tuple[int, int, Consumer]] = field(default_factory=list)
+    _armed: set[int] = field(default_factory=set)
+
+    def now_ms(self) -> int:
+        return self.clock.monotonic_ms()
+
+    def wait(self, consumer: Consumer, due_ms: int) -> None:
+        """Let ``consumer`` take turns again at ``due_ms``."""
+        heappush(self.waiting, (due_ms, consumer.consumer_id, consumer))
+        self._arm(due_ms)
+
+    def timer_fired(self, key: int) -> None:
+        waiting = self.waiting
+        steps = self._steps
+        self._armed.discard(key)
+        while waiting and waiting[0][0] <= key:
+            if steps.left <= 0:
+                self._arm(self.now_ms())
+                return
+            steps.left -= RATE_STEPS
+            consumer = heappop(waiting)[2]
+            consumer.window.next_second()
+            consumer.queue.list_consumer(consumer)
+
+    def _arm(self, due_ms: int) -> None:
+        if due_ms not in self._armed:
+            self._armed.add(due_ms)
+            self.timers.call_at(due_ms, self, due_ms)

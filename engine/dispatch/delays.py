@@ -5,21 +5,19 @@ One timer is set for the first that is due.  A turn returns at most ``DUE_AT_ONC
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import lane_of
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.lane import Lane, lane_of
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.ports.timers import TimerTarget
-from engine.sources.observer import Observer, Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue, queue_of
 from engine.values import gates
 from engine.values.delivery import DELAYED, DROP, TIMER, Delivery, advance
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
 
 KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # content kept per lane; beyond, it is read again when due
 LONG_DELAY_MS: Final = 100  # deliveries with a shorter delay keep their content in memory
@@ -38,14 +36,14 @@ class Delays(TimerTarget):
 
     __slots__ = ("context", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
 
-    def __init__(self, context: Context, observers: Observers) -> None:
+    def __init__(self, context: Context, observers: list[Observer]) -> None:
         self.context = context
         self.waiting: list[tuple[int, int, Delivery]] = []
         self.reloading: dict[tuple[int, int, int], Delivery] = {}
         self.reloading_bytes = 0
         self.next_number = 1
         self.armed_ms = 0
-        observers.join(_QueueEnds(self))
+        observers.append(_QueueEnds(self))
 
     def delayed_of(self, queue: Queue) -> list[Delivery]:
         """Return the deliveries that await redelivery to a queue, including due ones that are being reloaded."""
@@ -226,11 +224,9 @@ def _weight(message: Message) -> int:
     return message.content_bytes() + MESSAGE_OVERHEAD_BYTES
 
 
+@dataclass(slots=True, eq=False)
 class _QueueEnds(Observer):
-    __slots__ = ("_delays",)
-
-    def __init__(self, delays: Delays) -> None:
-        self._delays = delays
+    _delays: Delays
 
     def queue_ended(self, queue: Queue) -> None:
         self._delays.forget(queue)

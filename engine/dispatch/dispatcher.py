@@ -1,4 +1,8 @@
-"""Hands the messages of a queue to consumers with open windows: in turn, or as the queue's Selection decides."""
+"""Hands the messages of a queue to consumers with open windows, and settles what they acknowledge.
+
+The next consumer is the first of the queue's ``rotation``.  Equal consumers take turns there, and each gets the next
+message.  If consumers differ, ``turn_order`` puts them in order, and ``selection`` finds the message for each.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,17 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.backlog.lane import lane_of
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
-from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
+from engine.consumers.wakes import Rates
 from engine.dispatch.selection import Selection, selection_of
-from engine.sources.observer import Observers
+from engine.dispatch.unwritten_queues import UnwrittenQueues
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.values import gates
-from engine.values.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
+from engine.values.delivery import ACKNOWLEDGE, DISPATCH, ENLISTED, EXPIRE, IN_FLIGHT, READY, Delivery, advance
 from engine.values.destination import QUEUE
 from engine.values.message import Message
 
@@ -24,6 +29,8 @@ from engine.values.message import Message
 DISPATCHED: Final = advance(READY, DISPATCH)
 ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
 EXPIRE_STEPS: Final = 2  # for an expired message; sending it to another queue costs more
+PAGE_STEPS: Final = 40  # for a page, so that not thousands of them come in one turn
+PAGES_DEBT: Final = 1_000  # steps for pages beyond those of a turn, so that other work does not keep them all back
 COSTLY_MESSAGES: Final = 16  # of a page for a selector that looks into bodies: what a turn leaves of it is read again
 
 
@@ -42,6 +49,7 @@ class Dispatcher:
         "settling",
         "next_tag",
         "written_offset",
+        "unwritten",
         "expired",
         "rates",
         "observers",
@@ -49,7 +57,7 @@ class Dispatcher:
     )
 
     def __init__(
-        self, context: Context, rates: Rates, settlements: SettlementLog, observers: Observers, steps: Steps
+        self, context: Context, rates: Rates, settlements: SettlementLog, observers: list[Observer], steps: Steps
     ) -> None:
         self.context = context
         self.store = context.store
@@ -57,21 +65,21 @@ class Dispatcher:
         self.settling = settlements.waiting
         self.next_tag = 1
         self.written_offset = context.store.written_offset()
+        self.unwritten = UnwrittenQueues(context, steps)
         self.expired: list[Delivery] = []
         self.rates = rates
         self.observers = observers
         self.steps = steps
 
-    def run(self, queue: Queue) -> None:
-        """Hand over until no consumer can take more, or nothing is left for those that could.
+    def run(self, queue: Queue, selection: Selection | None = None) -> None:
+        """Hand over until no consumer can take more, or nothing is left for those that could.  selection: the queue's.
 
-        The queue's Selection decides which consumer is next and what it gets.  Without one, each consumer in turn takes
-        the next message.  That case is written out here because nearly every message takes this path.  Afterwards pages
-        are requested if memory ran low.
+        Without a Selection each consumer in turn takes the next message of the highest priority (``mask`` has a bit for
+        each priority with messages in memory).  That case is written out here because nearly every message takes this
+        path.  With one, ``pay_owed`` wakes the consumers that may find something.  Afterwards pages are requested if
+        memory ran low.
         """
         rotation = queue.rotation
-        selection = queue.selection
-        assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
         shares_windows = queue.extras.has_siblings or selection is not None
         while (selection is None and rotation and queue.mask) or (
             selection is not None and (rotation or selection.turns.pay_owed())
@@ -103,7 +111,8 @@ class Dispatcher:
             if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
                 if selection is None:
                     lane_of(delivery).give_back([delivery])
-                break  # until the store has healed
+                self.unwritten.wait(queue)
+                break
             if message.size > consumer.window.counted_above and not self.admits(consumer, message):
                 if selection is None:
                     lane_of(delivery).give_back([delivery])
@@ -113,7 +122,8 @@ class Dispatcher:
             if selection is not None:
                 message = selection.take(consumer, delivery, tag)
                 if queue.extras.is_watched:
-                    self.observers.handed_over(queue, message)
+                    for observer in self.observers:
+                        observer.handed_over(queue, message)
             delivery.consumer = consumer
             delivery.state = DISPATCHED
             queue.delivered_count += 1
@@ -122,7 +132,8 @@ class Dispatcher:
                 consumer.client.deliver_settled(consumer, message, delivery.is_redelivered, count)
                 self.settle_automatically(delivery, consumer, queue)
                 if selection is not None and queue.extras.is_watched:
-                    self.observers.consumed(queue, message)
+                    for observer in self.observers:
+                        observer.consumed(queue, message)
             else:
                 self.next_tag = tag + 1
                 delivery.tag = tag
@@ -161,8 +172,8 @@ class Dispatcher:
             return True
         if window.gate == gates.RATE and window.bucket is not None:
             self.rates.wait(consumer, window.bucket.refill_ms)
-        elif window.gate == gates.MEMORY and window.stake is not None:
-            window.stake.wait(consumer)
+        elif window.gate == gates.MEMORY and window.memory is not None:
+            window.memory.wait(consumer)
         return False
 
     def write_up_to(self, log_offset: int) -> bool:
@@ -193,7 +204,10 @@ class Dispatcher:
                     continue  # that first
                 count = min(count, LEAST_MESSAGES)
                 size_bytes = min(size_bytes, LEAST_BYTES)
-            if count > 0:
+            if count > 0 and self.steps.left <= -PAGES_DEBT:
+                self.steps.postpone(queue)
+            elif count > 0:
+                self.steps.left -= PAGE_STEPS
                 lane.pages.is_loading = True
                 self.store.write()  # only written records can be read
                 reader = queue.feed.number
@@ -230,14 +244,92 @@ class Dispatcher:
         if queue.selection is not None:
             queue.selection.left(delivery)
             if queue.extras.is_watched:
-                self.observers.consumed(queue, message)
+                for observer in self.observers:
+                    observer.consumed(queue, message)
             message = delivery.message  # no longer marked
         self._gone(message, consumer, queue)
+
+    def acknowledge_all(self, deliveries: list[Delivery]) -> None:
+        """Settle all of them as accepted, in order; costs of one delivery are paid once for a run.
+
+        A run belongs to one consumer and one lane.  A cumulative ACK, an AMQP disposition and a COMMIT may cover as
+        many deliveries as a consumer may hold.
+        """
+        start = 0
+        count = len(deliveries)
+        while start < count:
+            first = deliveries[start]
+            lane = first.lane
+            consumer = first.consumer
+            state = first.state
+            end = start + 1
+            while end < count:
+                one = deliveries[end]
+                if one.lane is not lane or one.consumer is not consumer or one.state != state:
+                    break
+                end += 1
+            assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
+            run = deliveries if end - start == count else deliveries[start:end]
+            queue = consumer.queue
+            if end - start == 1 or queue.selection is not None or queue.account is not None:
+                for one in run:
+                    self.acknowledge(one)
+            else:
+                self._acknowledge_run(lane.priority, consumer, state, run)
+            start = end
+
+    def _acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
+        queue = consumer.queue
+        count = len(run)
+        ledger = consumer.ledger
+        gone = advance(state, ACKNOWLEDGE)
+        furthest_tag = consumer.furthest_tag
+        sizes: list[int] = []
+        offsets: list[int] = []
+        for delivery in run:
+            tag = delivery.tag
+            if tag > furthest_tag:
+                furthest_tag = tag
+            ledger.pop(tag, None)
+            delivery.state = gone
+            message = delivery.message
+            sizes.append(message.size)
+            offsets.append(message.queue_offset)
+        consumer.furthest_tag = furthest_tag
+        consumer.acknowledged_count += count
+        queue.depth -= count
+        queue.acknowledged_count += count
+        if state == IN_FLIGHT:
+            queue.in_flight_count -= count
+        if state == IN_FLIGHT or (state == ENLISTED and not queue.settings.prefetch.use_prefetch_extension):
+            if consumer.window.give_back_all(sizes):
+                queue.list_consumer(consumer)
+        else:
+            consumer.window.release_enlisted(sizes)
+        if not queue.is_logged or min(offsets) < 0:
+            self._gone_in_memory(consumer, run)
+            return
+        self.memory.paged_bytes -= sum(sizes) + count * MESSAGE_OVERHEAD_BYTES
+        if consumer.batch.add_all(priority, offsets, sizes):
+            self.settling.append((consumer.batch, consumer))
+
+    def _gone_in_memory(self, consumer: Consumer, run: list[Delivery]) -> None:
+        """Do the same if some of them are only in memory."""
+        memory = self.memory
+        is_logged = consumer.queue.is_logged
+        for delivery in run:
+            message = delivery.message
+            if message.queue_offset < 0 or not is_logged:
+                memory.release(message)
+                continue
+            memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+            if consumer.batch.add(message):
+                self.settling.append((consumer.batch, consumer))
 
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Free the place of a delivery in a transaction that kept it (use-prefetch-extension: false)."""
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer.window.hold(size_bytes, False)
+            consumer.window.enlist(size_bytes, False)
         elif consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 

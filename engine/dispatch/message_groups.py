@@ -8,58 +8,51 @@ messages awaits redelivery, later ones wait as well.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.backlog.waiting_deliveries import Waiting, order_of
+from engine.consumers.consumer import Consumer
+from engine.dispatch.selector_index import SelectorIndex
+from engine.dispatch.selector_view import seat_of
+from engine.dispatch.turn_order import Turns
+from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, READY, Delivery
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
+from engine.values.stored import NEVER_MS
 
 GROUPS_MAX: Final = 10_000  # groups whose owners a queue remembers; beyond, groups without messages are forgotten
+ALL_GROUPS_MAX: Final = 50_000  # the same for all queues together; a group takes 1.7 KiB
 SWEEP_GROUPS: Final = 4  # groups examined for each new one beyond these
+TEXT_MOST: Final = 200  # characters of a group's id that are kept
 NOTHING_DELAYED: Final = 1 << 128  # above every order
 
 GROUP_ID: Final = "JMSXGroupID"
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """One group.
 
-    key: hash of its id, or its bucket.  text: the id in the first message seen of it, for ``why``.
+    key: hash of its id, or its bucket.  text: the beginning of the id in the first message seen of it, for ``why``.
     unsettled: tags of its messages that consumers hold.
     delayed: its messages that await redelivery, by their order.  parked: messages that wait for one of these.
     expecting: messages put aside for its owner, until they are handed over.
     is_new: it has just got its owner.  used_ms: monotonic time of its last message.
     """
 
-    __slots__ = (
-        "key",
-        "text",
-        "_owner",
-        "unsettled",
-        "delayed",
-        "parked",
-        "expecting",
-        "is_new",
-        "used_ms",
-        "_delayed_orders",
-    )
-
-    def __init__(self, key: int, text: str) -> None:
-        self.key = key
-        self.text = text
-        self._owner: Consumer | None = None
-        self.unsettled: set[int] = set()
-        self.delayed: dict[int, Delivery] = {}
-        self.parked = Waiting()
-        self.is_new = False
-        self.expecting: deque[Delivery] = deque()
-        self.used_ms = 0
-        self._delayed_orders: list[int] = []
+    key: int
+    text: str
+    _owner: Consumer | None = None
+    unsettled: set[int] = field(default_factory=set)
+    delayed: dict[int, Delivery] = field(default_factory=dict)
+    parked: Waiting = field(default_factory=Waiting)
+    is_new: bool = False
+    expecting: deque[Delivery] = field(default_factory=deque)
+    used_ms: int = 0
+    _delayed_orders: list[int] = field(default_factory=list)
 
     def owner(self) -> Consumer | None:
         """Return the consumer that gets its messages, None if it is free: a consumer that has gone owns nothing."""
@@ -122,6 +115,14 @@ class Group:
         )
 
 
+@dataclass(slots=True, eq=False)
+class GroupTotal:
+    """count: groups of all queues."""
+
+    count: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class Groups:
     """The groups of one queue, in the order of their last message, the oldest first.
 
@@ -129,13 +130,11 @@ class Groups:
     buckets: -1 for a group per id, otherwise ids are hashed into this many groups; 0 for no groups at all.
     """
 
-    __slots__ = ("by_key", "latest_ms", "buckets", "unsettled_count")
-
-    def __init__(self, buckets: int) -> None:
-        self.by_key: OrderedDict[int, Group] = OrderedDict()
-        self.latest_ms = 0
-        self.unsettled_count = 0
-        self.buckets = buckets
+    buckets: int
+    total: GroupTotal = field(default_factory=GroupTotal)
+    by_key: OrderedDict[int, Group] = field(default_factory=OrderedDict)
+    latest_ms: int = 0
+    unsettled_count: int = 0
 
     def key(self, delivery: Delivery) -> int:
         """Return the group that a message belongs to, 0 for none."""
@@ -150,10 +149,16 @@ class Groups:
 
     def begin(self, key: int, text: str) -> Group:
         """Add a group; if there are too many, forget some that have no messages."""
-        if len(self.by_key) >= GROUPS_MAX:
+        if len(self.by_key) >= GROUPS_MAX or self.total.count >= ALL_GROUPS_MAX:
             self._forget_some()
         group = self.by_key[key] = Group(key, text)
+        self.total.count += 1
         return group
+
+    def close(self) -> None:
+        """Forget all."""
+        self.total.count -= len(self.by_key)
+        self.by_key.clear()
 
     def delay(self, delivery: Delivery) -> None:
         """A delivery awaits its redelivery, and the later messages of its group wait with it."""
@@ -168,13 +173,13 @@ class Groups:
         self.latest_ms = now_ms
         self.by_key.move_to_end(group.key)
 
-    def hold(self, group: Group, tag: int) -> None:
+    def add_unsettled(self, group: Group, tag: int) -> None:
         """Note that a consumer holds a message of ``group``, unless that message has ended the group."""
         if self.by_key.get(group.key) is group:
             group.unsettled.add(tag)
             self.unsettled_count += 1
 
-    def let_go(self, group: Group, tag: int) -> None:
+    def remove_unsettled(self, group: Group, tag: int) -> None:
         """Note that a consumer no longer holds a message, if it was of this group."""
         if tag in group.unsettled:
             group.unsettled.discard(tag)
@@ -183,6 +188,7 @@ class Groups:
     def forget(self, group: Group) -> None:
         """Begin the group anew with its next message."""
         if self.by_key.pop(group.key, None) is not None:
+            self.total.count -= 1
             self.unsettled_count -= len(group.unsettled)
 
     def unused_since(self, before_ms: int) -> list[Group]:
@@ -203,3 +209,113 @@ class Groups:
                 self.by_key.move_to_end(key)
             else:
                 del self.by_key[key]
+                self.total.count -= 1
+
+
+RELEASE_STEPS: Final = 4  # for a group taken from its owner
+
+
+@dataclass(slots=True, eq=False)
+class GroupOwners:
+    """release_from: groups to take from their owners.
+
+    release_before_ms: only groups not used since then; NEVER_MS for all.
+    offered: deliveries to offer to all consumers.  now_ms: of this turn.
+    active: the only consumer that could get messages at the last look, None if all could.
+    """
+
+    queue: Queue
+    groups: Groups
+    index: SelectorIndex
+    turns: Turns
+    offered: deque[Delivery]
+    now_ms: int
+    release_from: deque[Group] = field(default_factory=deque)
+    release_before_ms: int = 0
+    active: Consumer | None = None
+
+    def release_all(self) -> None:
+        """Take all groups from their owners, some in each turn: there is one consumer more, or another is active."""
+        self.release_from = deque(self.groups.by_key.values())
+        self.release_before_ms = NEVER_MS
+
+    def may_have(self, consumer: Consumer, delivery: Delivery) -> bool:
+        """Say whether ``consumer`` may have ``delivery`` now, as far as its group decides; if not, park it."""
+        group = self.groups.of(delivery)
+        if group is None or not consumer.is_ruled:
+            return True  # ``taken`` begins it
+        if group.holds_back(delivery):
+            group.parked.push(delivery)
+            return False
+        owner = group.owner()
+        if owner is None or owner is consumer:
+            return True
+        seat = seat_of(owner)
+        assert seat is not None, "the owner of a group has a seat"
+        if not self.index.matches(seat.view, delivery) or self.index.is_excluded(owner, delivery):
+            return True  # its owner does not want it, so any other consumer may have it
+        seat.owned.push(delivery)
+        group.expect(delivery)
+        self.turns.wake(owner)
+        return False
+
+    def taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
+        """Note that ``consumer`` gets ``delivery``; return its group if the consumer owns it, else None."""
+        key = self.groups.key(delivery)
+        if key == 0:
+            return None
+        group = self.groups.by_key.get(key)
+        properties = self.index.properties(delivery)
+        if group is None:
+            group = self.groups.begin(key, "")
+        if not group.text:
+            value = properties.known(GROUP_ID)
+            group.text = value[:TEXT_MOST] if isinstance(value, str) else f"#{key:x}"
+        group.is_new = group.owner() is None and consumer.is_ruled
+        if group.is_new:
+            group.give_to(consumer)
+        if group.owner() is not consumer:
+            return None
+        self.groups.use(group, self.now_ms)
+        sequence = properties.known(GROUP_SEQUENCE)
+        if isinstance(sequence, (int, float)) and sequence < 0:
+            self._close(group)
+        return group
+
+    def _close(self, group: Group) -> None:
+        """Forget a group whose sequence has ended; the next message with its id begins a new one."""
+        self.groups.forget(group)
+        self.release(group)
+
+    def release(self, group: Group) -> None:
+        """Take a group from its owner; the next owner gets it once the old one has settled what it holds."""
+        owner = group.owner()
+        waiting = group.parked.take_all()
+        seat = None if owner is None else seat_of(owner)
+        if seat is not None:
+            waiting += [one for one in group.expecting if one.state == READY and seat.owned.remove(one)]
+        group.expecting.clear()
+        group.give_to(None)
+        self.offered.extend(waiting)
+        self.queue.mark_dirty()
+
+    def release_idle(self, before_ms: int) -> None:
+        """Take groups from their owners if the last message went out before ``before_ms`` and is settled."""
+        if not self.release_from:
+            self.release_from = deque(self.groups.unused_since(before_ms))
+            self.release_before_ms = before_ms
+
+    def go_on_releasing(self) -> None:
+        """Take more groups from their owners while steps are left; the queue runs again for the rest."""
+        if self.turns.active is not self.active:
+            self.active = self.turns.active  # consumers that may get nothing own nothing
+            self.release_all()
+        while self.release_from and self.index.budget > 0:
+            self.index.budget -= RELEASE_STEPS
+            group = self.release_from.popleft()
+            if self.release_before_ms == NEVER_MS:
+                self.release(group)
+            elif group.used_ms <= self.release_before_ms and not group.unsettled:
+                self.release(group)
+                if not group.is_busy():
+                    self.groups.forget(group)

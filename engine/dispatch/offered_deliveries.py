@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from engine.dispatch.message_groups import Groups
-from engine.dispatch.seat import Seat, seat_of
 from engine.dispatch.selector_index import SelectorIndex
+from engine.dispatch.selector_view import Seat, seat_of
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
+from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, READY, Delivery
 
-if TYPE_CHECKING:
-    from engine.sources.queue import Queue
 
-
+@dataclass(slots=True, eq=False)
 class OfferedDeliveries:
     """waiting: deliveries that are READY again and not examined yet; until they are, nothing is handed over.
 
     delayed_before: deliveries that awaited redelivery before there was a Selection and are not examined yet.
     """
 
-    __slots__ = ("queue", "index", "groups", "turns", "waiting", "delayed_before")
-
-    def __init__(self, queue: Queue, index: SelectorIndex, groups: Groups, turns: Turns) -> None:
-        self.queue = queue
-        self.index = index
-        self.groups = groups
-        self.turns = turns
-        self.waiting: deque[Delivery] = deque()
-        self.delayed_before: deque[Delivery] = deque()
+    queue: Queue
+    index: SelectorIndex
+    groups: Groups
+    turns: Turns
+    waiting: deque[Delivery] = field(default_factory=deque)
+    delayed_before: deque[Delivery] = field(default_factory=deque)
 
     def examine(self) -> bool:
         """Find the consumers of each; return False if that is too much for this turn."""
@@ -73,6 +69,7 @@ class OfferedDeliveries:
             seat = seat_of(consumer)
             self.index.budget -= 1
             if seat is not None:
+                seat.view.waiting.remove(delivery)  # it may have been found before it was excluded
                 self._let_have(seat, exclusions, delivery)
 
     def _show_excluded(self, exclusions: Exclusions, delivery: Delivery) -> None:
@@ -80,7 +77,7 @@ class OfferedDeliveries:
         self.index.budget -= 1
         if delivery.state != READY:
             return
-        for seat in exclusions.looking:
+        for seat in exclusions.examining:
             self.index.budget -= 1
             if seat.consumer.seat is seat:
                 self._let_have(seat, exclusions, delivery)

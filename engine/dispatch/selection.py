@@ -1,43 +1,36 @@
 """Decides which consumer may have which message of a queue whose consumers differ.
 
 Selectors, priorities of consumers, exclusive consumers and message groups decide together.  A queue without any of them
-has no ``Selection``; there, each consumer takes the next message (engine.dispatch.dispatcher).
+has no ``Selection``; there, each consumer takes the next message (engine.dispatch.dispatcher).  Otherwise
+engine.dispatch.turn_order puts the consumers in order, and the selection finds the message for the first of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from engine.backlog.lane import lane_of
-from engine.backlog.waiting_deliveries import order_of
+from engine.backlog.lane import Lane, lane_of
+from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
+from engine.backlog.waiting_deliveries import Waiting, order_of
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
-from engine.dispatch.disk_scan import DiskScan
-from engine.dispatch.group_owners import GroupOwners
-from engine.dispatch.message_groups import Groups
+from engine.consumers.turn_steps import Steps
+from engine.dispatch.disk_scan import BlockAtHand, DiskScan, SpilledScan
+from engine.dispatch.message_groups import GroupOwners, Groups, GroupTotal
 from engine.dispatch.offered_deliveries import OfferedDeliveries
-from engine.dispatch.seat import Seat, seat_of
 from engine.dispatch.selection_reasons import SelectionReasons
-from engine.dispatch.selector_cursor import SPILLED
 from engine.dispatch.selector_index import SelectorIndex
-from engine.dispatch.selector_view import View
-from engine.dispatch.spilled_scan import BlockAtHand, SpilledScan
+from engine.dispatch.selector_view import SPILLED, Seat, View, seat_of
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import PropertyReaders
+from engine.sources.queue import Queue
 from engine.sources.queue_rules import SelectionBase, SelectionReasonsBase
 from engine.values import gates
-from engine.values.annotations import annotation
-from engine.values.delivery import DELAYED, READY, ConsumerBase, Delivery
-from engine.values.message import PLAIN, Message
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
-    from engine.consumers.turn_steps import Steps
-    from engine.sources.queue import Queue
+from engine.values.delivery import ConsumerBase, Delivery
+from engine.values.message import PLAIN, Message, annotation
 
 REST_STEPS: Final = 3  # for a consumer that searches and finds nothing
-ORPHAN_PART: Final = 4  # orphans are searched once they may be 1 / ORPHAN_PART of what was read ahead
+ORPHAN_PART: Final = 4  # orphans are looked for once they may be 1 / ORPHAN_PART of what was read ahead
 
 
 class Selection(SelectionBase):
@@ -45,8 +38,9 @@ class Selection(SelectionBase):
 
     turns: order of the consumers.  index: messages by selector.  disk, spilled: the searches there.
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the wait is over.
-    blocking: deliveries that await redelivery and hold back everything behind them.
-    orphan_count: messages read ahead for selectors that are gone since; others may wait for them as well.
+    ordering_count: consumers that let nothing overtake a message that awaits its redelivery.
+    orphan_count: at most so many messages read ahead were for selectors that are gone since.
+    is_checked: ``Orphans`` is looking for them.
     offered: deliveries that may go to anybody again.
     choosy_count: consumers that cannot simply take the next message.
     originals: tag -> delivery that was marked as the first of its group, and the original of its message, which counts
@@ -61,24 +55,28 @@ class Selection(SelectionBase):
         "spilled",
         "is_open",
         "groups",
-        "blocking",
+        "ordering_count",
         "orphan_count",
+        "is_checked",
         "originals",
         "offered",
         "choosy_count",
         "group_owners",
     )
 
-    def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int, steps: Steps) -> None:
+    def __init__(
+        self, queue: Queue, readers: PropertyReaders, now_ms: int, steps: Steps, group_total: GroupTotal
+    ) -> None:
         self.queue = queue
         self.turns = Turns(queue)
         self.index = SelectorIndex(queue, readers, self.turns, steps)
         self.disk = DiskScan(self.index)
         self.spilled = SpilledScan(self.index)
         self.is_open = False
-        self.groups = Groups(queue.settings.queue.group_buckets)
-        self.blocking: list[Delivery] = []
+        self.groups = Groups(queue.settings.queue.group_buckets, group_total)
+        self.ordering_count = 0
         self.orphan_count = 0
+        self.is_checked = False
         self.originals: dict[int, tuple[Delivery, Message]] = {}
         self.offered = OfferedDeliveries(queue, self.index, self.groups, self.turns)
         self.choosy_count = 0
@@ -88,13 +86,14 @@ class Selection(SelectionBase):
 
     def add(self, consumer: Consumer) -> None:
         """Give a consumer its seat."""
-        view = self.index.view_for(consumer.selector)
+        view = self.index.view_for(consumer)
         view.consumer_count += 1
         seat = consumer.seat = Seat(consumer, view)
         if self.index.exclusions is not None:
             self.index.exclusions.newcomers.append(seat)
         if consumer.is_choosy():
             self.choosy_count += 1
+            self.ordering_count += consumer.keeps_order()
         if self.queue.settings.queue.group_rebalance:
             self.group_owners.release_all()
         self.turns.add(consumer)
@@ -104,21 +103,21 @@ class Selection(SelectionBase):
         seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         consumer.seat = None
+        self.offer(seat.owned.take_all())  # before orphans are forgotten: it waits for others now
         view = seat.view
         view.consumer_count -= 1
         if view.consumer_count == 0:
             self._drop(view)
         if consumer.is_choosy():
             self.choosy_count -= 1
+            self.ordering_count -= consumer.keeps_order()
         is_last_exclusive = self.turns.remove(consumer)
         if is_last_exclusive:
             self.turns.owed.update(self.index.by_number)  # what was found for the other consumers was not handed over
             if self.index.exclusions is not None:
                 self._wake_owners()
-        offered = seat.owned.take_all()
         if self.index.exclusions is not None:
-            offered += self.index.exclusions.forget(consumer)
-        self.offer(offered)
+            self.offer(self.index.exclusions.forget(consumer))
 
     def _wake_owners(self) -> None:
         """Let those look again for whom alone something waits: others have excluded it."""
@@ -137,6 +136,7 @@ class Selection(SelectionBase):
 
     def close(self) -> None:
         """Return to plain dispatch."""
+        self.groups.close()
         for delivery, message in self.originals.values():
             delivery.message = message
         for view in self.index.by_number.values():
@@ -147,60 +147,52 @@ class Selection(SelectionBase):
         for lane in self.queue.used_lanes:
             lane.drop_taken()
             lane.settle_ahead()
-            for delivery in list(lane.ahead.by_offset.values()):
-                _forget_ahead(lane, delivery)
 
     def _drop(self, view: View) -> None:
-        """Forget a view without consumers, and messages read ahead for it alone."""
+        """Forget a view without consumers."""
         self.index.drop(view)
-        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if lane_of(one).ahead.by_offset)
-        ahead_count = sum(len(lane.ahead.by_offset) for lane in self.queue.used_lanes)
-        # All at once, and rarely: checking each message for other waiting views would cost a look at every view.
-        if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
-            self.forget_orphans()
+        if _ahead_count(self.queue):
+            self.orphan_count += len(view.waiting.by_order)
 
-    def forget_orphans(self) -> None:
-        """Forget messages read ahead that no view waits for any more, if there may be any."""
-        if self.orphan_count == 0:
-            return
-        self.orphan_count = 0
-        wanted = {order_of(one) for one in self.offered.waiting}
+    def has_many_orphans(self) -> bool:
+        """Say whether many of the messages read ahead may have been for views that are gone.
+
+        They are checked all together: checking each for other views that wait for it would cost a look at every view.
+        """
+        return not self.is_checked and ORPHAN_PART * self.orphan_count >= _ahead_count(self.queue) > 0
+
+    def keep_wanted(self, suspects: dict[int, Delivery]) -> None:
+        """Remove from ``suspects``, by their orders, those that somebody waits for."""
+        for one in self.offered.waiting:
+            suspects.pop(order_of(one), None)
         for view in self.index.by_number.values():
-            wanted.update(view.waiting.by_order)
+            _remove(suspects, view.waiting)
         for consumer in self.queue.consumers.values():
             seat = seat_of(consumer)
             if seat is not None:
-                wanted.update(seat.owned.by_order)
+                _remove(suspects, seat.owned)
         for group in self.groups.by_key.values():
-            wanted.update(group.parked.by_order)
-        for lane in self.queue.used_lanes:
-            for delivery in list(lane.ahead.by_offset.values()):
-                if order_of(delivery) not in wanted:
-                    _forget_ahead(lane, delivery)
+            _remove(suspects, group.parked)
 
     # -- turns
 
-    def look(self) -> None:
+    def search(self) -> None:
         """Search for messages for idle consumers."""
         for lane in self.queue.used_lanes:
-            if not self.index.look_at(lane):
+            if not self.index.search(lane):
                 return
             if lane.spill is not None or lane.priority + SPILLED in self.index.cursors:
                 self.spilled.pass_on(lane)
 
     def held_by(self) -> int:
-        """Return the gate that holds all consumers, gates.OPEN for none."""
         if not self.is_open:
             return gates.CONSUMERS_BEFORE_DISPATCH
         queue = self.queue
         fates = queue.fates
         if fates.delayed_count or fates.refused_count:
-            if self.turns.active is not None or not queue.settings.redelivery.non_blocking_redelivery:
+            is_blocking = self.ordering_count > 0 or not queue.settings.redelivery.non_blocking_redelivery
+            if is_blocking or self.turns.active is not None:
                 return gates.DELAYED if fates.delayed_count else gates.REFUSING
-            if self.blocking:
-                self.blocking = [one for one in self.blocking if one.state == DELAYED]
-                if self.blocking:
-                    return gates.DELAYED
         return gates.OPEN
 
     def next_in_turn(self, consumer: Consumer) -> Delivery | None:
@@ -233,7 +225,7 @@ class Selection(SelectionBase):
             mark = annotation(first_key, "true")
             message = message.twin(message.flags & ~PLAIN, mark + message.annotations, message.headers, message.body)
         if consumer.ack_mode != AUTO:
-            self.groups.hold(group, tag)
+            self.groups.add_unsettled(group, tag)
             if message is not delivery.message:
                 self.originals[tag] = delivery, delivery.message
                 delivery.message = message
@@ -266,25 +258,19 @@ class Selection(SelectionBase):
     # -- groups
 
     def left(self, delivery: Delivery) -> None:
-        """A delivery has left its consumer: settled, refused, or returned."""
         marked = self.originals.pop(delivery.tag, None) if self.originals else None
         if marked is not None:
             delivery.message = marked[1]
         group = self.groups.of(delivery)
         if group is not None:
-            self.groups.let_go(group, delivery.tag)
+            self.groups.remove_unsettled(group, delivery.tag)
             if not group.unsettled and group.parked.orders and group.owner() is None:
                 self.offer(group.parked.take_all())
         if self.turns.heir is not None:
             self.turns.choose_active()
 
-    def delay(self, delivery: Delivery, is_blocking: bool = False) -> None:
-        """A delivery awaits redelivery; deliveries that must not overtake it wait with it.
-
-        is_blocking: these are all deliveries of the queue.
-        """
-        if is_blocking:
-            self.blocking.append(delivery)
+    def delay(self, delivery: Delivery) -> None:
+        """A delivery awaits redelivery; the others of its group wait with it."""
         self.groups.delay(delivery)
 
     def has_groups_known(self) -> bool:
@@ -310,7 +296,7 @@ class Selection(SelectionBase):
         self.spilled.at_hand[lane.priority] = BlockAtHand(block, positions, messages)
         self.queue.mark_dirty()
 
-    def look_at_spilled(self, lane: Lane, block: LaneBlock, spiller: SpillRoom) -> bool:
+    def search_spilled(self, lane: Lane, block: LaneBlock, spiller: SpillRoom) -> bool:
         """Take messages that consumers want from a block that is at hand; return False if it must be read first."""
         at_hand = self.spilled.at_hand.get(lane.priority)
         if at_hand is None or at_hand.block is not block:
@@ -331,16 +317,12 @@ class Selection(SelectionBase):
         return self.index.has_idle()
 
     def reasons(self) -> SelectionReasonsBase:
-        return SelectionReasons(self.queue, self, self.turns, self.index, self.groups)
+        return SelectionReasons(self)
 
 
-def _forget_ahead(lane: Lane, delivery: Delivery) -> None:
-    """Forget a delivery found ahead and never handed over; it can be found again or loaded in its turn."""
-    if delivery.state == READY and not delivery.is_redelivered and lane.ahead.holds(delivery):
-        lane.ahead.remove(delivery)
-        lane.memory.unload(delivery.message)
-        if delivery.message.expires_ms:
-            lane.note_expiry(delivery.message)
+def _remove(suspects: dict[int, Delivery], waiting: Waiting) -> None:
+    for order in suspects.keys() & waiting.by_order.keys():
+        del suspects[order]
 
 
 def selection_of(queue: Queue) -> Selection | None:
@@ -348,3 +330,7 @@ def selection_of(queue: Queue) -> Selection | None:
     selection = queue.selection
     assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
     return selection
+
+
+def _ahead_count(queue: Queue) -> int:
+    return sum([len(lane.ahead.by_offset) for lane in queue.used_lanes])

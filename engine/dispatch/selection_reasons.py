@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.found_ahead import AHEAD_BYTES
+from engine.backlog.lane_entries import AHEAD_BYTES
 from engine.consumers.consumer import Consumer
-from engine.dispatch.message_groups import Groups
-from engine.dispatch.seat import seat_of
-from engine.dispatch.selector_cursor import SPILLED
-from engine.dispatch.selector_index import SelectorIndex
-from engine.dispatch.turn_order import Turns
-from engine.sources.queue_rules import SelectionBase, SelectionReasonsBase
+from engine.dispatch.selector_view import SPILLED, seat_of
+from engine.sources.queue_rules import SelectionReasonsBase
 from engine.values import gates
 from engine.values.delivery import ConsumerBase, Delivery
 
 if TYPE_CHECKING:
-    from engine.sources.queue import Queue
+    from engine.dispatch.selection import Selection
 
 GROUPS_NAMED: Final = 5  # in words about groups
 
 
 class SelectionReasons(SelectionReasonsBase):
-    __slots__ = ("queue", "selection", "turns", "index", "groups")
+    __slots__ = ("selection", "queue", "turns", "index", "groups")
 
-    def __init__(
-        self, queue: Queue, selection: SelectionBase, turns: Turns, index: SelectorIndex, groups: Groups
-    ) -> None:
-        self.queue = queue
+    def __init__(self, selection: Selection) -> None:
         self.selection = selection
-        self.turns = turns
-        self.index = index
-        self.groups = groups
+        self.queue = selection.queue
+        self.turns = selection.turns
+        self.index = selection.index
+        self.groups = selection.groups
 
     def gate(self, consumer: ConsumerBase) -> int:
-        """Return the gate that holds a consumer with room, gates.OPEN for none."""
         assert isinstance(consumer, Consumer), "only consumers take turns"
         held_by = self.selection.held_by()
         if held_by != gates.OPEN:
@@ -53,15 +46,16 @@ class SelectionReasons(SelectionReasonsBase):
                     return gates.STORE_DAMAGED
                 return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
             if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
-                return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
+                return gates.PAGING if queue.spiller.may_search(lane) else gates.LOOK_AHEAD
         if queue.depth <= queue.in_flight_count + queue.fates.delayed_count:
             return gates.DELAYED if queue.fates.delayed_count else gates.NOTHING_WAITING
+        if self.index.budget <= 0 and any(view.is_behind(lane.priority) for lane in queue.used_lanes):
+            return gates.PAGING  # the search of the messages in memory goes on in the next turn
         if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):
             return gates.EXCLUDED
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
 
     def describe(self, consumer: ConsumerBase, gate: int) -> str:
-        """Return the reason for a gate of this queue in words, "" for any other gate."""
         assert isinstance(consumer, Consumer), "only consumers take turns"
         queue = self.queue
         active = self.turns.active
@@ -87,12 +81,13 @@ class SelectionReasons(SelectionReasonsBase):
         seat = seat_of(consumer)
         if gate == gates.SELECTOR and seat is not None:
             view = seat.view
-            looked_count = view.looked_at(self.index.arrived_count)
-            return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
+            examined_count = view.examined_by(self.index.arrived_count)
+            return (
+                f"{examined_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
+            )
         return ""
 
     def describe_group(self, delivery: Delivery) -> str:
-        """Return the owner of a waiting delivery's group in words, "" without owner or group."""
         group = self.groups.of(delivery)
         if group is None:
             return ""
@@ -104,7 +99,6 @@ class SelectionReasons(SelectionReasonsBase):
         return ""
 
     def owners(self) -> dict[str, int]:
-        """Return the id of each group -> the number of the consumer that owns it."""
         owned = [(group.text, group.owner()) for group in self.groups.by_key.values()]
         return {text: owner.consumer_id for text, owner in owned if owner is not None}
 

@@ -6,57 +6,49 @@ consumer, pages are read ahead by a reader of their own, so that messages that n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
-from engine.backlog.lane_pages import PAGE_MESSAGES
+from engine.backlog.lane_entries import PAGE_MESSAGES
+from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.message_groups import GroupTotal
+from engine.dispatch.orphans import Orphans
 from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
 from engine.ports.timers import TimerTarget
-from engine.sources.observer import Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue, queue_of
 from engine.values import gates
-from engine.values.delivery import DELAYED, Delivery
-from engine.values.failed_attempts import restored
+from engine.values.delivery import DELAYED, Delivery, restored
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
 
 SCAN_BYTES: Final = 1024 * 1024  # of one page read ahead
 SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
 SCAN_READER: Final = -1  # the reader to which the store answers for pages read ahead
 
 
+@dataclass(slots=True, eq=False)
 class SelectiveDispatcher(TimerTarget):
     """Runs the queues that have a Selection, and creates and removes Selections as consumers come and go.
 
+    group_total: of all queues.
     timed: timer key -> (Selection, whether it opens then; otherwise its idle groups are released).
     """
 
-    __slots__ = ("context", "steps", "dispatcher", "delays", "starved", "observers", "timed", "next_key")
-
-    def __init__(
-        self,
-        context: Context,
-        steps: Steps,
-        dispatcher: Dispatcher,
-        delays: Delays,
-        starved: dict[Queue, None],
-        observers: Observers,
-    ) -> None:
-        self.context = context
-        self.steps = steps
-        self.dispatcher = dispatcher
-        self.delays = delays
-        self.starved = starved
-        self.observers = observers
-        self.timed: dict[int, tuple[Selection, bool]] = {}
-        self.next_key = 1
+    context: Context
+    steps: Steps
+    dispatcher: Dispatcher
+    delays: Delays
+    starved: dict[Queue, None]
+    observers: list[Observer]
+    timed: dict[int, tuple[Selection, bool]] = field(default_factory=dict)
+    next_key: int = 1
+    group_total: GroupTotal = field(default_factory=GroupTotal)
 
     # -- consumers are added and removed
 
@@ -103,12 +95,22 @@ class SelectiveDispatcher(TimerTarget):
         if not is_needed:
             selection.close()
             queue.selection = None
+            self.steps.take_up(Orphans(queue))
             queue.extras.has_groups = queue.extras.has_groups and queue.depth > 0
             queue.is_choosy = queue.extras.has_choosy_settings or queue.extras.has_groups
+        elif selection.has_many_orphans():
+            self._forget_orphans(queue, selection)
         queue.mark_dirty()
 
+    def _forget_orphans(self, queue: Queue, selection: Selection) -> None:
+        selection.orphan_count = 0
+        selection.is_checked = True
+        self.steps.take_up(Orphans(queue))
+
     def _begin(self, queue: Queue) -> Selection:
-        selection = Selection(queue, self.context.readers, self.context.clock.monotonic_ms(), self.steps)
+        selection = Selection(
+            queue, self.context.readers, self.context.clock.monotonic_ms(), self.steps, self.group_total
+        )
         queue.selection = selection
         listed = list(queue.rotation)
         queue.rotation.clear()
@@ -149,15 +151,17 @@ class SelectiveDispatcher(TimerTarget):
         selection.group_owners.now_ms = self.context.clock.monotonic_ms()
         selection.group_owners.go_on_releasing()
         if selection.offered.examine() and selection.held_by() == gates.OPEN:
-            selection.look()
-            self.dispatcher.run(queue)
+            selection.search()
+            self.dispatcher.run(queue, selection)
         for lane in queue.used_lanes:
             lane.tidy()
         self.dispatcher.ask_for_pages(queue)
         for lane in queue.used_lanes:
             self._read_ahead(queue, selection, lane)
             if lane.spill is not None:
-                self._look_at_spilled(queue, selection, lane)
+                self._search_spilled(queue, selection, lane)
+            elif selection.spilled.at_hand:
+                selection.spilled.at_hand.pop(lane.priority, None)
         steps.left -= budget - selection.index.budget
         if selection.index.budget <= 0:
             steps.postpone(queue)
@@ -177,8 +181,8 @@ class SelectiveDispatcher(TimerTarget):
         if not queue.feed.is_own:
             return  # a subscription reads in order, as its consumers share one selector
         lane.settle_ahead()
-        if lane.is_ahead_full():
-            selection.forget_orphans()
+        if lane.is_ahead_full() and selection.orphan_count and not selection.is_checked:
+            self._forget_orphans(queue, selection)
         if lane.is_ahead_full():
             self._wait_for_memory(queue)
             return
@@ -199,7 +203,7 @@ class SelectiveDispatcher(TimerTarget):
             self.starved[queue] = None
             self.context.agenda.is_open = True
 
-    def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
+    def _search_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Search temporary files, a block at a time, if idle consumers need it."""
         spiller = queue.spiller
         assert spiller is not None, "a lane that has spilled has a spiller"
@@ -207,15 +211,16 @@ class SelectiveDispatcher(TimerTarget):
         while (spill := lane.spill) is not None and spill.reading is None:
             if index.budget <= 0:
                 return
-            if not spiller.may_look(lane):
+            if not spiller.may_search(lane):
+                selection.spilled.at_hand.pop(lane.priority, None)
                 self._wait_for_memory(queue)
                 return
             block = selection.spilled.next_block(lane)
             if block is None or block.is_writing:
                 selection.spilled.at_hand.pop(lane.priority, None)
                 return  # it is called again once the block is written
-            if not selection.look_at_spilled(lane, block, spiller):
-                spiller.look(lane, block)
+            if not selection.search_spilled(lane, block, spiller):
+                spiller.search(lane, block)
 
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
         """Accept a page that was read ahead."""
@@ -251,7 +256,7 @@ class SelectiveDispatcher(TimerTarget):
             idle_ms = queue.settings.queue.group_idle_timeout_ms
             selection.group_owners.release_idle(self.context.clock.monotonic_ms() - idle_ms)
             self._call_at(selection, idle_ms, False)
-        queue.mark_dirty()
+        self.steps.postpone(queue)  # this time may have come for thousands of queues
 
     def _call_at(self, selection: Selection, delay_ms: int, is_opening: bool) -> None:
         key = self.next_key

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from engine.backlog.lane import SERIAL_BITS
-from engine.dispatch.seat import seat_of
-from engine.dispatch.selector_cursor import END, SPILLED, START, Cursor, LaneCursors
-from engine.dispatch.selector_view import View
+from engine.backlog.lane import SERIAL_BITS, Lane
+from engine.consumers.consumer import Consumer
+from engine.consumers.turn_steps import Steps
+from engine.dispatch.selector_view import END, SPILLED, START, Cursor, LaneCursors, View, seat_of
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
-from engine.selector.evaluate import Selector
-from engine.selector.properties import Properties
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import Properties, PropertyReaders
 from engine.selector.table import ASKED_AT_ONCE, SelectorTable
+from engine.sources.queue import Queue
 from engine.values.delivery import READY, Delivery
 from engine.values.message import Message
 
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.consumers.consumer import Consumer
-    from engine.consumers.turn_steps import Steps
-    from engine.sources.queue import Queue
-
 SCAN_STEPS: Final = 1_500  # per queue and turn; the rest follows in the next turn
 SCAN_LEAST: Final = 16  # the same if other queues have used up the turn's steps
-PAGE_LEAST: Final = 2  # least messages of a page read ahead, however much each costs
 READING_STEPS: Final = 2  # to read the properties of a message
 FINDING_STEPS: Final = 6  # for each view that finds a message
 EVALUATIONS_A_STEP: Final = 1  # conditions evaluated per step on a message already read
@@ -33,57 +26,44 @@ WITHOUT_LIMIT: Final = 1 << 62
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
 
+@dataclass(slots=True, eq=False)
 class SelectorIndex:
     """The views of one queue's consumers, and how far each has read.
 
-    views: selector text -> view.  all_view: of the consumers without a selector.
+    views: by their keys.  all_views: of the consumers without a selector.  run_views: of purges and retries.
     cursors: priority -> cursors of that lane; priority + SPILLED -> those of its temporary files.
     exclusions: messages that some consumers refuse, None before the first; they are in no view.
     budget: steps left for this queue in this turn.
     arrived_count: messages matched on arrival.
     """
 
-    __slots__ = (
-        "queue",
-        "readers",
-        "turns",
-        "steps",
-        "views",
-        "by_number",
-        "table",
-        "all_view",
-        "next_number",
-        "cursors",
-        "exclusions",
-        "budget",
-        "arrived_count",
-        "_found",
-    )
-
-    def __init__(self, queue: Queue, readers: PropertyReaders, turns: Turns, steps: Steps) -> None:
-        self.queue = queue
-        self.readers = readers
-        self.turns = turns
-        self.steps = steps
-        self.views: dict[str, View] = {}
-        self.by_number: dict[int, View] = {}
-        self.table = SelectorTable()
-        self.all_view: View | None = None
-        self.next_number = 1
-        self.cursors: dict[int, LaneCursors] = {}
-        self.exclusions: Exclusions | None = None
-        self.budget = SCAN_STEPS
-        self.arrived_count = 0
-        self._found: dict[int, View] = {}
+    queue: Queue
+    readers: PropertyReaders
+    turns: Turns
+    steps: Steps
+    views: dict[str, View] = field(default_factory=dict)
+    by_number: dict[int, View] = field(default_factory=dict)
+    table: SelectorTable = field(default_factory=SelectorTable)
+    all_views: list[View] = field(default_factory=list)
+    run_views: list[View] = field(default_factory=list)
+    next_number: int = 1
+    cursors: dict[int, LaneCursors] = field(default_factory=dict)
+    exclusions: Exclusions | None = None
+    budget: int = SCAN_STEPS
+    arrived_count: int = 0
+    _found: dict[int, View] = field(default_factory=dict)
 
     # -- selectors are added and removed
 
-    def view_for(self, selector: Selector | None) -> View:
-        text = "" if selector is None else selector.text
-        view = self.views.get(text)
+    def view_for(self, consumer: Consumer) -> View:
+        """Return the view of a consumer; those with the same selector share it, apart from the broker's own runs."""
+        selector = consumer.selector
+        key = ("" if consumer.is_ruled else "\0") + ("" if selector is None else selector.text)
+        view = self.views.get(key)
         if view is not None:
             return view
-        view = View(self.next_number, selector, self.arrived_count, not self.turns.is_in_turn)
+        is_strict = not self.turns.is_in_turn
+        view = View(self.next_number, key, selector, consumer.is_ruled, self.arrived_count, is_strict)
         self.next_number += 1
         for lane in self.queue.used_lanes:
             self.cursors_of(lane.priority).add(view, START)
@@ -92,10 +72,12 @@ class SelectorIndex:
         for cursors in self.cursors.values():
             if cursors.key not in view.cursors:
                 cursors.add(view, END)
-        self.views[text] = view
+        self.views[key] = view
         self.by_number[view.number] = view
+        if not view.is_ruled:
+            self.run_views.append(view)
         if selector is None:
-            self.all_view = view
+            self.all_views.append(view)
         else:
             self.table.add(view.number, selector)
         return view
@@ -105,11 +87,12 @@ class SelectorIndex:
         for cursors in self.cursors.values():
             cursors.remove(view)
         del self.by_number[view.number]
+        del self.views[view.key]
+        if not view.is_ruled:
+            self.run_views.remove(view)
         if view.selector is None:
-            del self.views[""]
-            self.all_view = None
+            self.all_views.remove(view)
         else:
-            del self.views[view.selector.text]
             self.table.remove(view.number)
 
     def cursors_of(self, key: int) -> LaneCursors:
@@ -132,8 +115,9 @@ class SelectorIndex:
         front = cursors.front()
         if front is None:
             return
-        if self.steps.left <= 0 and self.table.cost():
-            cursors.advance(front, lane.last_position)  # it is read in a later turn
+        is_unjudged = delivery is None and not is_spilled and self.queue.feed.selector is not None
+        if is_unjudged or (self.steps.left <= 0 and self.table.cost()):
+            cursors.advance(front, lane.last_position)  # it is read in a later turn, or with its page
             self.queue.mark_dirty()
             return
         self.arrived_count += 1
@@ -177,7 +161,7 @@ class SelectorIndex:
         self, message: Message, delivery_count: int, is_redelivered: bool, most: int = ASKED_AT_ONCE
     ) -> list[View]:
         """Return the views that a message belongs to; conditions beyond ``most`` are left ``unasked``."""
-        found: list[View] = [] if self.all_view is None else [self.all_view]
+        found = self.all_views.copy()
         if self.table.selectors:
             properties = self.readers.properties(message, delivery_count, is_redelivered)
             by_number = self.by_number
@@ -210,16 +194,26 @@ class SelectorIndex:
 
     # -- messages in memory
 
-    def look_at(self, lane: Lane) -> bool:
+    def search(self, lane: Lane) -> bool:
         """Search memory for messages for idle consumers; return False if that is too much for this turn."""
         cursors = self.cursors_of(lane.priority)
         for cursor in cursors.behind():
             if self.budget <= 0:
                 cursors.resume_at = cursor.position
                 return False
-            if cursor.idle:
+            if cursor.idle and self._has_taker(cursor):
                 self.scan_memory(cursor, lane)
         return True
+
+    def _has_taker(self, cursor: Cursor) -> bool:
+        """Say whether an idle consumer may have what ``cursor`` reads; others get nothing beside an active one."""
+        active = self.turns.active
+        if active is None:
+            return True
+        seat = seat_of(active)
+        if seat is not None and seat.view.number in cursor.idle and active in seat.view.idle:
+            return True
+        return any(view.number in cursor.idle for view in self.run_views)
 
     def feed(self, view: View) -> None:
         """Read on where a view is behind: at higher priorities than it has messages of, or anywhere if it has none."""
@@ -259,7 +253,7 @@ class SelectorIndex:
         views = cursor.views
         if len(views) == 1 or len(views) <= self.table.cost():
             self.budget -= READING_STEPS
-            cursor.looked_count += 1
+            cursor.examined_count += 1
             properties = self.properties(delivery)
             for place, view in enumerate(asking := list(views.values())):
                 if view.selector is None or view.selector.matches(properties):
@@ -275,7 +269,7 @@ class SelectorIndex:
         """Offer a delivery to all views that are reading and have reached it."""
         self.budget -= READING_STEPS
         for cursor in reading:
-            cursor.looked_count += 1
+            cursor.examined_count += 1
         for view in self.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
             if is_reading(view, delivery.lane.priority, delivery.position):
                 self.find(view, delivery)
@@ -294,9 +288,9 @@ class SelectorIndex:
                 self.cursors_of(priority).move(view, position)
 
     def find(self, view: View, delivery: Delivery) -> None:
-        """Add a matching delivery to a view that is reading."""
+        """Add a matching delivery to a view that is reading; a full one goes on if its first may come behind others."""
         lane = delivery.lane
-        if view.is_full(lane.priority):
+        if not view.wants_more_of(lane.priority) and view.is_full(lane.priority):
             self.cursors_of(lane.priority).move(view, delivery.position)
         elif self.add(view, delivery):
             self._found[view.number] = view
@@ -310,7 +304,6 @@ class SelectorIndex:
                     self.turns.wake_one(view)
 
     def has_idle(self) -> bool:
-        """Say whether a consumer is idle."""
         for cursors in self.cursors.values():
             for cursor in cursors.by_position.values():
                 if cursor.idle:
@@ -318,15 +311,16 @@ class SelectorIndex:
         return False
 
     def wanting(self, cursors: LaneCursors) -> list[Cursor]:
-        """Return the cursors that are behind and have an idle consumer."""
+        """Return the cursors that are behind and have an idle consumer that wants more of this lane."""
         active = self.turns.active
+        priority = cursors.key % SPILLED
         if active is None:
-            return [one for one in cursors.behind() if one.wants_more()]
+            return [one for one in cursors.behind() if one.wants_more_of(priority)]
         seat = seat_of(active)
-        if seat is None or not seat.view.wants_more():
-            return []
-        cursor = seat.view.cursors[cursors.key]
-        return [] if cursor.position == END else [cursor]
+        views = [] if seat is None else [seat.view]
+        views += self.run_views
+        found = [view.cursors[cursors.key] for view in views if view.wants_more_of(priority)]
+        return [cursor for cursor in found if cursor.position != END]
 
 
 def is_reading(view: View, priority: int, position: int) -> bool:

@@ -1,17 +1,15 @@
-"""Which consumer is next, among the differing consumers of a queue: priorities, idle ones, the exclusive one."""
+"""The order of the differing consumers of a queue: priorities, idle ones, the exclusive one.
+
+It is the order of the queue's ``rotation``; the dispatcher serves the first consumer of it.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING
 
-from engine.dispatch.ranked_consumers import RankedConsumers
-from engine.dispatch.seat import seat_of
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
-    from engine.dispatch.selector_view import View
-    from engine.sources.queue import Queue
+from engine.consumers.consumer import Consumer
+from engine.dispatch.selector_view import RankedConsumers, View, seat_of
+from engine.sources.queue import Queue
 
 
 class Turns:
@@ -43,7 +41,7 @@ class Turns:
 
     def is_shut_for(self, consumer: Consumer) -> bool:
         """Say whether another consumer has the queue, or soon will."""
-        return self.active is not None and (self.active is not consumer or self.heir is not None)
+        return self.active is not None and consumer.is_ruled and (self.active is not consumer or self.heir is not None)
 
     def choose_active(self) -> None:
         """Choose the only consumer that gets messages: the highest priority, then the oldest.
@@ -67,13 +65,12 @@ class Turns:
             self.wake(best)
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer."""
         if consumer.priority:
             self.has_priorities = True
         is_exclusive = consumer.is_exclusive
         if is_exclusive:
             self.exclusive.add(consumer)
-        if self.queue.settings.queue.exclusive_consumer:
+        if self.queue.settings.queue.exclusive_consumer and consumer.is_ruled:
             self.candidates.add(consumer)
             is_exclusive = True
         if is_exclusive:
@@ -147,10 +144,13 @@ class Turns:
             self.queue.mark_dirty()
 
     def wake_one(self, view: View) -> None:
-        """Let one consumer of ``view`` search again, as a message has come."""
+        """Let one consumer of ``view`` search again, as a message has come.
+
+        While an heir waits nobody may have it: ``choose_active`` wakes the active consumer, or the heir, after that.
+        """
         active = self.active
-        if active is not None:
-            if active in view.idle:
+        if active is not None and view.is_ruled:
+            if self.heir is None and active in view.idle:
                 self.wake(active)
         elif view.idle:
             self.list_consumer(view.rouse_first())

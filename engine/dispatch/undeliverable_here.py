@@ -6,37 +6,34 @@ comes takes it.  Exclusions end with their consumer, and when the gateway stops.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from engine.backlog.waiting_deliveries import order_of
+from engine.consumers.consumer import Consumer
+from engine.dispatch.selector_view import Seat
 from engine.values.delivery import GONE, READY, Delivery
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
-    from engine.dispatch.seat import Seat
 
 SWEEP_COUNT: Final = (
     256  # with this many exclusions, or twice those left by the last sweep, gone deliveries are removed
 )
 
 
+@dataclass(slots=True, eq=False)
 class Exclusions:
     """by_order: place in the queue -> (delivery, numbers of the consumers that refuse it).
 
     by_consumer: number of a consumer -> the places in ``by_order`` that name it.
-    newcomers: consumers that have come since.  looking: newcomers that are examining all exclusions now.
+    newcomers: consumers that have come since.  examining: newcomers that are examining all exclusions now.
     unseen: exclusions that these have not examined yet, the last first.
     """
 
-    __slots__ = ("by_order", "by_consumer", "sweep_at", "newcomers", "looking", "unseen")
-
-    def __init__(self) -> None:
-        self.by_order: dict[int, tuple[Delivery, set[int]]] = {}
-        self.by_consumer: dict[int, dict[int, None]] = {}
-        self.sweep_at = SWEEP_COUNT
-        self.newcomers: list[Seat] = []
-        self.looking: list[Seat] = []
-        self.unseen: list[tuple[Delivery, set[int]]] = []
+    by_order: dict[int, tuple[Delivery, set[int]]] = field(default_factory=dict)
+    by_consumer: dict[int, dict[int, None]] = field(default_factory=dict)
+    sweep_at: int = SWEEP_COUNT
+    newcomers: list[Seat] = field(default_factory=list)
+    examining: list[Seat] = field(default_factory=list)
+    unseen: list[tuple[Delivery, set[int]]] = field(default_factory=list)
 
     def add(self, delivery: Delivery, consumer: Consumer) -> None:
         order = order_of(delivery)
@@ -64,8 +61,8 @@ class Exclusions:
     def has_unseen(self) -> bool:
         """Say whether a newcomer has not examined all exclusions yet."""
         if not self.unseen:
-            self.looking = self.newcomers
-            if self.looking:
+            self.examining = self.newcomers
+            if self.examining:
                 self.newcomers = []
                 self.unseen = list(self.by_order.values())
                 self.unseen.reverse()

@@ -1,10 +1,14 @@
 """Messages that are given up: their new place, the record of their origin, and the move itself.
 
+engine.fate.redelivery gives a message up: by default after seven deliveries, the first and six more, or at once if it
+is rejected.  It goes to ActiveMQ.DLQ unless ``dead_letter_destination`` of its queue (config.policies) names another.
+
 Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/reference/semantics.md, "Dead letters".
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
@@ -13,14 +17,13 @@ from engine.consumers.turn_steps import DEAD_LETTER_STEPS
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.failure_history import history_with, policy_of
 from engine.fate.relocation import Relocation
-from engine.sources.observer import Observer, Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue, queue_of
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.delivery import EXHAUST, Delivery, advance
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
-from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message, later_ms
+from engine.values.message import DEAD_LETTER, ORIGINAL_DESTINATION, PERSISTENT, PLAIN, Message, annotation, later_ms
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 
 NO_ROUTE: Final = "no-route"
@@ -34,25 +37,18 @@ PREFIXES: Final = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class DeadLetters(Observer):
     """Moves messages out of a queue that no consumer could process, or that have expired."""
 
-    __slots__ = ("context", "destinations", "dispatcher", "relocation", "observers")
+    context: Context
+    destinations: Destinations
+    dispatcher: Dispatcher
+    relocation: Relocation
+    observers: list[Observer]
 
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        dispatcher: Dispatcher,
-        relocation: Relocation,
-        observers: Observers,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.dispatcher = dispatcher
-        self.relocation = relocation
-        self.observers = observers
-        observers.join(self)
+    def __post_init__(self) -> None:
+        self.observers.append(self)
 
     def is_last_resort(self, delivery: Delivery) -> bool:
         """Say whether the delivery already is on the queue that it would be moved to.
@@ -152,7 +148,9 @@ class DeadLetters(Observer):
         return self.destinations.own_topic(name) if goes_to_topic else self.destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
-        self.observers.dead(queue_of(delivery.lane), delivery.message, outcome == EXPIRED)
+        queue = queue_of(delivery.lane)
+        for observer in self.observers:
+            observer.dead(queue, delivery.message, outcome == EXPIRED)
         target = self._target(place)
         moved = None if target is None else self._moved(delivery, target, cause, text)
         self.relocation.move(delivery, target, moved, outcome, cause)
@@ -187,13 +185,7 @@ class DeadLetters(Observer):
         return self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
 
     def _origin_lines(
-        self,
-        message: Message,
-        identity: str,
-        origin: Queue | Topic,
-        subscriber: str | None,
-        text: str,
-        attempts: int,
+        self, message: Message, identity: str, origin: Queue | Topic, subscriber: str | None, text: str, attempts: int
     ) -> list[bytes]:
         """Return the headers that ActiveMQ and Artemis write, so that tools for either can read them.
 

@@ -5,22 +5,19 @@ It handles one lane at a time, some entries at a time, and skips lanes in which 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import SERIAL_BITS
+from engine.backlog.lane import SERIAL_BITS, Lane
 from engine.dispatch.dispatcher import Dispatcher
-from engine.sources.feeds import Feeds
-from engine.sources.queue import queue_of
+from engine.sources.entry_readers import Feeds
+from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.values.stored import NEVER_MS, Entry, Range
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.sources.queue import Queue
 
 EXPIRY_READER: Final = -5  # the reader to which the store answers for messages to move
 SWEPT_ENTRIES: Final = 2_048  # entries examined per request
@@ -28,6 +25,7 @@ MOVED_MESSAGES: Final = 128  # messages read per request and moved to the expiry
 MOVED_BYTES: Final = 1024 * 1024
 
 
+@dataclass(slots=True, eq=False)
 class Sweep:
     """waiting: lanes with messages on disk that may have expired.  lane: the current one.
 
@@ -35,17 +33,14 @@ class Sweep:
     moving: its expired entries that must be read because they move to an expiry destination.
     """
 
-    __slots__ = ("context", "dispatcher", "feeds", "waiting", "lane", "next_entry", "next_ms", "moving")
-
-    def __init__(self, context: Context, dispatcher: Dispatcher, feeds: Feeds) -> None:
-        self.context = context
-        self.dispatcher = dispatcher
-        self.feeds = feeds
-        self.waiting: dict[Lane, None] = {}
-        self.lane: Lane | None = None
-        self.next_entry = 0
-        self.next_ms = NEVER_MS
-        self.moving: list[Entry] = []
+    context: Context
+    dispatcher: Dispatcher
+    feeds: Feeds
+    waiting: dict[Lane, None] = field(default_factory=dict)
+    lane: Lane | None = None
+    next_entry: int = 0
+    next_ms: int = NEVER_MS
+    moving: list[Entry] = field(default_factory=list)
 
     def add(self, queue: Queue) -> None:
         """Add a queue; its expired messages are handled in its turn."""
@@ -65,18 +60,12 @@ class Sweep:
                 self.next_entry = lane.next_load
                 self.next_ms = NEVER_MS
                 lane.first_expiry_ms = NEVER_MS  # a new message lowers it again
-                self._look()
+                self._examine_next()
 
     # -- the store's answers
 
     def expired_found(
-        self,
-        destination_id: int,
-        priority: int,
-        first: int,
-        next_offset: int,
-        expired: list[Entry],
-        next_ms: int,
+        self, destination_id: int, priority: int, first: int, next_offset: int, expired: list[Entry], next_ms: int
     ) -> None:
         lane = self._asked_of(destination_id, priority)
         if lane is not None:
@@ -118,7 +107,7 @@ class Sweep:
             return
         if found:
             self._drop(lane, found)
-        self._look()
+        self._examine_next()
 
     def _read(self, lane: Lane, next_offset: int, messages: list[Message]) -> None:
         wanted = {entry.offset for entry in self.moving}
@@ -138,7 +127,7 @@ class Sweep:
             return None
         return lane
 
-    def _look(self) -> None:
+    def _examine_next(self) -> None:
         lane = self.lane
         assert lane is not None, "a sweep has a lane"
         if lane.queue.is_closed or self.next_entry >= lane.tail:
@@ -153,7 +142,7 @@ class Sweep:
         lane = self.lane
         assert lane is not None, "a sweep has a lane"
         if not self.moving:
-            self._look()
+            self._examine_next()
             return
         first = self.moving[0].offset
         store = self.context.store

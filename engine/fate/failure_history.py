@@ -5,8 +5,7 @@ from __future__ import annotations
 from config.redelivery_policy import RedeliveryPolicy
 from engine.consumers.consumer import Consumer, consumer_of
 from engine.sources.queue import queue_of
-from engine.values.delivery import Delivery
-from engine.values.failed_attempts import FailureHistory, consumer_words
+from engine.values.delivery import Delivery, FailureHistory, consumer_words
 
 
 def policy_of(delivery: Delivery) -> RedeliveryPolicy:

@@ -1,16 +1,18 @@
 """The fate of a failed delivery: again now, again later, or the dead-letter queue.
 
 config.redelivery_policy computes the delays; this file decides when they apply and which messages are blamed.
+engine.dispatch.delays keeps the timer of those that wait, and engine.fate.dead_letters moves those that are given up.
 Source: ActiveMQ RedeliveryPolicy; docs/reference/semantics.md, "Redelivery" and "Blame".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from config.redelivery_policy import RedeliveryPolicy
 from engine.backlog.context import Context
-from engine.backlog.lane import lane_of
+from engine.backlog.lane import Lane, lane_of
 from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.delays import Delays
@@ -18,15 +20,24 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.failure_history import added, history_with, policy_of
 from engine.sources.queue import Queue, queue_of
-from engine.values.delivery import EXHAUST, FAIL, HELD, IN_FLIGHT, RELEASE, ConsumerBase, Delivery, LaneBase, advance
-from engine.values.failed_attempts import consumer_words
+from engine.values.delivery import (
+    ENLISTED,
+    EXHAUST,
+    FAIL,
+    IN_FLIGHT,
+    RELEASE,
+    ROLLED_BACK,
+    ROLLED_BACK_LATER,
+    ConsumerBase,
+    Delivery,
+    LaneBase,
+    Refusal,
+    advance,
+    consumer_words,
+)
 from engine.values.message import later_ms
 from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
-from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
 
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
@@ -34,29 +45,19 @@ _MASK: Final = 2**64 - 1
 RETURNED: Final = advance(IN_FLIGHT, RELEASE)
 
 
+@dataclass(slots=True, eq=False)
 class Redelivery:
     """Handles all deliveries that were not accepted.
 
     delays: those that wait.
     """
 
-    __slots__ = ("context", "settlements", "selective", "delays", "dead_letters", "seed")
-
-    def __init__(
-        self,
-        context: Context,
-        settlements: SettlementLog,
-        selective: SelectiveDispatcher,
-        delays: Delays,
-        dead_letters: DeadLetters,
-        seed: int,
-    ) -> None:
-        self.context = context
-        self.settlements = settlements
-        self.selective = selective
-        self.delays = delays
-        self.dead_letters = dead_letters
-        self.seed = seed
+    context: Context
+    settlements: SettlementLog
+    selective: SelectiveDispatcher
+    delays: Delays
+    dead_letters: DeadLetters
+    seed: int
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Apply one negative answer to each: wait and try again, dead-letter, or return to the queue."""
@@ -76,18 +77,18 @@ class Redelivery:
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; with a lost connection an attempt may count."""
-        looked_at_tag = consumer.looked_at_tag()
-        self.give_back(consumer, consumer.take_held(), is_lost, looked_at_tag)
+        seen_tag = consumer.seen_tag()
+        self.give_back(consumer, consumer.take_unsettled(), is_lost, seen_tag)
 
-    def give_back(self, consumer: Consumer, held: list[Delivery], is_lost: bool, looked_at_tag: int) -> None:
-        """Return some of what a closing consumer held.  looked_at_tag: up to here messages are blamed."""
+    def give_back(self, consumer: Consumer, unsettled: list[Delivery], is_lost: bool, seen_tag: int) -> None:
+        """Return some of what a closing consumer held.  seen_tag: up to here messages are blamed."""
         queue = consumer.queue
-        in_flight = [delivery for delivery in held if delivery.state == IN_FLIGHT]
+        in_flight = [delivery for delivery in unsettled if delivery.state == IN_FLIGHT]
         queue.in_flight_count -= len(in_flight)
         if queue.selection is not None:
             for delivery in in_flight:
                 queue.selection.left(delivery)
-        blamed = self._blamed(queue, in_flight, looked_at_tag) if is_lost else []
+        blamed = self._blamed(queue, in_flight, seen_tag) if is_lost else []
         exhausted: list[Delivery] = []
         if blamed:
             policy = policy_of(blamed[0])
@@ -104,11 +105,11 @@ class Redelivery:
         for delivery in exhausted:
             self._give_up(delivery, CAUSE_EXHAUSTED, CAUSE_NAMES[CAUSE_CONNECTION_LOST])
 
-    def release_held(self, delivery: Delivery) -> None:
+    def release_enlisted(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
         queue = queue_of(delivery.lane)
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer_of(delivery).window.hold(delivery.message.size, False)
+            consumer_of(delivery).window.enlist(delivery.message.size, False)
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
@@ -214,13 +215,13 @@ class Redelivery:
             consumer.ledger.pop(tag, None)
             if tag > furthest_tag:
                 furthest_tag = tag
-            if delivery.state != HELD:
+            if delivery.state != ENLISTED:
                 queue.in_flight_count -= 1
                 freed.append(delivery.message.size)
             elif not queue.settings.prefetch.use_prefetch_extension:
                 freed.append(delivery.message.size)
             else:
-                consumer.window.hold(delivery.message.size, False)
+                consumer.window.enlist(delivery.message.size, False)
             delivery.is_redelivered = True
             if selection is not None:
                 selection.left(delivery)
@@ -260,18 +261,18 @@ class Redelivery:
         for delivery in deliveries:
             delivery.state = advance(delivery.state, FAIL)
             if queue.selection is not None:
-                queue.selection.delay(delivery, not policy_of(delivery).non_blocking_redelivery)
+                queue.selection.delay(delivery)
             delivery.consumer = None
             self.delays.add(delivery, delay_ms)
         queue.fates.redelivered_count += len(deliveries)
 
-    def _blamed(self, queue: Queue, in_flight: list[Delivery], looked_at_tag: int) -> list[Delivery]:
+    def _blamed(self, queue: Queue, in_flight: list[Delivery], seen_tag: int) -> list[Delivery]:
         blame = queue.settings.blame
         if blame == "none":
             return []
         if blame == "all":
             return in_flight
-        return [delivery for delivery in in_flight if delivery.tag <= looked_at_tag]
+        return [delivery for delivery in in_flight if delivery.tag <= seen_tag]
 
     def _log_attempts(self, consumer: Consumer, deliveries: list[Delivery], cause: int, due_ms: int) -> None:
         if not consumer.queue.is_logged:

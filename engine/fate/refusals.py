@@ -9,14 +9,14 @@ them.  Until then no confirmation is sent to the connection (``Client.is_refusin
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.turn_steps import DEAD_LETTER_STEPS, Chore, Steps
 from engine.fate.redelivery import Redelivery, runs_of
-from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, advance
-from engine.values.refusal import Refusal
+from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, Refusal, advance
 
 REFUSAL_STEPS: Final = 10  # for one message that waits or is requeued
 TAKEN: Final = advance(IN_FLIGHT, REFUSE)
@@ -26,10 +26,10 @@ class Refusing(Chore):
     """All refused deliveries of one client that still wait.
 
     jobs: in the order of arrival; ``_place``: progress in the first.
-    held: the consumers that get nothing meanwhile.
+    stopped: the consumers that get nothing meanwhile.
     """
 
-    __slots__ = ("jobs", "held", "_client", "_under_way", "_redelivery", "_place")
+    __slots__ = ("jobs", "stopped", "_client", "_under_way", "_redelivery", "_place")
 
     def __init__(self, client: Client, under_way: dict[int, Refusing], redelivery: Redelivery) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class Refusing(Chore):
         client.is_refusing = True
         under_way[client.client_number] = self
         self.jobs: deque[tuple[list[Delivery], Refusal]] = deque()
-        self.held: dict[int, Consumer] = {}
+        self.stopped: dict[int, Consumer] = {}
         self._redelivery = redelivery
         self._place = 0
 
@@ -49,17 +49,16 @@ class Refusing(Chore):
             delivery.state = TAKEN
             consumer = consumer_of(delivery)
             consumer.queue.fates.refused_count += 1
-            if delivery.tag > consumer.furthest_tag:
-                consumer.furthest_tag = delivery.tag
+            consumer.furthest_tag = max(consumer.furthest_tag, delivery.tag)
             if consumer is not last:
                 last = consumer
-                self._hold(consumer if consumer.siblings is None else consumer.siblings.lead)
+                self._stop(consumer.lead())
         self.jobs.append((deliveries, refusal))
 
-    def _hold(self, consumer: Consumer) -> None:
-        if consumer.consumer_id not in self.held:
-            self.held[consumer.consumer_id] = consumer
-            consumer.window.hold_refused()
+    def _stop(self, consumer: Consumer) -> None:
+        if consumer.consumer_id not in self.stopped:
+            self.stopped[consumer.consumer_id] = consumer
+            consumer.window.begin_refusing()
             consumer.queue.unlist_consumer(consumer)
 
     def go_on(self, steps: Steps) -> bool:
@@ -82,22 +81,20 @@ class Refusing(Chore):
                 self._place = 0
         self._client.is_refusing = False
         del self._under_way[self._client.client_number]
-        for consumer in self.held.values():
-            if consumer.window.refused():
+        for consumer in self.stopped.values():
+            if consumer.window.end_refusing():
                 consumer.queue.list_consumer(consumer)
         self._client.refused()
         return True
 
 
+@dataclass(slots=True, eq=False)
 class Refusals:
     """Applies refusals at once if the turn has steps for all of them.  _under_way: other refusals, by client."""
 
-    __slots__ = ("redelivery", "_steps", "_under_way")
-
-    def __init__(self, redelivery: Redelivery, steps: Steps) -> None:
-        self.redelivery = redelivery
-        self._steps = steps
-        self._under_way: dict[int, Refusing] = {}
+    redelivery: Redelivery
+    _steps: Steps
+    _under_way: dict[int, Refusing] = field(default_factory=dict)
 
     def take(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Apply one negative answer of a client to several deliveries."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.backlog.context import Context
 from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
@@ -13,15 +15,13 @@ from engine.values.message import Message
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 
+@dataclass(slots=True, eq=False)
 class Relocation:
     """Moves messages; the engine's own moves wait for no gate (docs/reference/semantics.md, "Full addresses")."""
 
-    __slots__ = ("context", "settlements", "publication")
-
-    def __init__(self, context: Context, settlements: SettlementLog, publication: TopicPublication) -> None:
-        self.context = context
-        self.settlements = settlements
-        self.publication = publication
+    context: Context
+    settlements: SettlementLog
+    publication: TopicPublication
 
     def move(
         self, delivery: Delivery, target: Queue | Topic | None, moved: Message | None, outcome: int, cause: int

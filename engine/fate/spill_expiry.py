@@ -5,23 +5,21 @@ It reads one block at a time, and skips lanes and blocks in which nothing can ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from engine.backlog.lane import Lane
 from engine.backlog.spilled_blocks import EXPIRING, BlockSweep, LaneBlock
+from engine.backlog.spiller import Spiller
 from engine.consumers.turn_steps import Chore, Steps
+from engine.dispatch.dispatcher import Dispatcher
 from engine.ports.temp_store import SpilledBlock
-from engine.sources.queue import queue_of
+from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import NEVER_MS
 
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.backlog.spiller import Spiller
-    from engine.dispatch.dispatcher import Dispatcher
-    from engine.sources.queue import Queue
 
-
+@dataclass(slots=True, eq=False)
 class SpillSweep(Chore):
     """waiting: lanes in whose files something may have expired.  lane: the current one.
 
@@ -29,29 +27,18 @@ class SpillSweep(Chore):
     reading: the block that is being read for it, None for none.  is_under_way: a chore of this turn or the next.
     """
 
-    __slots__ = (
-        "dispatcher",
-        "spiller",
-        "steps",
-        "waiting",
-        "lane",
-        "next_position",
-        "next_ms",
-        "reading",
-        "is_under_way",
-    )
+    dispatcher: Dispatcher
+    spiller: Spiller
+    steps: Steps
+    waiting: dict[Lane, None] = field(default_factory=dict)
+    lane: Lane | None = None
+    next_position: int = 0
+    next_ms: int = NEVER_MS
+    reading: LaneBlock | None = None
+    is_under_way: bool = False
 
-    def __init__(self, dispatcher: Dispatcher, spiller: Spiller, steps: Steps) -> None:
-        self.dispatcher = dispatcher
-        self.spiller = spiller
-        self.steps = steps
-        self.waiting: dict[Lane, None] = {}
-        self.lane: Lane | None = None
-        self.next_position = 0
-        self.next_ms = NEVER_MS
-        self.reading: LaneBlock | None = None
-        self.is_under_way = False
-        spiller.sweep = _BlocksRead(self)
+    def __post_init__(self) -> None:
+        self.spiller.sweep = _BlocksRead(self)
 
     def add(self, queue: Queue) -> None:
         """Add a queue; its expired messages are handled in its turn."""
@@ -70,15 +57,11 @@ class SpillSweep(Chore):
             if self.lane is None:
                 self._take_up(next(iter(self.waiting)))
             else:
-                self._look(self.lane, steps)
+                self._examine_block(self.lane, steps)
         self.is_under_way = False
         return True
 
     # -- the spiller's answers
-
-    def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        """Expire messages of a block that was read."""
-        self._expire(block, positions, messages)
 
     def answered(self, block: SpilledBlock) -> None:
         """A block was read, or could not be; ``block_read`` follows if it was read for this part."""
@@ -101,7 +84,7 @@ class SpillSweep(Chore):
             self.next_ms = NEVER_MS
             lane.spill.first_expiry_ms = NEVER_MS  # a new message lowers it again
 
-    def _look(self, lane: Lane, steps: Steps) -> None:
+    def _examine_block(self, lane: Lane, steps: Steps) -> None:
         """Check the next block of a lane."""
         spill = lane.spill
         block = None if spill is None else spill.block_from(self.next_position)
@@ -117,14 +100,15 @@ class SpillSweep(Chore):
             self.spiller.read(spill, block, EXPIRING)
         else:
             steps.left -= block.count
-            self._expire(block, block.positions[:], block.messages[:])
+            self.expire(block, block.positions[:], block.messages[:])
 
     def _end(self, lane: Lane, next_ms: int) -> None:
         self.lane = None
         if lane.spill is not None:
             lane.spill.first_expiry_ms = min(lane.spill.first_expiry_ms, next_ms)
 
-    def _expire(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+    def expire(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        """Expire messages of a block that was read, or is in memory."""
         lane = block.lane
         queue = queue_of(lane)
         wall_ms = self.dispatcher.context.wall_ms
@@ -135,21 +119,19 @@ class SpillSweep(Chore):
             if message.expires_ms > wall_ms:
                 block.first_expiry_ms = min(block.first_expiry_ms, message.expires_ms)
                 continue
-            self.spiller.take_out(lane, block, message, position)
+            self.spiller.blocks.take_out(lane, block, message, position)
             self.dispatcher.expire(Delivery(message, lane, position), queue)
         self.next_ms = min(self.next_ms, block.first_expiry_ms)
 
 
+@dataclass(slots=True, eq=False)
 class _BlocksRead(BlockSweep):
     """Passes the spiller's answers on."""
 
-    __slots__ = ("_sweep",)
-
-    def __init__(self, sweep: SpillSweep) -> None:
-        self._sweep = sweep
+    _sweep: SpillSweep
 
     def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        self._sweep.block_read(block, positions, messages)
+        self._sweep.expire(block, positions, messages)
 
     def answered(self, block: SpilledBlock) -> None:
         self._sweep.answered(block)

@@ -6,6 +6,7 @@ name around its fields.  Without listeners no advisory is made.  Advisory topics
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.backlog.context import Context
@@ -17,15 +18,7 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.destination import (
-    ADVISORY_PREFIX,
-    QUEUE,
-    TEMP_QUEUE,
-    TEMP_TOPIC,
-    TOPIC,
-    advisory_name,
-    is_topic,
-)
+from engine.values.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, advisory_name, is_topic
 from engine.values.message import Message
 
 # Events that have advisories, as spelled in the topic's name.
@@ -64,6 +57,7 @@ _ADDED: Final = 0
 _REMOVED: Final = 1
 
 
+@dataclass(slots=True, eq=False)
 class Advisories(Observer):
     """listeners: subscriptions that may take advisories.  connections: clients whose connect was announced.
     producers: how many each destination has, by its number.  next_producer: the number of the next one.
@@ -72,32 +66,14 @@ class Advisories(Observer):
     addresses ask.  topics: where the advisories are published.
     """
 
-    __slots__ = (
-        "context",
-        "destinations",
-        "topics",
-        "is_enabled",
-        "listeners",
-        "connections",
-        "producers",
-        "next_producer",
-    )
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        topics: AdvisoryTopics,
-        is_enabled: bool,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.topics = topics
-        self.is_enabled = is_enabled
-        self.listeners = 0
-        self.connections: set[int] = set()
-        self.producers: dict[int, int] = {}
-        self.next_producer = 1
+    context: Context
+    destinations: Destinations
+    topics: AdvisoryTopics
+    is_enabled: bool
+    listeners: int = 0
+    connections: set[int] = field(default_factory=set)
+    producers: dict[int, int] = field(default_factory=dict)
+    next_producer: int = 1
 
     # -- events
 
@@ -155,8 +131,8 @@ class Advisories(Observer):
         """A consumer was found slow."""
         queue = consumer.queue
         if self.listeners and queue.settings.advisories.slow_consumers:
-            told = {"consumerId": f"{consumer.client.client_number}:1:{consumer.consumer_id}"}
-            self.topics.advise(SLOW_CONSUMER, queue, "ConsumerInfo", _consumer(consumer), told)
+            headers = {"consumerId": f"{consumer.client.client_number}:1:{consumer.consumer_id}"}
+            self.topics.advise(SLOW_CONSUMER, queue, "ConsumerInfo", _consumer(consumer), headers)
 
     def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
         """A producer is held back."""
@@ -179,8 +155,8 @@ class Advisories(Observer):
         fields: Fields = {"messageId": identity, "destination": _named(destination), "priority": message.priority}
         if destination.settings.advisories.include_body:
             fields["text"] = message.body.decode(errors="replace")
-        told = {"originalMessageId": identity, "originalDestination": destination.uri()}
-        self.topics.advise(event, destination, "ActiveMQMessage", fields, told)
+        headers = {"originalMessageId": identity, "originalDestination": destination.uri()}
+        self.topics.advise(event, destination, "ActiveMQMessage", fields, headers)
 
     def discarded(self, queue: Queue, message: Message) -> None:
         """A message was dropped because too many waited for a slow consumer."""

@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
-from engine.fate.acceptance import Acceptance
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
 from engine.sources.topics.topic_subscriptions import Subscriptions
-from engine.values.annotations import annotation
 from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC, advisory_name
-from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message, annotation
 
 Fields = dict[str, object]
 
 RETIRED_MAX: Final = 1_000  # topics kept for removed destinations, whose waiting advisories refer to them
 
 
+@dataclass(slots=True, eq=False)
 class AdvisoryTopics:
     """retired: topics kept only for advisories that wait for listeners of wildcards, the oldest first.
 
     name: of the broker.
     """
 
-    __slots__ = ("context", "destinations", "subscriptions", "acceptance", "name", "retired")
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        subscriptions: Subscriptions,
-        acceptance: Acceptance,
-        name: str,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.subscriptions = subscriptions
-        self.acceptance = acceptance
-        self.name = name
-        self.retired: deque[Topic] = deque()
+    context: Context
+    destinations: Destinations
+    subscriptions: Subscriptions
+    acceptance: Acceptance
+    name: str
+    retired: deque[Topic] = field(default_factory=deque)
 
     def advise(
-        self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, told: dict[str, str]
+        self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, headers: dict[str, str]
     ) -> None:
         """Publish an advisory of ``event``, about ``destination`` or None, to its listeners.
 
-        name, fields: the JSON object of the body.  told: extra headers.
+        name, fields: the JSON object of the body.  headers: of the message, beside those of every advisory.
         """
         if destination is None:
             topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
@@ -59,14 +50,14 @@ class AdvisoryTopics:
             return
         if self.context.memory.is_full():
             return  # advisories do not wait at gates
-        headers = {
+        all_headers = {
             "type": "Advisory",
             "transformation": "jms-advisory-json",
             "originBrokerId": self.context.store.store_id(),
             "originBrokerName": self.name,
-            **told,
+            **headers,
         }
-        lines = b"".join(annotation(header, value) for header, value in headers.items())
+        lines = b"".join(annotation(header, value) for header, value in all_headers.items())
         flags = TEXT if b"\\" in lines else TEXT | PLAIN
         body = json.dumps({name: fields}, separators=(",", ":"), ensure_ascii=False).encode()
         self.acceptance.publish_own(

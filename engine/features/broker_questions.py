@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
 from engine.clients.naming import Naming
 from engine.consumers.client import Client
-from engine.fate.acceptance import Acceptance
-from engine.limits.producer_gate import Flow
-from engine.sources.question_queue import QuestionQueue, is_management
-from engine.sources.queue import Queue
+from engine.limits.producer_gates import ProducerGates
+from engine.sources.queue import QuestionQueue, Queue, is_management
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
 from engine.values import gates
@@ -26,26 +26,16 @@ _PREFIXES: Final = tuple(
 )
 
 
+@dataclass(slots=True, eq=False)
 class Replies:
     """Sends answers."""
 
-    __slots__ = ("context", "clients", "destinations", "naming", "flow", "acceptance")
-
-    def __init__(
-        self,
-        context: Context,
-        clients: dict[int, Client],
-        destinations: Destinations,
-        naming: Naming,
-        flow: Flow,
-        acceptance: Acceptance,
-    ) -> None:
-        self.context = context
-        self.clients = clients
-        self.destinations = destinations
-        self.naming = naming
-        self.flow = flow
-        self.acceptance = acceptance
+    context: Context
+    clients: dict[int, Client]
+    destinations: Destinations
+    naming: Naming
+    producer_gates: ProducerGates
+    acceptance: Acceptance
 
     def asker(self) -> Client | None:
         """Return the client whose input is processed; None if a schedule delayed the question or it has gone."""
@@ -74,13 +64,13 @@ class Replies:
         """
         if target.is_closed:
             return
-        flow = self.flow
+        producer_gates = self.producer_gates
         try:
-            gate = flow.refusal(target, answer)
+            gate = producer_gates.refusal(target, answer)
         except AddressFull:
             return
         if gate == gates.DISCARDED:
-            flow.count_dropped(target)
+            producer_gates.count_dropped(target)
         if gate == gates.OPEN:
             self.acceptance.publish_own(target, answer)
 
@@ -109,14 +99,12 @@ class Answerer:
         """Carry out a question that was checked."""
 
 
+@dataclass(slots=True, eq=False)
 class Questions:
     """Finds the answerer.  management: of the schedule.  statistics: of everything else."""
 
-    __slots__ = ("management", "statistics")
-
-    def __init__(self) -> None:
-        self.management: list[Answerer] = []
-        self.statistics: list[Answerer] = []
+    management: list[Answerer] = field(default_factory=list)
+    statistics: list[Answerer] = field(default_factory=list)
 
     def answerers(self, queue: QuestionQueue) -> list[Answerer]:
         return self.management if is_management(queue.name) else self.statistics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.backlog.context import Context
@@ -28,16 +29,15 @@ from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
 
 TICK_MS: Final = 20
+PURGE_STEPS: Final = 14  # to begin one
 
 
-class _Looks(TimerTarget):
+@dataclass(slots=True, eq=False)
+class _Checks(TimerTarget):
     """A timer's key is the number of a queue that may be deleted."""
 
-    __slots__ = ("_due", "_steps")
-
-    def __init__(self, upkeep: Upkeep, steps: Steps) -> None:
-        self._due = _Due(upkeep)
-        self._steps = steps
+    _due: _Due
+    _steps: Steps
 
     def timer_fired(self, key: int) -> None:
         self._due.numbers.append(key)
@@ -45,14 +45,12 @@ class _Looks(TimerTarget):
             self._steps.take_up(self._due)
 
 
+@dataclass(slots=True, eq=False)
 class _Due(Chore):
     """Checks the queues with these numbers, some per turn: thousands may have lost their consumers at once."""
 
-    __slots__ = ("numbers", "_upkeep")
-
-    def __init__(self, upkeep: Upkeep) -> None:
-        self.numbers: deque[int] = deque()
-        self._upkeep = upkeep
+    _upkeep: Upkeep
+    numbers: deque[int] = field(default_factory=deque)
 
     def go_on(self, steps: Steps) -> bool:
         least = steps.left_to_others()
@@ -60,7 +58,7 @@ class _Due(Chore):
             if steps.left <= least:
                 return False
             steps.left -= CLOSE_STEPS
-            self._upkeep.look(self.numbers[0])
+            self._upkeep.check_unused(self.numbers[0])
             self.numbers.popleft()
         return True
 
@@ -99,43 +97,25 @@ class Purge(QueueRun):
         return {"address": "purge"}
 
 
+@dataclass(slots=True, eq=False)
 class Upkeep(Observer):
     """Empties and removes destinations.
 
     read: numbers of queues that would have been deleted if a browser or a replay had not been reading them.
     """
 
-    __slots__ = (
-        "context",
-        "destinations",
-        "connections",
-        "subscribing",
-        "settlements",
-        "ends",
-        "scheduler",
-        "read",
-        "_looks",
-    )
+    context: Context
+    destinations: Destinations
+    connections: Connections
+    subscribing: Subscribing
+    settlements: SettlementLog
+    ends: QueueEnds
+    scheduler: Scheduler
+    read: set[int] = field(default_factory=set)
+    _checks: _Checks = field(init=False)
 
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        connections: Connections,
-        subscribing: Subscribing,
-        settlements: SettlementLog,
-        ends: QueueEnds,
-        scheduler: Scheduler,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.connections = connections
-        self.subscribing = subscribing
-        self.settlements = settlements
-        self.ends = ends
-        self.scheduler = scheduler
-        self.read: set[int] = set()
-        self._looks = _Looks(self, subscribing.steps)
+    def __post_init__(self) -> None:
+        self._checks = _Checks(_Due(self), self.subscribing.steps)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         """Start a purge of ``queue``.  Raises: InvalidSelector, LimitReached."""
@@ -162,7 +142,7 @@ class Upkeep(Observer):
             if destination.depth and not is_forced:
                 raise DestinationInUse(f"{uri} holds {destination.depth} messages; purge it first")
             self.settlements.flush()
-            self.ends.let_go(destination)
+            self.ends.discard(destination)
         scheduler.ending.end(number)
         self.read.discard(number)
         self.destinations.remove(destination)
@@ -184,26 +164,27 @@ class Upkeep(Observer):
         if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or not queue.feed.is_own:
             return
         if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
+            self.subscribing.steps.left -= PURGE_STEPS  # a lost connection may have left thousands of queues
             Purge(self, queue, "")
         elif policy.auto_delete:
-            self._look_later(queue)
+            self._check_later(queue)
 
     def schedule_gone(self, number: int) -> None:
         """Nothing is scheduled for a destination any more."""
         queue = self.destinations.queues_by_id.get(number)
         if queue is not None and not queue.consumer_count() and queue.settings.queue.auto_delete:
-            self._look_later(queue)
+            self._check_later(queue)
 
     def _reader_gone(self, queue: Queue) -> None:
         if queue.destination_id not in self.destinations.readers.by_source:
             self.read.discard(queue.destination_id)
-            self._look_later(queue)
+            self._check_later(queue)
 
-    def _look_later(self, queue: Queue) -> None:
+    def _check_later(self, queue: Queue) -> None:
         due_ms = self.context.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
-        self.context.timers.call_at(due_ms, self._looks, queue.destination_id)
+        self.context.timers.call_at(due_ms, self._checks, queue.destination_id)
 
-    def look(self, key: int) -> None:
+    def check_unused(self, key: int) -> None:
         """Delete the queue with this number if it is unused."""
         queue = self.destinations.queues_by_id.get(key)
         if queue is None or queue.consumer_count() or self.scheduler.counts.get(key):

@@ -1,24 +1,31 @@
 """A run of the broker itself through a queue: a purge or a retry.
 
-It is a consumer like any other: messages held by others are not affected, and a backlog is read in pages.
+It is a consumer: messages held by others are not affected, and a backlog is read in pages.  Unlike others it takes
+what waits for an exclusive consumer or for the owner of a message group.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.client import Client
+from engine.consumers.turn_steps import Chore, Steps
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.options import SubscribeOptions
 
-_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
+TICK_STEPS: Final = 8  # its end included
+
+_IDLE: Final = frozenset(
+    (gates.NOTHING_WAITING, gates.SELECTOR, gates.GROUP_OWNER, gates.DELAYED, gates.CONSUMERS_BEFORE_DISPATCH)
+)
 
 
 class QueueRun(Client):
@@ -40,7 +47,7 @@ class QueueRun(Client):
         self.connections = connections
         self.queue = queue
         self.is_done = False
-        self._ticks = _Ticks(self)
+        self._ticks = _Ticks(_Tick(self), subscribing.steps)
         connections.connect(self)
         try:
             self.consumer = subscribing.subscribe_own(self, queue, options)
@@ -74,12 +81,25 @@ class QueueRun(Client):
         raise AssertionError("a run waits at no gate")
 
 
+@dataclass(slots=True, eq=False)
 class _Ticks(TimerTarget):
-    __slots__ = ("run",)
+    """Runs may have begun in thousands of queues at once, so each tick is a chore."""
 
-    def __init__(self, run: QueueRun) -> None:
-        self.run = run
+    _tick: _Tick
+    _steps: Steps
 
     def timer_fired(self, key: int) -> None:
-        if not self.run.is_done:
-            self.run.tick()
+        self._steps.take_up(self._tick)
+
+
+@dataclass(slots=True, eq=False)
+class _Tick(Chore):
+    _run: QueueRun
+
+    def go_on(self, steps: Steps) -> bool:
+        if steps.left <= 0:
+            return False
+        steps.left -= TICK_STEPS
+        if not self._run.is_done:
+            self._run.tick()
+        return True

@@ -6,11 +6,12 @@ that it does not want stay in place, and others may consume the queue meanwhile.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.intake import without_marks
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import INDIVIDUAL, Consumer
@@ -19,10 +20,9 @@ from engine.features.queue_run import QueueRun
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
 from engine.values.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
 from engine.values.errors import EngineError
-from engine.values.message import DEAD_LETTER, Message
+from engine.values.message import DEAD_LETTER, ORIGINAL_DESTINATION, Message, annotation, split_annotations
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
 from engine.values.wildcard import is_wildcard
@@ -180,24 +180,15 @@ class Retry(QueueRun):
         )
 
 
+@dataclass(slots=True, eq=False)
 class Retries:
     """Starts retries; it has the parts that they use."""
 
-    __slots__ = ("context", "destinations", "connections", "subscribing", "redelivery")
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        connections: Connections,
-        subscribing: Subscribing,
-        redelivery: Redelivery,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.connections = connections
-        self.subscribing = subscribing
-        self.redelivery = redelivery
+    context: Context
+    destinations: Destinations
+    connections: Connections
+    subscribing: Subscribing
+    redelivery: Redelivery
 
     def begin(self, queue: Queue, selector: str, rate: int, limit: int) -> Retry:
         """Send dead letters of ``queue`` back.  Raises: InvalidSelector."""

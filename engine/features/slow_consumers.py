@@ -6,25 +6,24 @@ threshold, with Artemis' condition that there are messages to take).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from config.policies import SlowConsumerPolicy
 from engine.backlog.context import Context
+from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Chore, Steps
 from engine.ports.timers import TimerTarget
 from engine.sources.feed import MemorySubscription
-from engine.sources.observer import Observer, Observers
+from engine.sources.observer import Observer
+from engine.sources.queue import Queue
 from engine.values import gates
+from engine.values.delivery import consumer_words
 from engine.values.errors import SlowConsumer
-from engine.values.failed_attempts import consumer_words
-
-if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
-    from engine.sources.queue import Queue
 
 SECOND_MS: Final = 1_000
-LOOK_STEPS: Final = 5  # per consumer checked
+CHECK_STEPS: Final = 5  # per consumer checked
 NOTICES_MAX: Final = 1_000  # not yet logged for the operator; beyond, only the count grows
 
 
@@ -55,7 +54,7 @@ class Watch:
     seen_count, seen_ms: its acknowledgements, and when they last grew.
     """
 
-    __slots__ = ("consumer", "since_ms", "found_count", "acknowledged", "enqueued", "seen_count", "seen_ms", "is_told")
+    __slots__ = ("consumer", "since_ms", "found_count", "acknowledged", "enqueued", "seen_count", "seen_ms", "is_noted")
 
     def __init__(self, consumer: Consumer, now_ms: int) -> None:
         self.consumer = consumer
@@ -65,43 +64,33 @@ class Watch:
         self.enqueued = consumer.queue.enqueued_count
         self.seen_count = consumer.acknowledged_count
         self.seen_ms = now_ms
-        self.is_told = False
+        self.is_noted = False
 
 
+@dataclass(slots=True, eq=False)
 class SlowConsumers(TimerTarget):
     """Checks the consumers of addresses that ask for it; others cost nothing.
 
     found_count, ended_count: consumers found slow, and ended for it, since the start.
     notices: in words, to be logged for the operator.
-    looks: a heap of (when, number, watch, whether it is a check of the rate).
-    looking: the chore that makes the checks that are due, up to ``due_ms``.
+    checks: a heap of (when, number, watch, whether it is a check of the rate).
+    checking: the chore that makes the checks that are due, up to ``due_ms``.
     """
 
-    __slots__ = (
-        "context",
-        "observers",
-        "steps",
-        "looks",
-        "looking",
-        "due_ms",
-        "next_number",
-        "found_count",
-        "ended_count",
-        "notices",
-    )
+    context: Context
+    observers: list[Observer]
+    steps: Steps
+    checking: _Checking = field(init=False)
+    due_ms: int = 0
+    checks: list[tuple[int, int, Watch, bool]] = field(default_factory=list)
+    next_number: int = 1
+    found_count: int = 0
+    ended_count: int = 0
+    notices: list[str] = field(default_factory=list)
 
-    def __init__(self, context: Context, observers: Observers, steps: Steps) -> None:
-        self.context = context
-        self.steps = steps
-        self.looking = _Looking(self)
-        self.due_ms = 0
-        self.observers = observers
-        self.looks: list[tuple[int, int, Watch, bool]] = []
-        self.next_number = 1
-        self.found_count = 0
-        self.ended_count = 0
-        self.notices: list[str] = []
-        observers.join(_Comers(self))
+    def __post_init__(self) -> None:
+        self.checking = _Checking(self)
+        self.observers.append(_Comers(self))
 
     def added(self, consumer: Consumer) -> None:
         """A consumer was added."""
@@ -109,35 +98,35 @@ class SlowConsumers(TimerTarget):
         policy = settings.slow_consumers
         watch = Watch(consumer, self.context.clock.monotonic_ms())
         if policy.threshold >= 0:
-            self._look_in(policy.check_period_ms, watch, True)
+            self._check_in(policy.check_period_ms, watch, True)
         if policy.abort != "none" or settings.advisories.slow_consumers:
-            self._look_in(policy.abort_check_period_ms, watch, False)
+            self._check_in(policy.abort_check_period_ms, watch, False)
 
     def timer_fired(self, key: int) -> None:
         self.due_ms = key
-        if not self.looking.is_under_way:
-            self.looking.is_under_way = True
-            self.steps.take_up(self.looking)
+        if not self.checking.is_under_way:
+            self.checking.is_under_way = True
+            self.steps.take_up(self.checking)
 
     def has_due(self) -> bool:
         """Say whether a check is due."""
-        return bool(self.looks) and self.looks[0][0] <= self.due_ms
+        return bool(self.checks) and self.checks[0][0] <= self.due_ms
 
-    def look_at_next(self) -> None:
+    def check_next(self) -> None:
         """Make the check that is due first."""
-        _, _, watch, is_rate = heappop(self.looks)
-        if watch.consumer.is_closed:
+        _, _, watch, is_rate = heappop(self.checks)
+        if watch.consumer.is_closed or watch.consumer.departing() is not None:
             return
         policy = watch.consumer.queue.settings.slow_consumers
         if not watch.consumer.is_started:
             # It has been offered nothing, and its adapter may not know it yet: its SUBSCRIBE may wait for the disk.
-            self._look_in(policy.check_period_ms if is_rate else policy.abort_check_period_ms, watch, is_rate)
+            self._check_in(policy.check_period_ms if is_rate else policy.abort_check_period_ms, watch, is_rate)
             watch.seen_ms = self.due_ms
         elif is_rate:
-            self._look_in(policy.check_period_ms, watch, True)
+            self._check_in(policy.check_period_ms, watch, True)
             self._check_rate(watch, policy)
         else:
-            self._look_in(policy.abort_check_period_ms, watch, False)
+            self._check_in(policy.abort_check_period_ms, watch, False)
             self._check_time(watch, policy, self.due_ms)
 
     # -- rules
@@ -155,7 +144,7 @@ class SlowConsumers(TimerTarget):
         wanted = threshold * len(queue.consumers)
         has_enough = queue_rate >= wanted or queue.depth >= wanted
         if not has_enough or not (rate < threshold or (threshold == 0 and rate == 0)):
-            watch.is_told = False
+            watch.is_noted = False
             return
         why = f"it settles {rate:g} messages a second, the threshold is {threshold:g} (slow-consumer-threshold)"
         self._found(watch, why)
@@ -174,7 +163,7 @@ class SlowConsumers(TimerTarget):
         if not is_slow(consumer):
             watch.since_ms = -1
             watch.found_count = 0
-            watch.is_told = False
+            watch.is_noted = False
             return
         if watch.since_ms < 0:
             watch.since_ms = now_ms
@@ -198,7 +187,7 @@ class SlowConsumers(TimerTarget):
         """Apply ActiveMQ's abortSlowAckConsumerStrategy: a silent consumer is slow; duration or count then end it."""
         if silent_ms < policy.max_time_since_last_ack_ms:
             watch.found_count = 0
-            watch.is_told = False
+            watch.is_noted = False
             return
         watch.found_count += 1
         why = f"it has acknowledged nothing for {silent_ms} ms"
@@ -219,57 +208,54 @@ class SlowConsumers(TimerTarget):
 
     def _found(self, watch: Watch, why: str) -> None:
         """Report it, once until the consumer is fast again."""
-        if watch.is_told:
+        if watch.is_noted:
             return
-        watch.is_told = True
+        watch.is_noted = True
         self.found_count += 1
-        self.observers.slow_consumer(watch.consumer)
+        for observer in self.observers:
+            observer.slow_consumer(watch.consumer)
         self._notice(f"{_who(watch.consumer)} is slow: {why}")
 
     def _end(self, consumer: Consumer, why: str, limit: str, with_connection: bool) -> None:
-        if consumer.departure is not None:
+        if consumer.departing() is not None:
             return
         self.ended_count += 1
         self._notice(f"{_who(consumer)} is ended: {why}; {limit}")
         error = SlowConsumer(f"the consumer of {consumer.queue.uri()} is too slow: {why}; {limit}")
-        consumer.client.expel(consumer, error, with_connection)
+        consumer.client.expel(consumer.lead(), error, with_connection)
 
     def _notice(self, text: str) -> None:
         if len(self.notices) < NOTICES_MAX:
             self.notices.append(text)
 
-    def _look_in(self, delay_ms: int, watch: Watch, is_rate: bool) -> None:
+    def _check_in(self, delay_ms: int, watch: Watch, is_rate: bool) -> None:
         due_ms = self.context.clock.monotonic_ms() + delay_ms
-        heappush(self.looks, (due_ms, self.next_number, watch, is_rate))
+        heappush(self.checks, (due_ms, self.next_number, watch, is_rate))
         self.next_number += 1
         self.context.timers.call_at(due_ms, self, due_ms)
 
 
-class _Looking(Chore):
+@dataclass(slots=True, eq=False)
+class _Checking(Chore):
     """Makes the checks that are due, some per turn."""
 
-    __slots__ = ("is_under_way", "_slow_consumers")
-
-    def __init__(self, slow_consumers: SlowConsumers) -> None:
-        self.is_under_way = False
-        self._slow_consumers = slow_consumers
+    _slow_consumers: SlowConsumers
+    is_under_way: bool = False
 
     def go_on(self, steps: Steps) -> bool:
         least = steps.left_to_others()
         while self._slow_consumers.has_due():
             if steps.left <= least:
                 return False
-            steps.left -= LOOK_STEPS
-            self._slow_consumers.look_at_next()
+            steps.left -= CHECK_STEPS
+            self._slow_consumers.check_next()
         self.is_under_way = False
         return True
 
 
+@dataclass(slots=True, eq=False)
 class _Comers(Observer):
-    __slots__ = ("_slow_consumers",)
-
-    def __init__(self, slow_consumers: SlowConsumers) -> None:
-        self._slow_consumers = slow_consumers
+    _slow_consumers: SlowConsumers
 
     def consumer_added(self, consumer: Consumer) -> None:
         self._slow_consumers.added(consumer)

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.consumers.permissions import Access
 from engine.features.broker_questions import Answerer, Questions, Replies
-from engine.limits.permissions import Access
 from engine.ports.timers import TimerTarget
-from engine.sources.question_queue import QuestionQueue
-from engine.sources.queue import Queue
+from engine.sources.queue import QuestionQueue, Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.values.errors import LimitReached
-from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message, annotation
 from engine.values.wildcard import Wildcard, is_wildcard
 
 BROKER: Final = "ActiveMQ.Statistics.Broker"
@@ -31,6 +30,7 @@ DESTINATION: Final = "ActiveMQ.Statistics.Destination."
 
 QUESTIONS_MAX: Final = 1_000  # pending; one more is refused
 QUESTIONS_PER_CLIENT_MAX: Final = 100  # pending per connection
+QUESTIONS_PER_USER_MAX: Final = 900  # pending per user, or per address where logins are not checked
 STEPS_AT_ONCE: Final = 1_024  # destinations or consumers examined per turn, for all questions together
 ANSWER_STEPS: Final = 8  # cost of an answer, besides the examination
 LISTED_AT_ONCE: Final = 64  # destinations or consumers listed per step
@@ -43,18 +43,21 @@ Values = dict[str, str | int]
 class Question:
     """A pending question.
 
-    asker: number of the client that asks, 0 if it is not connected.
+    asker: number of the client that asks, 0 if it is not connected.  holder: of that client, as in ``Client``.
     client: that client, to limit answers to what it may see; None if everybody may see everything.
     wildcard: of destinations, None for a single name.  headers: of each answer.
     left: what remains to be examined, the next one last; None before the first.
     totals: of the broker, counted so far.
     """
 
-    __slots__ = ("name", "asker", "client", "target", "wildcard", "headers", "left", "totals")
+    __slots__ = ("name", "asker", "holder", "client", "target", "wildcard", "headers", "left", "totals")
 
-    def __init__(self, name: str, asker: int, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
+    def __init__(
+        self, name: str, asker: int, holder: str, client: Client | None, target: Queue | Topic, headers: bytes
+    ) -> None:
         self.name = name
         self.asker = asker
+        self.holder = holder
         self.client = client
         self.target = target
         asked = name.removeprefix(DESTINATION)
@@ -65,9 +68,10 @@ class Question:
 
 
 class Statistics(Answerer):
-    """Answers questions in order, a limited number of steps per turn; a step examines a destination or a consumer.
+    """Answers questions, a limited number of steps per turn; a step examines a destination or a consumer.
 
-    asked: pending questions; counts: their number by asker.
+    Users take turns, a question each.
+    asked: pending questions by holder, the next holder first.  count: of all; counts: by asker.
     steps_left: of this turn.  is_armed: a timer will give new ones.
     name: of the broker.
     """
@@ -80,6 +84,7 @@ class Statistics(Answerer):
         "replies",
         "name",
         "asked",
+        "count",
         "counts",
         "steps_left",
         "is_armed",
@@ -103,7 +108,8 @@ class Statistics(Answerer):
         self.name = name
         questions.statistics.append(self)
         self._turns = _Turns(self)
-        self.asked: deque[Question] = deque()
+        self.asked: dict[str, deque[Question]] = {}
+        self.count = 0
         self.counts: dict[int, int] = {}
         self.steps_left = STEPS_AT_ONCE
         self.is_armed = False
@@ -113,10 +119,15 @@ class Statistics(Answerer):
         client = self.replies.asker()
         if client is not None and queue.name == BROKER:
             self.access.require_sight_of_all(client, queue.uri())
-        if len(self.asked) >= QUESTIONS_MAX:
+        if self.count >= QUESTIONS_MAX:
             raise LimitReached(
                 f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
                 "ask again once some are answered"
+            )
+        if client is not None and self._has_many(client.holder):
+            raise LimitReached(
+                f"{QUESTIONS_PER_USER_MAX} questions for statistics of {client.holder} wait for their answers, which "
+                "is the limit; ask again once some are answered"
             )
         if self.counts.get(self.context.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
             raise LimitReached(
@@ -131,18 +142,22 @@ class Statistics(Answerer):
         # The rest of its transaction is accepted already, so one question too many simply gets no answer.
         asker = self.context.sender
         count = self.counts.get(asker, 0)
-        if target is None or len(self.asked) >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
+        if target is None or self.count >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
             return
-        is_open = self.access.is_open
-        client = None if is_open else self.replies.asker()
-        if client is None and not is_open:
+        client = self.replies.asker()
+        holder = "" if client is None else client.holder
+        if self._has_many(holder):
+            return
+        if client is None and not self.access.is_open:
             return  # a schedule delayed the question, or its sender has gone: its permissions are unknown
         correlation_id = properties.get("JMSCorrelationID")
         headers = {"transformation": "jms-map-json", "content-type": "application/json"}
         if isinstance(correlation_id, str):
             headers["correlation-id"] = correlation_id
         lines = b"".join(annotation(name, value) for name, value in headers.items())
-        self.asked.append(Question(queue.name, asker, client, target, lines))
+        seen_by = None if self.access.is_open else client
+        self.asked.setdefault(holder, deque()).append(Question(queue.name, asker, holder, seen_by, target, lines))
+        self.count += 1
         self.counts[asker] = count + 1
         self._go_on()
 
@@ -157,14 +172,23 @@ class Statistics(Answerer):
 
     def _go_on(self) -> None:
         while self.asked and self.steps_left > 0:
-            if self._is_answered(self.asked[0]):
-                asker = self.asked.popleft().asker
-                left = self.counts.pop(asker) - 1
+            holder, questions = next(iter(self.asked.items()))
+            question = questions[0]
+            if self._is_answered(question):
+                questions.popleft()
+                del self.asked[holder]
+                if questions:
+                    self.asked[holder] = questions  # behind the others
+                self.count -= 1
+                left = self.counts.pop(question.asker) - 1
                 if left:
-                    self.counts[asker] = left
+                    self.counts[question.asker] = left
         if not self.is_armed:
             self.is_armed = True
             self.context.call_later(0, self._turns, 0)
+
+    def _has_many(self, holder: str) -> bool:
+        return bool(holder) and len(self.asked.get(holder, ())) >= QUESTIONS_PER_USER_MAX
 
     def _is_answered(self, question: Question) -> bool:
         """Continue with a question while steps are left; say whether it is done."""
@@ -177,7 +201,7 @@ class Statistics(Answerer):
             if self.steps_left <= 0:
                 return False
             self.steps_left -= 1
-            self._look_at(question, question.left.pop())
+            self._answer_about(question, question.left.pop())
         if question.name == BROKER:
             self._send(question, self._of_broker(question.totals))
         return True
@@ -195,7 +219,7 @@ class Statistics(Answerer):
         found = (destinations.queues.get(asked), destinations.topics.get(asked))
         return [one for one in found if one is not None]
 
-    def _look_at(self, question: Question, one: Queue | Topic | Consumer) -> None:
+    def _answer_about(self, question: Question, one: Queue | Topic | Consumer) -> None:
         if one.is_closed:
             return  # gone since it was listed
         client = question.client
@@ -269,11 +293,9 @@ class Statistics(Answerer):
         }
 
 
+@dataclass(slots=True, eq=False)
 class _Turns(TimerTarget):
-    __slots__ = ("_statistics",)
-
-    def __init__(self, statistics: Statistics) -> None:
-        self._statistics = statistics
+    _statistics: Statistics
 
     def timer_fired(self, key: int) -> None:
         self._statistics.go_on()

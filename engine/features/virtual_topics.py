@@ -5,14 +5,13 @@ from __future__ import annotations
 from config.matching import ONE, Pattern
 from config.model import VirtualTopic
 from engine.backlog.context import Context
-from engine.sources.observer import Observer, Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
-from engine.sources.queue_rules import is_told
+from engine.sources.queue_rules import has_send_advisories
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import QUEUE, TOPIC
-from engine.values.message import PLAIN, Message
+from engine.values.message import ORIGINAL_DESTINATION, PLAIN, Message, annotation
 
 
 class _Rule:
@@ -46,17 +45,13 @@ class VirtualTopics(Observer):
     __slots__ = ("context", "destinations", "rules", "queues")
 
     def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        observers: Observers,
-        entries: tuple[VirtualTopic, ...],
+        self, context: Context, destinations: Destinations, observers: list[Observer], entries: tuple[VirtualTopic, ...]
     ) -> None:
         self.context = context
         self.destinations = destinations
         self.rules = [_Rule(entry) for entry in entries]
         self.queues: dict[str, list[Queue]] = {}
-        observers.join(self)
+        observers.append(self)
         for destination in list(destinations.by_id.values()):
             self.destination_added(destination)
 
@@ -104,7 +99,9 @@ class VirtualTopics(Observer):
 
     def _link(self, topic: Topic) -> None:
         topic.copies = list(self.queues.get(topic.name, ()))
-        topic.is_indirect = topic.is_closed or is_told(topic.settings) or topic.is_sent_on or bool(topic.copies)
+        topic.is_indirect = (
+            topic.is_closed or has_send_advisories(topic.settings) or topic.is_sent_on or bool(topic.copies)
+        )
 
     def _rule_for(self, topic: str) -> _Rule | None:
         return next((rule for rule in self.rules if rule.is_for(topic)), None)

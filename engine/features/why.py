@@ -9,10 +9,10 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.dispatch.delays import Delays
 from engine.features.scheduler.scheduler import Scheduler
-from engine.limits.producer_gate import Flow
+from engine.limits.pending_memory import PendingMemory
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue, queue_of
-from engine.values.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
-from engine.values.hand_over_times import HandOvers
+from engine.values.delivery import DELAYED, ENLISTED, IN_FLIGHT, READY, Delivery, HandOvers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ConsumerView:
 
     resume_at: a full window opens again at this many in flight.
     replay: progress of a replay, "" for any other consumer.
-    remarks: options that it asked for and that have no effect.
+    remarks: options that it asked for and that have no effect, and what its user has lost.
     groups: ids of the message groups that it owns.
     """
 
@@ -81,26 +81,17 @@ class Whereabouts:
     held: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class Why:
     """Explains the state of a message, a consumer or a producer."""
 
-    __slots__ = ("_context", "_clients", "_flow", "_hand_overs", "_delays", "_scheduler")
-
-    def __init__(
-        self,
-        context: Context,
-        clients: dict[int, Client],
-        flow: Flow,
-        hand_overs: HandOvers,
-        delays: Delays,
-        scheduler: Scheduler,
-    ) -> None:
-        self._context = context
-        self._clients = clients
-        self._flow = flow
-        self._hand_overs = hand_overs
-        self._delays = delays
-        self._scheduler = scheduler
+    _context: Context
+    _clients: dict[int, Client]
+    _producer_gates: ProducerGates
+    _pending_memory: PendingMemory
+    _hand_overs: HandOvers
+    _delays: Delays
+    _scheduler: Scheduler
 
     def consumer(self, consumer_id: int) -> ConsumerView | None:
         """Return None if there is no such consumer."""
@@ -109,6 +100,7 @@ class Why:
             if consumer is not None:
                 queue = consumer.queue
                 others = [self._holder(one) for one in queue.consumers.values() if one is not consumer]
+                lost = self._pending_memory.remark(client.holder)
                 others.sort(key=lambda holder: -holder.in_flight)
                 return ConsumerView(
                     self._holder(consumer),
@@ -119,7 +111,7 @@ class Why:
                     queue.in_flight_count,
                     queue.fates.delayed_count,
                     queue.feed.describe(),
-                    consumer.remarks,
+                    (*consumer.remarks, lost) if lost else consumer.remarks,
                     [group for group, owner in queue.group_owners().items() if owner == consumer_id],
                     others,
                 )
@@ -130,7 +122,7 @@ class Why:
         client = self._clients.get(connection_id)
         if client is None:
             return None
-        reason = "; ".join(self._flow.reasons(connection_id))
+        reason = "; ".join(self._producer_gates.reasons(connection_id))
         return ProducerView(
             connection_id,
             client.describe(),
@@ -145,7 +137,7 @@ class Why:
         for consumer in queue.consumers.values():
             for delivery in consumer.ledger.values():
                 if _is_entry(delivery, priority, queue_offset):
-                    state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
+                    state = {IN_FLIGHT: "in-flight", ENLISTED: "in-transaction"}.get(delivery.state, "in-flight")
                     since_ms = self._hand_overs.since_ms(delivery.tag)
                     return Whereabouts(state, self._holder(consumer), since_ms)
         for due_ms, _, delivery in self._delays.waiting:
@@ -172,7 +164,7 @@ class Why:
         if schedule is None:
             return Whereabouts("gone")
         wait_ms = max(0, schedule.due_ms - self._context.clock.wall_ms())
-        return Whereabouts("scheduled", wait_ms=wait_ms, held=self._scheduler.firing.reason(schedule))
+        return Whereabouts("scheduled", wait_ms=wait_ms, held=self._scheduler.reason(schedule))
 
     def _holder(self, consumer: Consumer) -> Holder:
         oldest = next(iter(consumer.ledger), 0)

@@ -1,13 +1,15 @@
-"""Memory that connections hold: partial frames, transactions, input at a gate, links, unread output.
+"""Memory that connections hold: partial frames, transactions, input at a gate, links, unread output, HTTP requests.
 
 All of it counts in one budget.  Past it, the connection that holds the most is ended, repeatedly until the rest fits.
-A connection that holds no more than its equal share of the limit is never ended.
+A connection that holds no more than its equal share of what requests leave of the limit is never ended.  Requests
+leave at least three quarters of it: an answer that holds more ends no connection.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.backlog.context import TurnAgenda
@@ -18,26 +20,28 @@ from engine.values.errors import HoldingsFull
 CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
 UNREAD_PERCENT: Final = 50  # of the limit; while more is unread, a client with unread output gets no more
 CROWD_LEFT_PERCENT: Final = 25  # of the limit; clients that do not read are ended down to this while others wait
+REQUESTS_PERCENT: Final = 25  # of the limit; further bodies over HTTP are refused, further answers wait
 LARGEST_SHOWN: Final = 10
 
 
+@dataclass(slots=True, eq=False)
 class Holdings:
-    """limit_bytes: of all connections together.  used_bytes: the sum of ``held_bytes`` and ``unread_bytes``.
+    """limit_bytes: of all together.  used_bytes: ``held_bytes`` and ``unread_bytes`` of clients, and of requests.
 
-    unread_bytes: of the used ones, output that sockets have not accepted, including connections that left the engine.
+    requests_bytes: of the used ones, what requests over HTTP and their answers hold.  bodies_bytes: of these, bodies.
+    unread_bytes: likewise, output that sockets have not accepted, including connections that left the engine.
     is_over: the sum has grown past the limit, so ``relieve`` must be called.  ended_count: connections ended for it.
     """
 
-    __slots__ = ("limit_bytes", "used_bytes", "unread_bytes", "is_over", "ended_count", "_agenda", "_unread")
-
-    def __init__(self, limit_bytes: int, agenda: TurnAgenda) -> None:
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
-        self.unread_bytes = 0
-        self.is_over = False
-        self.ended_count = 0
-        self._agenda = agenda
-        self._unread: dict[int, Client] = {}  # by client number
+    limit_bytes: int
+    _agenda: TurnAgenda
+    used_bytes: int = 0
+    requests_bytes: int = 0
+    bodies_bytes: int = 0
+    unread_bytes: int = 0
+    is_over: bool = False
+    ended_count: int = 0
+    _unread: dict[int, Client] = field(default_factory=dict)  # by client number
 
     def count(self, client: Client, held_bytes: int) -> None:
         """Record what a client holds now."""
@@ -56,40 +60,62 @@ class Holdings:
         self.unread_bytes += more
         self._add(more)
 
+    def hold_body(self, size_bytes: int) -> bool:
+        """Count the body of a request, unless it is too much; return whether it is counted.
+
+        The first one may hold more than the part of all requests.  Answers keep no body out.
+        """
+        bodies_bytes = self.bodies_bytes + size_bytes
+        if self.bodies_bytes and bodies_bytes * 100 > self.limit_bytes * REQUESTS_PERCENT:
+            return False
+        if size_bytes and self.used_bytes - self.requests_bytes + bodies_bytes > self.limit_bytes:
+            return False
+        self._count_body(size_bytes)
+        return True
+
+    def body_done(self, size_bytes: int) -> None:
+        self._count_body(-size_bytes)
+
+    def count_requests(self, more_bytes: int) -> None:
+        """Record that requests hold this much more; negative for less."""
+        self.requests_bytes += more_bytes
+        self._add(more_bytes)
+
     def is_crowded(self, more_bytes: int = 0) -> bool:
         """Say whether this much more output is too much, given the unread output of others."""
         unread_bytes = self.unread_bytes
         return unread_bytes > 0 and (unread_bytes + more_bytes) * 100 > self.limit_bytes * UNREAD_PERCENT
 
-    def look_again(self) -> None:
+    def count_again(self) -> None:
         """Count again what sockets have accepted."""
         for client in list(self._unread.values()):
             self.count_unread(client, client.unread_now())
 
     def stats(self, clients: Iterable[Client]) -> HoldingStats:
-        self.look_again()
+        self.count_again()
         largest = heapq.nlargest(LARGEST_SHOWN, self._holders(clients), key=Client.all_held_bytes)
         return HoldingStats(
             self.used_bytes,
             self.limit_bytes,
             self.ended_count,
             {client.client_number: client.all_held_bytes() for client in largest if client.all_held_bytes()},
+            self.requests_bytes,
         )
 
     def relieve(self, clients: Iterable[Client]) -> None:
         """End the largest holders until the rest fits.  It scans all: call it once per turn, if ``is_over``."""
         self.is_over = False
-        self.look_again()
-        if self.used_bytes <= self.limit_bytes:
+        self.count_again()
+        if not self._is_too_much():
             return
         for client in sorted(self._holders(clients), key=Client.all_held_bytes, reverse=True):
-            if self.used_bytes <= self.limit_bytes:
-                return
             self._end(client)
+            if not self._is_too_much():
+                return
 
     def make_room(self) -> None:
         """End the clients with the most unread output; others have waited for them long enough."""
-        self.look_again()
+        self.count_again()
         for client in sorted(self._unread.values(), key=Client.all_held_bytes, reverse=True):
             if self.unread_bytes * 100 <= self.limit_bytes * CROWD_LEFT_PERCENT:
                 return
@@ -109,8 +135,17 @@ class Holdings:
         self.count(client, 0)
         self.count_unread(client, 0)
 
+    def _count_body(self, more_bytes: int) -> None:
+        self.bodies_bytes += more_bytes
+        self.count_requests(more_bytes)
+
     def _add(self, more: int) -> None:
         self.used_bytes += more
-        if more > 0 and self.used_bytes > self.limit_bytes:
+        if more > 0 and self.used_bytes > self.limit_bytes and self._is_too_much():
             self.is_over = True
             self._agenda.is_open = True
+
+    def _is_too_much(self) -> bool:
+        """Say whether connections hold more than requests leave them: no request takes more than the part of all."""
+        requests_bytes = min(self.requests_bytes, self.limit_bytes * REQUESTS_PERCENT // 100)
+        return self.used_bytes - self.requests_bytes + requests_bytes > self.limit_bytes

@@ -7,20 +7,20 @@ Source: Artemis max-consumers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from engine.consumers.composite_consumer import Siblings
 from engine.consumers.departures import Departures
 from engine.sources.queue import Queue
 from engine.values.errors import LimitReached
 
 
+@dataclass(slots=True, eq=False)
 class Places:
     """waiting: by the number of a queue, the subscriptions that wait for it, the oldest first."""
 
-    __slots__ = ("waiting", "_departures")
-
-    def __init__(self, departures: Departures) -> None:
-        self.waiting: dict[int, dict[Siblings, None]] = {}
-        self._departures = departures
+    _departures: Departures
+    waiting: dict[int, dict[Siblings, None]] = field(default_factory=dict)
 
     def is_full(self, queue: Queue) -> bool:
         return queue.feed.is_own and 0 <= queue.settings.queue.max_consumers <= queue.consumer_count()

@@ -16,11 +16,18 @@ from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlac
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreListener:
-    """The engine as the store calls it, always on the engine's thread."""
+    """The engine as the store calls it, on the engine's thread unless a method says otherwise."""
 
     @abstractmethod
     def durable(self, offset: int) -> None:
         """Everything below ``offset`` may be confirmed.  ``offset``: the store's ``confirmed_offset``."""
+
+    def is_awaited(self, reader: int) -> bool:
+        """Say whether ``reader`` is still there: reads for readers that have gone need not be made.
+
+        It may be asked on any thread.  The numbers of readers that have gone are not used again.
+        """
+        return True
 
     @abstractmethod
     def page_loaded(
@@ -53,13 +60,7 @@ class StoreListener:
         return None
 
     def expired_found(
-        self,
-        destination_id: int,
-        priority: int,
-        first: int,
-        next_offset: int,
-        expired: list[Entry],
-        next_ms: int,
+        self, destination_id: int, priority: int, first: int, next_offset: int, expired: list[Entry], next_ms: int
     ) -> None:
         """Answer one ``look_for_expired``: which of the entries ``first`` to ``next_offset`` (excluded) have expired.
 
@@ -188,8 +189,14 @@ class StoreRecords(StoreCatalog):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreProgress(StoreRecords):
-    """Progress of the log.  Offsets are octets from the start of the commit log."""
+class Store(StoreRecords):
+    """The engine's durable memory, whole: for the part that opens and closes it.
+
+    All methods are called on the engine's thread.  None of them reads the disk or waits for it, except
+    ``open_destination`` (once per destination) and ``open_subscription`` with an earlier start.
+    """
+
+    # -- progress of the log; offsets are octets from its start
 
     @abstractmethod
     def write(self) -> None:
@@ -219,10 +226,7 @@ class StoreProgress(StoreRecords):
     def is_accepting(self) -> bool:
         """Return False between ``store_failed`` and ``store_healed``."""
 
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StorePages(StoreProgress):
-    """Reads of the store.  All answers except those of ``entries`` come to the ``StoreListener``."""
+    # -- reads; all answers except those of ``entries`` come to the ``StoreListener``
 
     @abstractmethod
     def request(
@@ -256,14 +260,7 @@ class StorePages(StoreProgress):
         Raises: StoreError when the disk cannot be read.
         """
 
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Store(StorePages):
-    """The engine's durable memory, whole: for the part that opens and closes it.
-
-    All methods are called on the engine's thread.  None of them reads the disk or waits for it, except
-    ``open_destination`` (once per destination) and ``open_subscription`` with an earlier start.
-    """
+    # -- its begin and end
 
     @abstractmethod
     def attach(self, listener: StoreListener) -> None:

@@ -43,7 +43,7 @@ def compute(operator: str, left: int | float, right: int | float) -> int | float
     """Return the result; None, unknown, for a division of whole numbers by zero, where Java throws."""
     if isinstance(left, int) and isinstance(right, int):
         return _whole(operator, left, right)
-    return _approximate(operator, float(left), float(right))
+    return approximate(operator, float(left), float(right))
 
 
 def _whole(operator: str, left: int, right: int) -> int | None:
@@ -62,7 +62,8 @@ def _whole(operator: str, left: int, right: int) -> int | None:
     return wrapped(quotient) if operator == "/" else left - quotient * right
 
 
-def _approximate(operator: str, left: float, right: float) -> float:
+def approximate(operator: str, left: float, right: float) -> float:
+    """Return the result as a double, whose operations never fail."""
     if operator == "+":
         return left + right
     if operator == "-":

@@ -103,17 +103,17 @@ def selector_of(text: str) -> Selector | None:
 def _condition(node: Node, budget: Budget) -> _Condition:
     match node:
         case And(operands):
-            return _all_of([_condition(operand, budget) for operand in operands])
+            return _junction([_condition(operand, budget) for operand in operands], False)
         case Or(operands):
-            return _any_of([_condition(operand, budget) for operand in operands])
+            return _junction([_condition(operand, budget) for operand in operands], True)
         case Not(operand):
             return _negation(_condition(operand, budget))
         case Comparison(left, symbol, right):
             return _comparison(left, symbol, right, budget)
         case Between(operand, low, high, False):
-            return _all_of([_comparison(operand, ">=", low, budget), _comparison(operand, "<=", high, budget)])
+            return _junction([_comparison(operand, ">=", low, budget), _comparison(operand, "<=", high, budget)], False)
         case Between(operand, low, high, True):
-            return _any_of([_comparison(operand, "<", low, budget), _comparison(operand, ">", high, budget)])
+            return _junction([_comparison(operand, "<", low, budget), _comparison(operand, ">", high, budget)], True)
         case In(name, values, is_negated):
             return _string_test(name, frozenset(values).__contains__, is_negated)
         case Like(name, pattern, escape, is_negated):
@@ -128,32 +128,20 @@ def _condition(node: Node, budget: Budget) -> _Condition:
     raise AssertionError(f"the parser accepted {node} as a condition")
 
 
-def _all_of(conditions: list[_Condition]) -> _Condition:
-    def all_of(properties: Properties) -> bool | None:
-        result: bool | None = True
+def _junction(conditions: list[_Condition], decisive: bool) -> _Condition:
+    """Return AND, which False decides, or OR, which True decides."""
+
+    def junction(properties: Properties) -> bool | None:
+        result: bool | None = not decisive
         for condition in conditions:
             value = condition(properties)
-            if value is False:
-                return False
+            if value is decisive:
+                return value
             if value is None:
                 result = None
         return result
 
-    return all_of
-
-
-def _any_of(conditions: list[_Condition]) -> _Condition:
-    def any_of(properties: Properties) -> bool | None:
-        result: bool | None = False
-        for condition in conditions:
-            value = condition(properties)
-            if value is True:
-                return True
-            if value is None:
-                result = None
-        return result
-
-    return any_of
+    return junction
 
 
 def _negation(condition: _Condition) -> _Condition:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from engine.selector.arithmetic import number_of
 from engine.selector.xpath.document import Node, read_document
 from engine.values.errors import DATA_FAULTS
-from engine.values.message import PERSISTENT, Message
+from engine.values.message import NOT_LOGGED, PERSISTENT, STOMP, Message
 
 Value = bool | int | float | str | None
 
@@ -62,39 +63,30 @@ def header_field(message: Message, name: str, delivery_count: int, is_redelivere
             return is_redelivered
         case "JMSXDeliveryCount":
             return delivery_count
+        case "JMSXLogOffset":  # the number in the id; no property of a client hides it
+            return message.log_offset
+        case "JMSXSerial":
+            return message.serial if message.log_offset < 0 else NOT_LOGGED
     return None
 
 
+@dataclass(slots=True, eq=False)
 class StompProperties(Properties):
     """A STOMP message, in one delivery.  Its header lines are searched, never parsed; results are kept.
 
     id_prefix, serial_prefix: in a message id, what precedes ``log_offset`` or, without one, ``serial``.
     """
 
-    __slots__ = (
-        "_message",
-        "_delivery_count",
-        "_is_redelivered",
-        "_id_prefix",
-        "_serial_prefix",
-        "_lines",
-        "_found",
-        "_document",
-    )
+    _message: Message
+    _delivery_count: int
+    _is_redelivered: bool
+    _id_prefix: str
+    _serial_prefix: str
+    _lines: str = ""
+    _found: dict[str, Value] = field(default_factory=dict)
+    _document: list[Node | None] = field(default_factory=list)
 
     converts_strings = True
-
-    def __init__(
-        self, message: Message, delivery_count: int, is_redelivered: bool, id_prefix: str, serial_prefix: str
-    ) -> None:
-        self._message = message
-        self._delivery_count = delivery_count
-        self._is_redelivered = is_redelivered
-        self._id_prefix = id_prefix
-        self._serial_prefix = serial_prefix
-        self._lines = ""
-        self._found: dict[str, Value] = {}
-        self._document: list[Node | None] = []
 
     def document(self) -> Node | None:
         if not self._document:
@@ -152,3 +144,62 @@ class StompProperties(Properties):
             return None
         value = number_of(text)
         return text if value is None else value
+
+
+class PropertyReader(ABC):
+    """Reads one encoding; adapters register readers of their own encodings."""
+
+    @abstractmethod
+    def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
+        """Return the properties of ``message``, read only as they are needed."""
+
+
+class PropertyReaders:
+    """The readers of all encodings.  by_encoding: engine.values.message.STOMP and its like -> reader."""
+
+    __slots__ = ("by_encoding", "id_prefix", "serial_prefix")
+
+    def __init__(self, id_prefix: str, serial_prefix: str) -> None:
+        self.id_prefix = id_prefix
+        self.serial_prefix = serial_prefix
+        self.by_encoding: dict[int, PropertyReader] = {STOMP: _StompReader(id_prefix, serial_prefix)}
+
+    def register(self, encoding: int, reader: PropertyReader) -> None:
+        """Let ``reader`` read messages of ``encoding``."""
+        self.by_encoding[encoding] = reader
+
+    def properties(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
+        """Return the properties of a message that is handed over for the ``delivery_count``-th time.
+
+        is_redelivered: it has been with a consumer before, counted or not.
+        """
+        reader = self.by_encoding.get(message.encoding)
+        if reader is None:
+            return _HeaderFields(message, delivery_count, is_redelivered)
+        try:
+            return reader.read(message, delivery_count, is_redelivered)
+        except DATA_FAULTS:
+            return _HeaderFields(message, delivery_count, is_redelivered)
+
+
+@dataclass(slots=True, eq=False)
+class _StompReader(PropertyReader):
+    _id_prefix: str
+    _serial_prefix: str
+
+    def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
+        return StompProperties(message, delivery_count, is_redelivered, self._id_prefix, self._serial_prefix)
+
+
+@dataclass(slots=True, eq=False)
+class _HeaderFields(Properties):
+    """Properties that the engine knows of any message, for an encoding without a reader."""
+
+    _message: Message
+    _delivery_count: int
+    _is_redelivered: bool
+
+    converts_strings = False
+
+    def get(self, name: str) -> Value:
+        return header_field(self._message, name, self._delivery_count, self._is_redelivered)

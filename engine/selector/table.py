@@ -7,6 +7,7 @@ evaluated one by one, so the cost depends on the number of matches, not on the n
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.selector.evaluate import Selector
@@ -16,6 +17,7 @@ from engine.selector.syntax import And, Comparison, Identifier, In, Literal, Nod
 ASKED_AT_ONCE: Final = 2_000  # conditions per message and turn; the others are evaluated in a later turn
 
 
+@dataclass(slots=True, eq=False)
 class SelectorTable:
     """Selectors by number.
 
@@ -25,28 +27,15 @@ class SelectorTable:
     order.
     """
 
-    __slots__ = (
-        "by_value",
-        "others",
-        "selectors",
-        "asked_count",
-        "unasked",
-        "_others_cost",
-        "_value_costs",
-        "_value_cost",
-    )
-
-    def __init__(self) -> None:
-        self.by_value: dict[str, dict[str, dict[int, tuple[Selector, bool]]]] = {}
-        self.others: dict[int, Selector] = {}
-        self.selectors: dict[int, Selector] = {}
-        self.asked_count = 0
-        self.unasked: list[int] = []
-        self._others_cost = 0
-        self._value_costs: dict[
-            str, dict[str, int]
-        ] = {}  # property -> value -> cost of the selectors that test more than it
-        self._value_cost = 0  # the most that the values of one message can cost, -1 if not computed yet
+    by_value: dict[str, dict[str, dict[int, tuple[Selector, bool]]]] = field(default_factory=dict)
+    others: dict[int, Selector] = field(default_factory=dict)
+    selectors: dict[int, Selector] = field(default_factory=dict)
+    asked_count: int = 0
+    unasked: list[int] = field(default_factory=list)
+    _others_cost: int = 0
+    # property -> value -> cost of the selectors that test more than it
+    _value_costs: dict[str, dict[str, int]] = field(default_factory=dict)
+    _value_cost: int = 0  # the most that the values of one message can cost, -1 if not computed yet
 
     def __len__(self) -> int:
         return len(self.selectors)
@@ -118,7 +107,7 @@ class SelectorTable:
                 candidates = values.get(value)
                 if candidates is not None:
                     for number, (_, is_whole) in candidates.items():
-                        (found if is_whole else asking).append(number)
+                        (found if is_whole and len(found) < most else asking).append(number)
             elif value is not None and properties.converts_strings:
                 # The selector's text may equal a number: ``JMSPriority = '4'``.
                 numbers = {number for candidates in values.values() for number in candidates}

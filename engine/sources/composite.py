@@ -6,6 +6,9 @@ from typing import Literal
 
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import InvalidOption
+from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
 Target = Queue | Topic  # what one message belongs to
@@ -74,3 +77,29 @@ def paced_part(destination: Destination) -> Target | None:
 def is_several(source: Source) -> bool:
     """Say whether messages from ``source`` may be of several destinations."""
     return not isinstance(source, Queue | Topic)
+
+
+def check_options(source: Source, options: SubscribeOptions) -> None:
+    """Raises: InvalidOption for a contradiction between source and options."""
+    if options.replay is not None:
+        if isinstance(source, CompositeSource | Wildcard):
+            raise InvalidOption(f"{source.uri()} is several destinations; a replay reads one queue or topic")
+        if options.is_durable or options.is_shared or options.subscription:
+            raise InvalidOption(
+                f"a replay of {source.uri()} settles nothing and cannot be durable or shared; "
+                "leave out the subscription's name, or the start of the replay"
+            )
+        return
+    is_one_queue = isinstance(source, Queue)
+    if options.is_browser and not is_one_queue:
+        raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")
+    parts = source.parts if isinstance(source, CompositeSource) else [source]
+    for part in parts:
+        if options.is_retroactive and isinstance(part, Wildcard) and part.kind == TOPIC:
+            raise InvalidOption(f"{part.uri()} is many topics; retroactive is for a subscription to one")
+    if not (options.is_durable or options.is_shared or options.subscription):
+        return
+    if isinstance(source, CompositeSource):
+        raise InvalidOption(f"{source.uri()} is several destinations; a named subscription has one topic or wildcard")
+    if source.kind == QUEUE or is_one_queue:
+        raise InvalidOption(f"{source.uri()} is a queue; durable and shared subscriptions are for topics")

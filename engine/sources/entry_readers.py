@@ -1,18 +1,64 @@
-"""Queues that read the entries of another destination: those of subscriptions, of browsers, of replays."""
+"""Queues that read another destination's entries, for subscriptions, browsers and replays; what they take of it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from engine.backlog.settlement import SettlementBatch
+from engine.consumers.consumer import Consumer
+from engine.consumers.turn_steps import Steps
+from engine.selector.properties import PropertyReaders
 from engine.sources.queue import Queue
+from engine.values.message import Message
 
 
+@dataclass(slots=True, eq=False)
+class Feeds:
+    """Numbers the feeds, and decides which messages are for them.
+
+    settling: batches with something to flush.
+    """
+
+    _readers: PropertyReaders
+    _settling: list[tuple[SettlementBatch, Consumer | None]]
+    steps: Steps
+    _next_number: int = 1
+
+    def number(self) -> int:
+        """Return a number for a new feed."""
+        number = self._next_number
+        self._next_number = number + 1
+        return number
+
+    def select(self, queue: Queue, message: Message) -> bool:
+        """Say whether a message of a page is for ``queue``; settle it if it never will be."""
+        feed = queue.feed
+        if message.store_time_ms < feed.since_ms:
+            return False
+        if feed.selector is None:
+            return True
+        is_wanted = feed.selector.matches(self._readers.properties(message, 1, False))
+        self.steps.left -= feed.selector.last_cost()
+        if is_wanted:
+            return True
+        if queue.is_logged:
+            queue.depth -= 1
+            self.pass_by(queue, message)
+        return False
+
+    def pass_by(self, queue: Queue, message: Message) -> None:
+        """Settle an entry of a durable subscription that is not for it."""
+        batch = queue.feed.pass_by(message)
+        if batch is not None:
+            self._settling.append((batch, None))
+
+
+@dataclass(slots=True, eq=False)
 class EntryReaders:
     """queues: by the number of their feed.  by_source: the same, by the number of the destination that they read."""
 
-    __slots__ = ("queues", "by_source")
-
-    def __init__(self) -> None:
-        self.queues: dict[int, Queue] = {}
-        self.by_source: dict[int, dict[int, Queue]] = {}
+    queues: dict[int, Queue] = field(default_factory=dict)
+    by_source: dict[int, dict[int, Queue]] = field(default_factory=dict)
 
     def add(self, queue: Queue) -> None:
         feed = queue.feed

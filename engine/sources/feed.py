@@ -2,7 +2,7 @@
 
 A queue is created with its feed and keeps it.  Kinds: a queue with messages of its own, a durable subscription and one
 in memory (here), a browser and a reader of a non-destructive queue (engine.sources.browser), a replay
-(engine.sources.replay.log_replay).
+(engine.sources.log_replay).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Feed:
         """Say whether the log has more for it than its lanes know of."""
         return False
 
-    def is_held(self) -> bool:
+    def is_at_limit(self) -> bool:
         """Say whether it holds as many unsettled messages as it may while memory is short."""
         return False
 
@@ -179,6 +179,23 @@ class DurableCursor(Feed):
 
 
 class MemorySubscription(Feed):
-    """A subscription in memory, of one consumer or shared.  topic_id: 0 for a wildcard's."""
+    """A subscription in memory, of one consumer or shared.  topic_id: 0 for a wildcard's.
+
+    holder: for whom it counts, as in ``Client``: who made it.
+    """
+
+    __slots__ = ("holder",)
+
+    def __init__(self, number: int, topic_id: int, selector: Selector | None, holder: str) -> None:
+        super().__init__(number, topic_id, selector)
+        self.holder = holder
+
+
+class EndedView(Feed):
+    """The feed of a browser or replay that has ended: nothing knows the view any more, and it is freed at once."""
 
     __slots__ = ()
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed.number, feed.source_id, None)
+        self.is_browser = True

@@ -7,22 +7,21 @@ key is there, it is dropped then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import OrderedDict
+from itertools import islice
+from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import lane_of
+from engine.backlog.lane import Lane, lane_of
+from engine.sources.queue import Queue
 from engine.sources.queue_rules import KeepRule
 from engine.values.delivery import DROP, GONE, READY, Delivery, advance
+from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import Range
 
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.sources.queue import Queue
-    from engine.values.message import Message
-
 LAST_VALUE_KEYS: Final = ("_AMQ_LVQ_NAME", "_HQ_LVQ_NAME")  # in addition to the key of the address
-PRUNE_COUNT: Final = 1_024  # after this many new keys, keys without a message are forgotten
+SWEPT_KEYS: Final = 4  # examined for each new message, so that keys without a message are forgotten
 
 
 class Kept:
@@ -51,18 +50,7 @@ class Keeper(KeepRule):
     came, came_back: messages and deliveries since the last run.  waiting: all keepers with work to do.
     """
 
-    __slots__ = (
-        "context",
-        "queue",
-        "waiting",
-        "key_names",
-        "by_key",
-        "came",
-        "came_back",
-        "next_number",
-        "pruned_count",
-        "is_waiting",
-    )
+    __slots__ = ("context", "queue", "waiting", "key_names", "by_key", "came", "came_back", "next_number", "is_waiting")
 
     def __init__(self, context: Context, queue: Queue, waiting: list[Keeper]) -> None:
         policy = queue.settings.queue
@@ -71,11 +59,10 @@ class Keeper(KeepRule):
         self.waiting = waiting
         names = dict.fromkeys((policy.last_value_key, *LAST_VALUE_KEYS))
         self.key_names = tuple(names) if policy.last_value else ()
-        self.by_key: dict[str, Kept] = {}
+        self.by_key: OrderedDict[str, Kept] = OrderedDict()
         self.came: list[tuple[Message, Delivery | None]] = []
         self.came_back: list[Delivery] = []
         self.next_number = 1
-        self.pruned_count = 0
         self.is_waiting = False
 
     def message_came(self, message: Message, delivery: Delivery | None) -> None:
@@ -84,7 +71,6 @@ class Keeper(KeepRule):
         self.wait()
 
     def deliveries_came(self, deliveries: list[Delivery]) -> None:
-        """Deliveries were loaded, or came back."""
         self.came_back += deliveries
         self.wait()
 
@@ -104,11 +90,10 @@ class Keeper(KeepRule):
         dropped: list[Range] = []
         if self.key_names:
             for delivery in came_back:
-                self._look_again(delivery, dropped)
+                self._drop_unless_newest(delivery, dropped)
             for message, found in came:
                 self._replace(message, found, dropped)
-            if len(self.by_key) > self.pruned_count + PRUNE_COUNT:
-                self._prune()
+                self._sweep()
         self._settle(dropped, CAUSE_REPLACED)
         policy = self.queue.settings.queue
         dropped = []
@@ -141,7 +126,7 @@ class Keeper(KeepRule):
         if known is not None:
             self._drop_kept(known, dropped)
 
-    def _look_again(self, delivery: Delivery, dropped: list[Range]) -> None:
+    def _drop_unless_newest(self, delivery: Delivery, dropped: list[Range]) -> None:
         """Drop a loaded or returned delivery unless it is the newest of its key."""
         message = delivery.message
         key = self._key(message)
@@ -227,12 +212,14 @@ class Keeper(KeepRule):
                 oldest = first
         return oldest
 
-    def _prune(self) -> None:
-        """Forget keys whose message is gone."""
-        self.by_key = {
-            key: kept for key, kept in self.by_key.items() if kept.delivery is None or kept.delivery.state != GONE
-        }
-        self.pruned_count = len(self.by_key)
+    def _sweep(self) -> None:
+        """Forget some keys whose message is gone, with that message; the others are examined again later."""
+        for key in list(islice(self.by_key, SWEPT_KEYS)):
+            delivery = self.by_key[key].delivery
+            if delivery is not None and delivery.state == GONE:
+                del self.by_key[key]
+            else:
+                self.by_key.move_to_end(key)
 
 
 def _first_ready(lane: Lane) -> Delivery | None:

@@ -6,37 +6,67 @@ or is purged.  An acknowledgement only opens the consumer's window.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from engine.backlog.memory import MemoryBudget
-from engine.sources.feeds import Feeds
+from engine.backlog.lane import Lane
+from engine.backlog.memory_budget import MemoryBudget
+from engine.sources.entry_readers import Feeds
+from engine.sources.queue import Queue
 from engine.sources.queue_rules import AudienceBase
+from engine.sources.snapshot import BEHIND, IN_FRONT, Snapshot
 from engine.values.message import Message
 
-if TYPE_CHECKING:
-    from engine.sources.queue import Queue
+
+class KeptMessages(Snapshot):
+    """Shows what such a queue keeps, and what arrives there."""
+
+    __slots__ = ()
+
+    def shown_by(self) -> str:
+        return "reader of a non-destructive queue"
+
+    def puts_off(self) -> bool:
+        """Say whether a message that arrives now is shown in a later turn: others come first, or no steps are left."""
+        return bool(self.unseen) or (self.selector is not None and self._feeds.steps.left <= 0)
+
+    def put_off(self, view: Queue, source: Lane, message: Message, is_on_disk: bool) -> None:
+        """Show a message of ``source`` that has just arrived behind all that is not copied yet."""
+        lane = view.lane(message.priority)
+        waiting = source.newest(message)
+        is_behind = lane.next_load < lane.tail
+        if is_on_disk and (is_behind or waiting is None):
+            lane.add_behind(message)
+        elif waiting is not None:
+            if is_on_disk:
+                lane.pass_by(message)
+            lane.last_position = waiting.position
+            self.unseen.append((lane, iter((waiting,)), BEHIND if is_behind else IN_FRONT))
+        self._feeds.steps.postpone(view)
 
 
+@dataclass(slots=True, eq=False)
 class Audience(AudienceBase):
     """The views of one such queue's consumers."""
 
-    __slots__ = ("memory", "feeds", "views")
-
-    def __init__(self, memory: MemoryBudget, feeds: Feeds) -> None:
-        self.memory = memory
-        self.feeds = feeds
-        self.views: list[Queue] = []
+    memory: MemoryBudget
+    feeds: Feeds
+    views: list[Queue] = field(default_factory=list)
 
     def count(self) -> int:
         return len(self.views)
 
-    def show(self, message: Message, is_on_disk: bool) -> None:
-        """Show a message that has just arrived in each view that wants it.
+    def show(self, message: Message, source: Lane, is_on_disk: bool) -> None:
+        """Show a message that has just arrived in ``source`` in each view that wants it.
 
         is_on_disk: views that are behind read it from disk later, so a slow view keeps no more in memory than others.
         """
         memory = self.memory
         for view in self.views:
+            feed = view.feed
+            assert isinstance(feed, KeptMessages), "views show what is kept"
+            if feed.puts_off():
+                feed.put_off(view, source, message, is_on_disk)
+                continue
             is_wanted = self.feeds.select(view, message)
             if is_on_disk:
                 lane = view.lane(message.priority)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import mypyc_attr
 
-if TYPE_CHECKING:
-    from engine.consumers.client import Client
-    from engine.consumers.consumer import Consumer
-    from engine.sources.queue import Queue
-    from engine.sources.topics.named_subscription import NamedSubscription
-    from engine.sources.topics.topic import Topic
-    from engine.values.message import Message
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
+from engine.sources.queue import Queue
+from engine.sources.topics.named_subscription import NamedSubscription
+from engine.sources.topics.topic import Topic
+from engine.values.message import Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -86,99 +83,3 @@ class Observer:
 
     def schedule_gone(self, number: int) -> None:
         """Nothing is scheduled any more for the destination with this number."""
-
-
-class Observers(Observer):
-    """Reports each event to all observers that have joined, in the order of joining."""
-
-    __slots__ = ("_all",)
-
-    def __init__(self) -> None:
-        self._all: list[Observer] = []
-
-    def join(self, observer: Observer) -> None:
-        self._all.append(observer)
-
-    def destination_added(self, destination: Queue | Topic) -> None:
-        for one in self._all:
-            one.destination_added(destination)
-
-    def temporary_ending(self, destination: Queue | Topic) -> None:
-        for one in self._all:
-            one.temporary_ending(destination)
-
-    def destination_removed(self, destination: Queue | Topic) -> None:
-        for one in self._all:
-            one.destination_removed(destination)
-
-    def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
-        for one in self._all:
-            one.cursor_added(subscription, queue)
-
-    def queue_ended(self, queue: Queue) -> None:
-        for one in self._all:
-            one.queue_ended(queue)
-
-    def disconnected(self, client: Client) -> None:
-        for one in self._all:
-            one.disconnected(client)
-
-    def consumer_coming(self, consumer: Consumer) -> None:
-        for one in self._all:
-            one.consumer_coming(consumer)
-
-    def consumer_added(self, consumer: Consumer) -> None:
-        for one in self._all:
-            one.consumer_added(consumer)
-
-    def consumer_removed(self, consumer: Consumer) -> None:
-        for one in self._all:
-            one.consumer_removed(consumer)
-
-    def listener_added(self, name: str) -> None:
-        for one in self._all:
-            one.listener_added(name)
-
-    def listener_removed(self, name: str) -> None:
-        for one in self._all:
-            one.listener_removed(name)
-
-    def topic_unused(self, topic: Topic) -> None:
-        for one in self._all:
-            one.topic_unused(topic)
-
-    def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
-        for one in self._all:
-            one.fast_producer(client, destination)
-
-    def full(self, destination: Queue | Topic, limit: str) -> None:
-        for one in self._all:
-            one.full(destination, limit)
-
-    def slow_consumer(self, consumer: Consumer) -> None:
-        for one in self._all:
-            one.slow_consumer(consumer)
-
-    def dead(self, queue: Queue, message: Message, is_expired: bool) -> None:
-        for one in self._all:
-            one.dead(queue, message, is_expired)
-
-    def discarded(self, queue: Queue, message: Message) -> None:
-        for one in self._all:
-            one.discarded(queue, message)
-
-    def handed_over(self, queue: Queue, message: Message) -> None:
-        for one in self._all:
-            one.handed_over(queue, message)
-
-    def consumed(self, queue: Queue, message: Message) -> None:
-        for one in self._all:
-            one.consumed(queue, message)
-
-    def sent(self, destination: Queue | Topic, message: Message) -> None:
-        for one in self._all:
-            one.sent(destination, message)
-
-    def schedule_gone(self, number: int) -> None:
-        for one in self._all:
-            one.schedule_gone(number)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from config.policies import AddressSettings
 from engine.backlog.address_account import Account
 from engine.backlog.delivery_row import LaneOwner
 from engine.backlog.intake import intake_for
 from engine.backlog.lane import Lane
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory_budget import MemoryBudget
 from engine.backlog.settlement import SettlementBatch
+from engine.backlog.spilled_blocks import LaneBlock
 from engine.consumers.consumer import Consumer
 from engine.sources.feed import OWN, Feed
-from engine.sources.queue_rules import QueueExtras, SelectionBase, is_told
+from engine.sources.queue_rules import QueueExtras, SelectionBase, has_send_advisories
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 
-if TYPE_CHECKING:
-    from engine.backlog.spilled_blocks import LaneBlock
-
 PRIORITY_COUNT: Final = 10
+STATISTICS_PREFIX: Final = "ActiveMQ.Statistics."
+MANAGEMENT: Final = "ActiveMQ.Scheduler.Management"  # a queue or a topic, in any case (SchedulerBroker)
 
 
 class FateCounts:
@@ -111,7 +111,7 @@ class Queue(LaneOwner):
         self.account: Account | None = None
         self.intake = intake_for(settings)
         self.is_logged = is_logged
-        self.is_indirect = is_told(settings)
+        self.is_indirect = has_send_advisories(settings)
         self.owner = 0
         self.feed = feed
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
@@ -165,7 +165,7 @@ class Queue(LaneOwner):
             if self.selection is not None:
                 self.selection.arrived(lane, message)
             if extras.audience is not None:
-                extras.audience.show(message, self.is_logged and message.queue_offset >= 0)
+                extras.audience.show(message, lane, self.is_logged and message.queue_offset >= 0)
         if not self.is_logged and self.feed.pending is not None:
             self.feed.pending.message_came(message)
 
@@ -250,7 +250,7 @@ class Queue(LaneOwner):
 
     def start_consumer(self, consumer: Consumer) -> None:
         """Let a new consumer take its first turn; its client may have left while the RECEIPT was under way."""
-        if not consumer.is_closed and consumer.departure is None:
+        if not consumer.is_closed and consumer.departing() is None:
             consumer.is_started = True
             self.list_one(consumer)
 
@@ -271,6 +271,10 @@ class Queue(LaneOwner):
             return
         if consumer.outlet.is_output_full:
             consumer.outlet.resting.add(consumer)
+            return
+        pause = self.extras.pause
+        if pause is not None and consumer.is_ruled:
+            pause.rest(consumer)
             return
         consumer.is_listed = True
         if self.selection is None:
@@ -304,8 +308,21 @@ class Queue(LaneOwner):
                 self.selection.unlist_consumer(consumer)
 
 
+class QuestionQueue(Queue):
+    """The target of a question; it holds nothing."""
+
+    __slots__ = ()
+
+    def enqueue(self, message: Message) -> None:
+        raise AssertionError(f"{self.uri()} answers questions, and would keep {message.size} octets for ever")
+
+
+def is_management(name: str) -> bool:
+    """Say whether messages to ``name`` manage the schedule."""
+    return len(name) == len(MANAGEMENT) and name.lower() == MANAGEMENT.lower()
+
+
 def queue_of(lane: LaneBase) -> Queue:
-    """Return the queue to which a lane belongs."""
     assert isinstance(lane, Lane), "a queue has lanes"
     queue = lane.queue
     assert isinstance(queue, Queue), "every lane is of a queue"

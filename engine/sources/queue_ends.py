@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from engine.backlog.spiller import Spiller
+from dataclasses import dataclass
+
+from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.consumers.turn_steps import Chore, Steps
-from engine.sources.observer import Observers
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
 
 
+@dataclass(slots=True, eq=False)
 class QueueRemains(Chore):
     """The messages left in a queue that has ended; discarding them frees the memory budget."""
 
-    __slots__ = ("deliveries",)
-
-    def __init__(self, deliveries: list[Delivery]) -> None:
-        self.deliveries = deliveries
+    deliveries: list[Delivery]
 
     def go_on(self, steps: Steps) -> bool:
         deliveries = self.deliveries
@@ -27,33 +27,50 @@ class QueueRemains(Chore):
         return not deliveries
 
 
+@dataclass(slots=True, eq=False)
 class QueueEnds:
     """starved: queues whose consumers wait because memory is too short to read more for them."""
 
-    __slots__ = ("steps", "spiller", "observers", "starved")
+    steps: Steps
+    spilled: SpilledBlocks | None
+    observers: list[Observer]
+    starved: dict[Queue, None]
 
-    def __init__(self, steps: Steps, spiller: Spiller | None, observers: Observers, starved: dict[Queue, None]) -> None:
-        self.steps = steps
-        self.spiller = spiller
-        self.observers = observers
-        self.starved = starved
-
-    def let_go(self, queue: Queue) -> None:
+    def discard(self, queue: Queue) -> None:
         """Discard all that waits in a queue that ends; deliveries in flight stay with their consumers.
 
         Messages that expired in this turn still go the way of expired messages.
         """
-        self.observers.queue_ended(queue)
+        for observer in self.observers:
+            observer.queue_ended(queue)
         if queue.selection is not None:
             queue.selection.close()
             queue.selection = None
         left: list[Delivery] = []
         for lane in queue.used_lanes:
-            if self.spiller is not None:
-                self.spiller.drop(lane)
+            if self.spilled is not None:
+                self.spilled.drop_all(lane)
             left += lane.take_all()
         if left:
             self.steps.take_up(QueueRemains(left))
         self.starved.pop(queue, None)
         queue.mask = 0
         queue.depth = queue.in_flight_count
+
+
+def release_unsettled(unsettled: list[Delivery]) -> None:
+    """Subtract what a consumer held from the memory budget, if its subscription ends with it."""
+    for delivery in unsettled:
+        queue = queue_of(delivery.lane)
+        if queue.selection is not None:
+            queue.selection.left(delivery)
+        queue.release(delivery.message)
+
+
+def forget_lanes(queue: Queue) -> None:
+    """End the cycle of a queue that has ended and its lanes, which would wait for Python's collector.
+
+    A delivery that somebody still holds knows its lane, and by it the queue.
+    """
+    queue.lanes = [None] * len(queue.lanes)
+    queue.used_lanes = []

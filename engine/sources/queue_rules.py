@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
 
 from config.policies import AddressSettings
 from engine.backlog.lane import Lane
+from engine.backlog.lane_shares import LaneShares
 from engine.backlog.spilled_blocks import LaneBlock
 from engine.sources.feed import Feed
 from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.backlog.lane_shares import LaneShares
 
 
 class KeepRule:
@@ -40,8 +39,8 @@ class AudienceBase:
     __slots__ = ()
 
     @abstractmethod
-    def show(self, message: Message, is_on_disk: bool) -> None:
-        """Show a message that has just arrived in each view that wants it."""
+    def show(self, message: Message, source: Lane, is_on_disk: bool) -> None:
+        """Show a message that has just arrived in ``source`` in each view that wants it."""
 
     @abstractmethod
     def count(self) -> int:
@@ -94,8 +93,8 @@ class SelectionBase:
         """A delivery has left its consumer: settled, refused, or returned."""
 
     @abstractmethod
-    def delay(self, delivery: Delivery, is_blocking: bool = False) -> None:
-        """A delivery awaits redelivery; deliveries that must not overtake it wait with it."""
+    def delay(self, delivery: Delivery) -> None:
+        """A delivery awaits redelivery; the others of its group wait with it."""
 
     # -- consumers
 
@@ -130,24 +129,49 @@ class SelectionBase:
         """Return the object that says why a consumer gets nothing."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PauseBase:
+    """The time for which an operator has paused a queue (engine.features.pause).  by: who paused it, in words."""
+
+    __slots__ = ("by",)
+
+    def __init__(self, by: str) -> None:
+        self.by = by
+
+    @abstractmethod
+    def rest(self, consumer: ConsumerBase) -> None:
+        """Let a consumer wait, in no rotation, until the queue is resumed."""
+
+
 class QueueExtras:
     """The rules, and the flags of unusual queues; none of it is read for a message of a plain queue.
 
     keeper: drops what a last-value or ring queue may not keep, None for any other.
     audience: of a queue that keeps acknowledged messages (non_destructive), which is choosy; None for any other.
     shares: the lanes' shares of memory, None for a view that ends soon.
+    pause: None while it is not paused.
     has_choosy_settings: its settings alone make it choosy.  has_groups: its messages have groups.
     has_siblings: its consumers share, or once shared, their windows with those of other queues.
     is_watched: advisories report each hand-over or acknowledgement.  Such a queue is choosy, so others pay nothing for
     it.
     """
 
-    __slots__ = ("keeper", "audience", "shares", "has_choosy_settings", "has_groups", "has_siblings", "is_watched")
+    __slots__ = (
+        "keeper",
+        "audience",
+        "shares",
+        "pause",
+        "has_choosy_settings",
+        "has_groups",
+        "has_siblings",
+        "is_watched",
+    )
 
     def __init__(self, settings: AddressSettings, feed: Feed) -> None:
         self.keeper: KeepRule | None = None
         self.audience: AudienceBase | None = None
         self.shares: LaneShares | None = None
+        self.pause: PauseBase | None = None
         self.is_watched = is_watched(settings)
         # A queue that only shows messages has one consumer and nothing to choose.
         self.has_choosy_settings = not feed.is_browser and (self.is_watched or _is_choosy(settings))
@@ -155,7 +179,7 @@ class QueueExtras:
         self.has_siblings = False
 
 
-def is_told(settings: AddressSettings) -> bool:
+def has_send_advisories(settings: AddressSettings) -> bool:
     """Say whether an advisory reports each message that is sent, or that nobody takes."""
     return settings.advisories.delivery or settings.advisories.no_consumers
 

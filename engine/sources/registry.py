@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from config.matching import AddressMatcher
+from config.policies import AddressSettings
 from engine.backlog.address_account import Accounts
 from engine.backlog.context import Context
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.spiller import Spiller, may_spill
 from engine.sources.entry_readers import EntryReaders
+from engine.sources.feed import Feed
 from engine.sources.last_value_and_ring import Keeper
-from engine.sources.observer import Observers
-from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
-from engine.sources.queue import Queue
+from engine.sources.observer import Observer
+from engine.sources.queue import STATISTICS_PREFIX, QuestionQueue, Queue, is_management
+from engine.sources.queue_ends import forget_lanes
 from engine.sources.queue_rules import is_keeping
+from engine.sources.roster import Roster
 from engine.sources.topics.topic import Topic
 from engine.values.destination import (
     ADVISORY_PREFIX,
@@ -34,6 +38,7 @@ from engine.values.wildcard import Wildcard, is_wildcard
 TEMPORARY_DESTINATIONS_MAX: Final = 1_000  # of one client
 
 
+@dataclass(slots=True, eq=False)
 class Destinations:
     """Queues and topics.
 
@@ -41,6 +46,7 @@ class Destinations:
     accounts: of destinations with limits on what they hold.
     dirty_queues: queues to dispatch at the end of this turn; each queue has a reference to this list.
     waiting_keepers: keepers to run before that, shared in the same way.
+    queue_roster, topic_roster: ``queues`` and ``topics``, for work on all of them.
     temporaries: by name.  Their numbers, and those of advisory topics, are negative: they are not in the store.
     readers: queues of subscriptions, browsers and replays.
     advisory_count: advisory topics that the broker has made; they do not count against the clients' limit.
@@ -48,57 +54,32 @@ class Destinations:
     by_id: all of these, by the number that their messages carry.
     """
 
-    __slots__ = (
-        "context",
-        "addresses",
-        "accounts",
-        "count_max",
-        "temporary_max",
-        "dirty_queues",
-        "waiting_keepers",
-        "queues",
-        "topics",
-        "temporaries",
-        "readers",
-        "owned",
-        "advisory_count",
-        "queues_by_id",
-        "by_id",
-        "observers",
-        "shares",
-        "spiller",
-        "_next_unlogged",
-    )
+    context: Context
+    addresses: AddressMatcher
+    accounts: Accounts
+    observers: list[Observer]
+    count_max: int
+    temporary_max: int
+    spiller: Spiller | None = None
+    shares: LaneShares = field(init=False)
+    dirty_queues: list[Queue] = field(default_factory=list)
+    waiting_keepers: list[Keeper] = field(default_factory=list)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    queue_roster: Roster[str, Queue] = field(init=False)
+    topic_roster: Roster[str, Topic] = field(init=False)
+    temporaries: dict[str, Queue | Topic] = field(default_factory=dict)
+    readers: EntryReaders = field(default_factory=EntryReaders)
+    owned: dict[int, list[Queue | Topic]] = field(default_factory=dict)
+    advisory_count: int = 0
+    queues_by_id: dict[int, Queue] = field(default_factory=dict)
+    by_id: dict[int, Queue | Topic] = field(default_factory=dict)
+    _next_unlogged: int = -1
 
-    def __init__(
-        self,
-        context: Context,
-        addresses: AddressMatcher,
-        accounts: Accounts,
-        observers: Observers,
-        count_max: int,
-        temporary_max: int,
-        spiller: Spiller | None = None,
-    ) -> None:
-        self.context = context
-        self.shares = LaneShares(context.memory.limit_bytes)
-        self.spiller = spiller
-        self.addresses = addresses
-        self.accounts = accounts
-        self.count_max = count_max
-        self.temporary_max = temporary_max
-        self.dirty_queues: list[Queue] = []
-        self.waiting_keepers: list[Keeper] = []
-        self.queues: dict[str, Queue] = {}
-        self.topics: dict[str, Topic] = {}
-        self.temporaries: dict[str, Queue | Topic] = {}
-        self.readers = EntryReaders()
-        self.owned: dict[int, list[Queue | Topic]] = {}
-        self.advisory_count = 0
-        self.queues_by_id: dict[int, Queue] = {}
-        self.by_id: dict[int, Queue | Topic] = {}
-        self.observers = observers
-        self._next_unlogged = -1
+    def __post_init__(self) -> None:
+        self.shares = LaneShares(self.context.memory.limit_bytes)
+        self.queue_roster = Roster(self.queues)
+        self.topic_roster = Roster(self.topics)
         self._restore()
 
     def queue(self, name: str) -> Queue:
@@ -211,13 +192,15 @@ class Destinations:
             self.context.store.close_destination(number)
         if isinstance(destination, Queue):
             self.shares.leave(len(destination.used_lanes))
+            forget_lanes(destination)
             del self.queues_by_id[number]
             if destination.kind == QUEUE:
-                del self.queues[name]
+                self.queue_roster.pop(name)
         elif destination.kind == TOPIC:
-            del self.topics[name]
+            self.topic_roster.pop(name)
             self.advisory_count -= destination.is_advisory
-        self.observers.destination_removed(destination)
+        for observer in self.observers:
+            observer.destination_removed(destination)
         self.readers.source_removed(number)
 
     def uri_of(self, number: int) -> str:
@@ -237,6 +220,16 @@ class Destinations:
         """Return the destinations that a wildcard matches now, oldest first."""
         found: dict[str, Queue] | dict[str, Topic] = self.queues if wildcard.kind == QUEUE else self.topics
         return [destination for name, destination in found.items() if wildcard.matches(name)]
+
+    def reader_queue(
+        self, number: int, kind: int, name: str, settings: AddressSettings, is_logged: bool, feed: Feed
+    ) -> Queue:
+        """Return the queue of a subscription, or one that shows messages of another destination."""
+        queue = Queue(number, kind, name, settings, is_logged, self.dirty_queues, self.context.memory, feed)
+        if may_spill(queue) and not feed.is_browser:
+            queue.spiller = self.spiller
+        self.readers.add(queue)
+        return queue
 
     def _check_new(self, kind: int, name: str) -> None:
         check_name(name)
@@ -276,7 +269,7 @@ class Destinations:
             queue.extras.keeper = Keeper(self.context, queue, self.waiting_keepers)
         self.queues_by_id[destination_id] = queue
         if kind == QUEUE:
-            self.queues[name] = queue
+            self.queue_roster.add(name, queue)
         self._added(queue)
         return queue
 
@@ -287,7 +280,7 @@ class Destinations:
         if topic.account is not None:
             topic.account.topic = topic
         if kind == TOPIC:
-            self.topics[name] = topic
+            self.topic_roster.add(name, topic)
         self._added(topic)
         return topic
 
@@ -295,7 +288,8 @@ class Destinations:
         self.by_id[destination.destination_id] = destination
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             self.temporaries[destination.name] = destination
-        self.observers.destination_added(destination)
+        for observer in self.observers:
+            observer.destination_added(destination)
 
     def _restore(self) -> None:
         """Restore the destinations that recovery found; their messages are paged in when they are needed."""

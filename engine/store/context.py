@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Workers
@@ -10,29 +12,18 @@ from engine.store.disk.files import Files
 from engine.store.settings import StoreSettings
 
 
+@dataclass(slots=True, eq=False)
 class StoreContext:
     """directory: of the store, which has locked it."""
 
-    __slots__ = ("directory", "store_id", "files", "workers", "timers", "clock", "settings", "health")
-
-    def __init__(
-        self,
-        directory: str,
-        store_id: str,
-        files: Files,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        settings: StoreSettings,
-    ) -> None:
-        self.directory = directory
-        self.store_id = store_id
-        self.files = files
-        self.workers = workers
-        self.timers = timers
-        self.clock = clock
-        self.settings = settings
-        self.health = Health()
+    directory: str
+    store_id: str
+    files: Files
+    workers: Workers
+    timers: Timers
+    clock: Clock
+    settings: StoreSettings
+    health: Health = field(default_factory=Health)
 
     def call_later(self, wait_ms: int, target: TimerTarget, key: int) -> None:
         """Fire ``key`` at ``target`` in ``wait_ms``."""

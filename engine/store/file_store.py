@@ -13,14 +13,12 @@ from engine.store.disk.files import File, Files, describe
 from engine.store.format import layout
 from engine.store.index.index_directory import IndexDirectory
 from engine.store.index.key_index import KeyIndex
-from engine.store.log.durable_log import DurableLog
 from engine.store.log.group_commit import GroupCommit
+from engine.store.log.log_port import DurableLog
 from engine.store.log.open_files import OpenFiles
-from engine.store.log.recovery_report import RecoveryReport
-from engine.store.log.store_directory import lock_directory, open_store_file
+from engine.store.log.store_directory import RecoveryReport, lock_directory, open_store_file
 from engine.store.queues.entry_search import SeekJob
-from engine.store.queues.entry_span import EntrySpan, entry_columns, written_end
-from engine.store.queues.expired_entries import ExpiredJob
+from engine.store.queues.entry_span import EntrySpan, ExpiredJob, entry_columns, written_end
 from engine.store.queues.page_read import PageJob, Skipping
 from engine.store.queues.queue_flush import ConsumeQueues
 from engine.store.queues.subscription_release import Release
@@ -136,7 +134,7 @@ class FileStore(Store):
         return self._context.store_id
 
     def start_count(self) -> int:
-        return self._checkpoint.start_count
+        return self._checkpoint.values.start_count
 
     def attach(self, listener: StoreListener) -> None:
         self._listener = listener
@@ -327,7 +325,7 @@ class FileStore(Store):
 
     def rebuild_derived(self) -> LiveRebuild:
         """Start to rebuild consume queues and key index; workers do it in the background."""
-        stop = self._checkpoint.consume_queue_offset
+        stop = self._checkpoint.values.consume_queue_offset
         files = self._queues.files
         return LiveRebuild(self._context, files, self._open_files, self._index, stop, self._commit.durable)
 

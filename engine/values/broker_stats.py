@@ -22,7 +22,10 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True)
 class DestinationStats:
-    """One destination.  ``depth``: messages waiting, in flight or delayed.  All other counts are since the start."""
+    """One destination.  ``depth``: messages waiting, in flight or delayed.  All other counts are since the start.
+
+    is_paused: an operator keeps its messages from consumers.
+    """
 
     name: str
     kind: str
@@ -36,6 +39,7 @@ class DestinationStats:
     redelivered: int
     dead_lettered: int
     expired: int
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,14 @@ class ScheduleStats:
 class HoldingStats:
     """Memory of connections, without messages on queues.  largest: connection -> octets, for those that hold most.
 
-    ended: connections ended since the start because all together held too much.
+    ended: connections ended since the start because all together held too much.  requests_bytes: of requests over HTTP.
     """
 
     used_bytes: int = 0
     limit_bytes: int = 0
     ended: int = 0
     largest: dict[int, int] = field(default_factory=dict)
+    requests_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,19 @@ class UnsettledStats:
 
     limit_bytes: int = -1
     largest: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStats:
+    """What waits in memory in the subscriptions of users, as found when memory was last short.
+
+    limit_bytes: per holder, -1 for no limit.  largest: holder -> octets, for those with the most.
+    dropped: holder -> messages dropped since the start.
+    """
+
+    limit_bytes: int = -1
+    largest: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +144,7 @@ class BrokerStats:
 
     blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first has waited.
     addresses: those with a limit.  spilled_bytes: of messages in temporary files.
-    refusals: limit per user -> how often it was enforced since the start.
+    refused_by_user_limit: limit per user -> how often it was enforced since the start.
     spill_lost_count: messages lost since the start because their block could not be read back.
     """
 
@@ -142,7 +160,8 @@ class BrokerStats:
     slow_consumers: SlowStats = field(default_factory=SlowStats)
     spilled_bytes: int = 0
     spill_lost_count: int = 0
-    refusals: dict[str, int] = field(default_factory=dict)
+    refused_by_user_limit: dict[str, int] = field(default_factory=dict)
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
     holdings: HoldingStats = field(default_factory=HoldingStats)
     unsettled: UnsettledStats = field(default_factory=UnsettledStats)
+    pending: PendingStats = field(default_factory=PendingStats)

@@ -36,7 +36,7 @@ def advisory_name(event: str, kind: int, name: str) -> str:
     return f"{ADVISORY_PREFIX}{event}.{'Topic' if is_topic(kind) else 'Queue'}.{name}"
 
 
-def told_of(topic: str) -> tuple[int, str] | None:
+def advised_destination(topic: str) -> tuple[int, str] | None:
     """Return kind and name of the destination that an advisory topic is about, None for any other topic."""
     if not topic.startswith(ADVISORY_PREFIX):
         return None

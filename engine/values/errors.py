@@ -109,6 +109,13 @@ class HoldingsFull(EngineError):
     scope: ClassVar[str] = "connection"
 
 
+class ConnectionForced(EngineError):
+    """An operator has closed the connection."""
+
+    condition: ClassVar[str] = "connection-forced"
+    scope: ClassVar[str] = "connection"
+
+
 class StoreError(PenstockError):
     """The disk failed, or its contents cannot be trusted."""
 

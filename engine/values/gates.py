@@ -20,6 +20,7 @@ EXCLUSIVE_OWNER: Final = 22  # another consumer has the queue
 LOOK_AHEAD: Final = 23  # messages found ahead for other consumers fill the memory for it
 CONSUMERS_BEFORE_DISPATCH: Final = 24  # the queue waits for more consumers
 EXCLUDED: Final = 25  # this consumer does not want what waits (AMQP's undeliverable-here)
+PAUSED: Final = 26  # an operator has paused the queue
 ADDRESS_FULL: Final = 30
 DISCARDED: Final = 31  # no gate: the address is full, and its policy is to accept and drop
 RATE: Final = 32  # this second's messages are used up
@@ -46,6 +47,7 @@ GATE_NAMES: Final = {
     LOOK_AHEAD: "look-ahead",
     CONSUMERS_BEFORE_DISPATCH: "consumers-before-dispatch",
     EXCLUDED: "excluded",
+    PAUSED: "paused",
     ADDRESS_FULL: "address-full",
     DISCARDED: "discarded",
     RATE: "rate",

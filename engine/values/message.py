@@ -3,11 +3,12 @@
 A message belongs to exactly one destination; a dead letter is a new message that names its origin.  ``headers`` and
 ``body`` are what the sender's protocol wrote and are never re-encoded for a receiver of the same protocol.
 ``annotations`` are headers that the broker added (why it was dead-lettered, where it came from): lines
-``name:value\\n`` in UTF-8 with the escapes of STOMP 1.2, whatever the native encoding is.
+``name:value\n`` in UTF-8 with the escapes of STOMP 1.2, whatever the native encoding is.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 # Encodings of ``headers`` and ``body``.
@@ -41,7 +42,7 @@ class Message:
     queue_offset: index of its entry in the consume queue of (destination, priority).
     serial: for a message outside the log, its number since this start; SHOWN for a logged one that a replay only
     shows, so that its address does not count it again.
-    holders: how many deliveries keep it in memory without a copy on disk (engine.backlog.memory).
+    holders: how many deliveries keep it in memory without a copy on disk (engine.backlog.memory_budget).
     wire: cache of the protocol adapters (an encoded form shared by several deliveries); the engine never reads it.
     """
 
@@ -155,3 +156,31 @@ def sent_priority(flags: int, lane: int) -> int:
 def later_ms(since_ms: int, wait_ms: int) -> int:
     """Return the time ``wait_ms`` after ``since_ms``; at most the last time that can be written."""
     return min(since_ms + wait_ms, TIME_MOST_MS)
+
+
+ORIGINAL_DESTINATION: Final = "original-destination"  # original destination of a message that the broker moved
+JOB_ID: Final = "scheduledJobId"  # of a message that was scheduled; ActiveMQ's name
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
+_UNESCAPES: Final = {"\\\\": "\\", "\\r": "\r", "\\n": "\n", "\\c": ":"}
+_ESCAPED: Final = re.compile(r"\\[\\rnc]")
+
+
+def annotation(name: str, value: str) -> bytes:
+    """Return one line."""
+    return f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}\n".encode()
+
+
+def split_annotations(lines: bytes) -> list[tuple[str, str]]:
+    """Return (name, value) of each line, in order."""
+    found: list[tuple[str, str]] = []
+    for line in lines.decode().split("\n"):
+        if line:
+            name, _, value = line.partition(":")
+            found.append((unescaped(name), unescaped(value)))
+    return found
+
+
+def unescaped(text: str) -> str:
+    """Return a name or a value without its escapes."""
+    return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], text) if "\\" in text else text

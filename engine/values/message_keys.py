@@ -12,8 +12,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.values.annotations import unescaped
-from engine.values.message import STOMP
+from engine.values.message import STOMP, unescaped
 
 KEYS_MAX: Final = 64  # per message; further keys are not indexed
 KEY_BYTES_MAX: Final = 1024  # longer keys are not indexed

@@ -1,4 +1,4 @@
-"""How a delivery ends, and why: the outcomes and causes in settlements, also on disk."""
+"""How a delivery ends, and why: outcomes and causes in settlements, also on disk."""
 
 from __future__ import annotations
 

@@ -110,12 +110,7 @@ class LaneState:
     __slots__ = ("priority", "tail", "cursor", "settled", "attempts")
 
     def __init__(
-        self,
-        priority: int,
-        tail: int,
-        cursor: int,
-        settled: list[tuple[int, int]],
-        attempts: dict[int, Attempts],
+        self, priority: int, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]
     ) -> None:
         self.priority = priority
         self.tail = tail

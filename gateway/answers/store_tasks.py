@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.store.recover.live_rebuild import LiveRebuild
-from engine.store.verify.copy_check import remove_abandoned
+from engine.store.verify.store_check import remove_abandoned
 
 REMEMBERED_MAX: Final = 64
-LOOK_INTERVAL_S: Final = 0.1
+CHECK_INTERVAL_S: Final = 0.1
 VERIFY: Final = "verify"
 REBUILD: Final = "rebuild"
 
@@ -84,7 +84,7 @@ class Rebuilding(Task):
     async def run(self) -> None:
         rebuild = self._begin()
         while not rebuild.is_done():
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         self.failure = rebuild.reason
         self.result = {"records": rebuild.record_count, "end": rebuild.durable}
 

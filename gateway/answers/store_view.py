@@ -11,10 +11,9 @@ from config.values import MOMENT_ALLOWED, moment_ms
 from engine.store.read.found_message import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
-from engine.values.annotations import split_annotations
-from engine.values.message import AMQP_1_0, STOMP
+from engine.values.message import AMQP_1_0, STOMP, split_annotations
 from gateway.answers.questions import WrongQuestion, number_in
-from gateway.process.message_keys import MESSAGE_KEYS
+from gateway.settings.message_keys import MESSAGE_KEYS
 
 ENCODINGS: Final = {STOMP: "stomp", AMQP_1_0: "amqp-1.0"}
 SUBJECTS: Final = ("id", "key", "destination")
@@ -63,9 +62,10 @@ def question_of(asked: Mapping[str, str]) -> Question:
     return Question(asked.get("id", ""), asked.get("key", ""), asked.get("destination", ""), bounds, body == "true")
 
 
-def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
+def answer(reader: StoreReader, question: Question, body_bytes_max: int = NO_END) -> dict[str, Any]:
     """Return the messages, newest first, and the parameter for the next page.
 
+    body_bytes_max: longer bodies are left out.
     Raises: StoreError.
     """
     with StoreQuery(reader, MESSAGE_KEYS) as query:
@@ -83,7 +83,9 @@ def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
             scanned_bytes, until_offset, until_ms = page.scanned_bytes, page.until_offset, page.until_ms
             damaged = page.damaged
     return {
-        "messages": [message_document(message, question.has_body) for message in found],
+        "messages": [
+            message_document(message, question.has_body and len(message.body) <= body_bytes_max) for message in found
+        ],
         "next_before": next_before,
         "scanned_bytes": scanned_bytes,
         "damaged": damaged,

@@ -7,11 +7,11 @@ from typing import Final
 
 from config.matching import Setting
 from config.redelivery_policy import RedeliveryPolicy
-from engine.features.scheduler.ticket import JOB_ID
-from engine.features.scheduler.ticket import PREFIX as TICKET_PREFIX
+from engine.features.scheduler.schedule_record import PREFIX
 from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts
 from engine.store.read.message_history import FAILED, SENT, Biography, Event
-from engine.values.failed_attempts import consumer_words
+from engine.values.delivery import consumer_words
+from engine.values.message import JOB_ID
 from engine.values.outcomes import CAUSE_FIRED, CAUSE_NAMES
 from gateway.answers.wording import clock_time
 from gateway.process.log_lines import one_line
@@ -80,7 +80,7 @@ def message_lines(
         lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations]
     elif life.is_scheduled:
         lines.append(f"  scheduled, first for {clock_time(life.expires_ms)}")
-        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations if name.startswith(TICKET_PREFIX)]
+        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations if name.startswith(PREFIX)]
     else:
         lines += [f"  delivered by schedule {one_line(value)}" for name, value in life.annotations if name == JOB_ID]
     lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]

@@ -24,13 +24,13 @@ from gateway.cli.demo_worker import UNREADABLE, Done
 from gateway.cli.operation.stat import fetch_stat
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
 from gateway.cli.shared.http_client import HttpError
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tqdm import tqdm
 
-    from gateway.cli.shared.parsers import Subparsers
 
 MAXIMUM_REDELIVERIES: Final = 2
 CONFIGURATION: Final = f"""\
@@ -70,13 +70,12 @@ class Row:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "demo",
-        help="do the whole main job once on generated orders",
-        description="Start a gateway on free ports, send 50,000 orders, consume part of them with a worker that is "
+        "do the whole main job once on generated orders",
+        "Start a gateway on free ports, send 50,000 orders, consume part of them with a worker that is "
         "killed half-way and one that takes over, dead-letter some, export all to Parquet, read it back, compare.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", metavar="DIR", help="keep store and Parquet files there (default: a temporary one)")
 
@@ -93,14 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             home = Path(arguments.data)
             if home.exists() and any(home.iterdir()):
-                print(f"penstock: {home} is not empty; the demo counts what it finds there", file=sys.stderr)
-                return exit_codes.USAGE
+                raise CommandError(f"{home} is not empty; the demo counts what it finds there")
             home.mkdir(parents=True, exist_ok=True)
         try:
             rows, problems = _demonstrate(home, stack)
         except (DemoFailed, ConnectionLost, Refused, HttpError, TimeoutError) as error:
-            print(f"penstock: demo: {error}", file=sys.stderr)
-            return exit_codes.FAILED
+            raise CommandError(f"demo: {error}", exit_codes.FAILED) from None
     print(table(rows))
     for problem in problems:
         print(f"penstock: demo: {problem}", file=sys.stderr)
@@ -259,8 +256,8 @@ def _export(home: Path) -> dict[tuple[str, str], int]:
     """Export everything and read the Parquet back; return messages by destination and delivery state."""
     from pyspark.sql import SparkSession
 
-    from spark_bridge import session
     from spark_bridge.export import Request, export
+    from spark_bridge.spark import session
 
     target = home / "parquet"
     with tempfile.TemporaryDirectory(prefix="penstock-demo-spark-") as scratch:

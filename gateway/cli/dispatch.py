@@ -15,8 +15,7 @@ from typing import Any, Final
 from config.errors import ConfigError
 from engine.values.errors import PenstockError, StoreCorrupt, StoreLocked
 from gateway.answers.questions import WrongQuestion
-from gateway.cli.shared.http_client import HttpError
-from gateway.cli.shared.parsers import PasswordNeeded
+from gateway.cli.shared.parsers import CommandError
 from gateway.process import exit_codes
 
 # In the order of the help.
@@ -34,7 +33,10 @@ MODULES: Final = {
     "retry": "gateway.cli.operation.retry",
     "purge": "gateway.cli.operation.purge",
     "delete": "gateway.cli.operation.delete",
+    "pause": "gateway.cli.operation.pause",
+    "resume": "gateway.cli.operation.resume",
     "schedule": "gateway.cli.operation.schedule",
+    "reload": "gateway.cli.operation.reload",
     "store": "gateway.cli.store.command",
     "replay": "gateway.cli.messages.replay",
     "export": "gateway.cli.export",
@@ -69,7 +71,7 @@ def execute(argv: list[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    except (PasswordNeeded, HttpError, PenstockError, WrongQuestion) as error:
+    except (CommandError, PenstockError, WrongQuestion) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_code_of(error)
     except KeyboardInterrupt:
@@ -88,8 +90,8 @@ def execute(argv: list[str]) -> int:
 
 def exit_code_of(error: Exception) -> int:
     """Return the exit code for an error that the command itself has not handled."""
-    if isinstance(error, HttpError):
-        return error.exit_code()
+    if isinstance(error, CommandError):
+        return error.exit_code
     if isinstance(error, StoreCorrupt | StoreLocked):
         return exit_codes.STORE
     return exit_codes.FAILED if isinstance(error, PenstockError) else exit_codes.USAGE

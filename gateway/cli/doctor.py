@@ -10,16 +10,14 @@ import resource
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from config.model import ServerConfig
+from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
 from gateway.process.build import COMPILED, build
 from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within
-from spark_bridge.jvm import JavaNotFound, find_java_home, java_version, packaged_java
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
+from spark_bridge.spark.jvm import JavaNotFound, find_java_home, java_version, packaged_java
 
 ABSENT: Final = ""
 
@@ -35,12 +33,11 @@ class Finding:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "doctor",
-        help="describe this installation and its problems",
-        description="Describe this installation, its problems and their cures.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "describe this installation and its problems",
+        "Describe this installation, its problems and their cures.",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
 

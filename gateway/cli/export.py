@@ -12,26 +12,27 @@ from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
+    from config.values import Bytes, Duration
     from spark_bridge.export import Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+RATE_MAX_BYTES: Final = 1 << 40
 LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "export",
-        help="export destinations to Parquet",
-        description="Add every persistent message that is new since the last export to a directory of Parquet files, "
+        "export destinations to Parquet",
+        "Add every persistent message that is new since the last export to a directory of Parquet files, "
         "partitioned by destination and date. Reads the store's files, also while a gateway runs; takes no message "
         "from any consumer.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
     parser.add_argument(
@@ -40,7 +41,17 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--to", metavar="DIR", required=True, help="directory of the Parquet files: a local or mounted path, no URL"
     )
+    parser.add_argument(
+        "--tables",
+        metavar="NAMES",
+        default="",
+        help="messages, deliveries (how each ended), dead_letters (with their origin), or several with commas; "
+        "each then has a folder of its own (default: those of the directory, in a new one messages)",
+    )
     parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
+    parser.add_argument(
+        "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
+    )
     parser.add_argument(
         "--skip-gone",
         action="store_true",
@@ -52,43 +63,63 @@ def add_parser(subparsers: Subparsers) -> None:
         help="continue without unreadable records and missing segment files, count them and name their places",
     )
     parser.add_argument(
+        "--body",
+        choices=("text", "binary", "both"),
+        default="text",
+        help="text: a text only in body_text, other bodies in body; binary: all in body; both: a text in both "
+        "(default: %(default)s)",
+    )
+    _add_pace(parser)
+    parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _add_pace(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which an export and a gateway beside it share the disk and the processor."""
+    parser.add_argument(
         "--lease",
         metavar="TIME",
         default="1h",
         help="a running gateway's retention keeps the exported range for at most this long, 0: not at all "
         "(default: %(default)s; store.retention.lease-max is the gateway's own limit)",
     )
-    parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
-    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    parser.add_argument(
+        "--nice",
+        type=int,
+        choices=range(20),
+        metavar="N",
+        default=10,
+        help="lower the priority of a local Spark by 0 to 19: a gateway beside it goes first (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rate", metavar="SIZE", default="0", help="read at most this much of the log in a second (default: no limit)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     for option, given in (("--to", arguments.to), ("--data", arguments.data)):
         if URL.match(given):
-            return _fail(
-                f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory", exit_codes.USAGE
-            )
+            raise CommandError(f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory")
     if arguments.skip_damaged and arguments.no_verify:
-        return _fail(
-            "--skip-damaged needs the checksums that --no-verify leaves out; allowed is either", exit_codes.USAGE
-        )
-    from config.values import Duration
+        raise CommandError("--skip-damaged needs the checksums that --no-verify leaves out; allowed is either")
+    from config.values import Bytes, Duration
 
-    lease = Duration(0, LEASE_MAX_MS)
-    try:
-        lease_ms = lease.parse(arguments.lease)
-    except ValueError:
-        return _fail(f"--lease is {arguments.lease!r}; allowed is {lease.allowed}", exit_codes.USAGE)
+    lease_ms = _parsed("--lease", arguments.lease, Duration(0, LEASE_MAX_MS))
+    rate_bytes = _parsed("--rate", arguments.rate, Bytes(0, RATE_MAX_BYTES))
     try:
         from spark_bridge import export
     except ModuleNotFoundError as error:
-        print("penstock: " + NEEDS_SPARK.format(error.name), file=sys.stderr)
-        return exit_codes.FAILED
+        raise CommandError(NEEDS_SPARK.format(error.name), exit_codes.FAILED) from None
     from engine.values.errors import PenstockError, StoreError
+    from spark_bridge.arrow.schema import chosen_tables
     from spark_bridge.export import Request
-    from spark_bridge.offsets import TargetError
-    from spark_bridge.session import SessionFailed
+    from spark_bridge.manifests import TargetError
+    from spark_bridge.spark.session import SessionFailed
 
+    try:
+        tables = chosen_tables(arguments.tables)
+    except ValueError as error:
+        raise CommandError(f"--tables: {error}") from None
     request = Request(
         Path(arguments.data),
         arguments.destination,
@@ -98,37 +129,53 @@ def run(arguments: argparse.Namespace) -> int:
         not arguments.no_verify,
         arguments.skip_damaged,
         lease_ms,
+        arguments.body,
+        arguments.driver_host,
+        arguments.nice,
+        rate_bytes,
+        tables,
     )
     try:
         result = export.export(request, shows_progress=sys.stderr.isatty())
     except StoreError as error:
-        return _fail(error, exit_codes.STORE)
+        raise CommandError(str(error), exit_codes.STORE) from None
     except (TargetError, ValueError) as error:
-        return _fail(error, exit_codes.USAGE)
+        raise CommandError(str(error)) from None
     except (PenstockError, SessionFailed, OSError) as error:
-        return _fail(error, exit_codes.FAILED)
+        raise CommandError(str(error), exit_codes.FAILED) from None
     if result.note:
         print(f"penstock: {result.note}", file=sys.stderr)
     print(json.dumps(asdict(result)) if arguments.json else summary(result, arguments.to))
     return exit_codes.OK
 
 
-def _fail(error: object, code: int) -> int:
-    print(f"penstock: {error}", file=sys.stderr)
-    return code
+def _parsed(option: str, text: str, kind: Duration | Bytes) -> int:
+    """Return the option's value.  Raises: CommandError."""
+    try:
+        return kind.parse(text)
+    except ValueError:
+        raise CommandError(f"{option} is {text!r}; allowed is {kind.allowed}") from None
+
+
+def _rows(result: Result) -> str:
+    if result.tables.keys() <= {"messages"}:
+        return counted(result.rows, "message")
+    return ", ".join(f"{counted(rows, 'row')} of {table}" for table, rows in result.tables.items())
 
 
 def summary(result: Result, target: str) -> str:
     """Return the result as text."""
-    from spark_bridge.lost import tell_damaged
+    from spark_bridge.log.lost import tell_damaged
 
     until = clock_time(result.to_time_ms)
+    if not result.has_matched:
+        return f"nothing exported, and {target} may take another pattern"
     if not result.manifest:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
     gone = f"\nnot exported, because retention had removed it: {result.gone()}" if result.gone() else ""
     damaged = f"\nnot exported, because it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
     return (
-        f"{counted(result.rows, 'message')} of {result.destination} in {counted(result.files, 'file')}, "
+        f"{_rows(result)} of {result.destination} in {counted(result.files, 'file')}, "
         f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
         f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
         f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}{damaged}"

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.loader import load_config
 from engine.values.errors import StoreError
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from engine.store.disk.files import Files
-    from gateway.cli.shared.parsers import Subparsers
 
 # Flag -> key of the configuration that it overrides.
 _FLAGS = {"data": "data", "stomp": "listeners.stomp", "amqp": "listeners.amqp", "http": "listeners.http"}
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "run",
-        help="start the gateway",
-        description="Start the gateway and serve until SIGTERM or SIGINT, then drain and exit.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "start the gateway",
+        "Start the gateway and serve until SIGTERM or SIGINT, then drain and exit.",
     )
     parser.add_argument(
         "--config",
@@ -42,20 +41,26 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="start although the log is damaged in the middle; the damaged part is lost, and the log says where",
     )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="of the lines on standard error (default: text)"
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
 
 
 def run(arguments: argparse.Namespace, files: Files | None = None) -> int:
     """files: the store's file system, None for the machine's."""
     flags = {key: (text, f"--{flag}") for flag, key in _FLAGS.items() if (text := getattr(arguments, flag)) is not None}
-    config = load_config(arguments.config, flags)
     from gateway.app import serve
 
     try:
-        return serve(config, arguments.json, arguments.skip_corruption, files)
+        return serve(
+            partial(load_config, arguments.config, flags),
+            arguments.json,
+            arguments.skip_corruption,
+            files,
+            arguments.log_format,
+        )
     except StoreError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.STORE
+        raise CommandError(str(error), exit_codes.STORE) from None
     except OSError as error:  # an address in use, a directory that cannot be made
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED
+        raise CommandError(str(error), exit_codes.FAILED) from None

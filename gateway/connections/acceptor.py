@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from config.model import Endpoint
@@ -24,33 +25,26 @@ RETRY_S: Final = 1.0  # pause after the machine has refused a connection: no des
 log: Final = logging.getLogger("penstock.listener")
 
 
+@dataclass(slots=True, eq=False)
 class Acceptor:
     """factory: makes the protocol of a connection, which gives its place back; None cuts the connection off.
 
-    context: of TLS, None for plain connections only.  is_tls_only: plain connections are refused.
+    context: returns that of TLS for the next connection, None for plain connections only.
+    is_tls_only: plain connections are refused.
     first_octet_s: limit for the first octet where TLS is possible, and for a handshake.
     """
 
-    def __init__(
-        self,
-        listening: socket.socket,
-        admission: Admission,
-        factory: Callable[[Place], asyncio.Protocol | None],
-        context: ssl.SSLContext | None,
-        is_tls_only: bool,
-        first_octet_s: float,
-    ) -> None:
-        self._listening = listening
-        self._admission = admission
-        self._factory = factory
-        self._context = context
-        self._is_tls_only = is_tls_only
-        self._first_octet_s = first_octet_s
-        self._waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = {}  # accepted, no octet yet
-        self._starting: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
-        self._is_closed = False
-        self._retry: asyncio.TimerHandle | None = None
+    _listening: socket.socket
+    _admission: Admission
+    _factory: Callable[[Place], asyncio.Protocol | None]
+    _context: Callable[[], ssl.SSLContext | None]
+    _is_tls_only: bool
+    _first_octet_s: float
+    _waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = field(default_factory=dict)
+    _starting: set[asyncio.Task[None]] = field(default_factory=set)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _is_closed: bool = False
+    _retry: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to accept clients.  Raises: OSError."""
@@ -89,7 +83,7 @@ class Acceptor:
             place = self._admission.admit(str(peer[0]))
             if place is None:
                 endpoint.close()
-            elif self._context is None or self._is_tls_only:
+            elif self._context() is None or self._is_tls_only:
                 self._begin(endpoint, place, self._is_tls_only)
             else:
                 timer = self._loop.call_later(self._first_octet_s, self._give_up, endpoint)
@@ -113,7 +107,7 @@ class Acceptor:
             place.leave()
             endpoint.close()
             return
-        task = self._loop.create_task(self._start(endpoint, place, protocol, self._context if is_tls else None))
+        task = self._loop.create_task(self._start(endpoint, place, protocol, self._context() if is_tls else None))
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from engine.limits.user_quota import network_of
+from config.model import ServerConfig
+from config.policies import UNLIMITED
+from engine.consumers.user_quota import network_of
 from gateway.process.counters import GatewayCounters
+from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.process.log_lines import PeerLines
+from gateway.settings.engine_settings import share
 
-# One address or one user cannot take the last place.
-SHARE_PERCENT: Final = 90
 REFUSED_MAX: Final = 64  # sockets over the limit that still get an error; further ones are cut off at once
 
 log: Final = logging.getLogger("penstock.listener")
@@ -85,6 +87,22 @@ class Admission:
         return Place(self, address, refusal)
 
 
-def share(most: int) -> int:
-    """Return how many of ``most`` one address or user may have by default."""
-    return most - most * (100 - SHARE_PERCENT) // 100  # with a low limit one may have all: 3 means 3
+def admission_of(config: ServerConfig, counters: GatewayCounters) -> Admission:
+    most = _connections_max(config)
+    address_most = config.limits.connections_per_address
+    return Admission(most, share(most) if address_most == UNLIMITED else address_most, counters)
+
+
+def _connections_max(config: ServerConfig) -> int:
+    wanted = config.stomp.limits.connections
+    limit = raise_limit()
+    allowed = connections_within(wanted, limit)
+    if allowed < wanted:
+        logging.getLogger("penstock").warning(
+            "at most %d connections instead of %d: this process may open %d files, and %d are reserved (ulimit -n)",
+            allowed,
+            wanted,
+            limit,
+            RESERVED_DESCRIPTORS,
+        )
+    return allowed

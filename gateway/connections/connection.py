@@ -16,7 +16,7 @@ from gateway.loop.engine_loop import EngineLoop
 from gateway.loop.faults import is_engine_whole
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
-from protocols.detect import UNDECIDED, detect
+from protocols.detect import STOMP, UNDECIDED, detect
 
 FULL_READ_BYTES: Final = 128 * 1024  # of one read, from which on there may be more
 
@@ -48,7 +48,10 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._expected = UNDECIDED
 
     def expect(self, protocol: int) -> None:
-        """Use this protocol without a look at the first octets: the carrier has named it."""
+        """Use this protocol without a look at the first octets: the carrier has named it.
+
+        A WebSocket carries whole frames of STOMP.
+        """
         self._expected = protocol
 
     # -- called by the event loop
@@ -73,6 +76,9 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._watch.taken_ms = self._engine_loop.now_ms
         try:
             self._session = self._host.new_session(self)
+            if self._expected != UNDECIDED:
+                self._adapt(self._expected)
+                self._session.outbox.is_whole = self._expected == STOMP
         except Exception:
             self._fail("accepting")
             return
@@ -117,7 +123,7 @@ class Connection(asyncio.Protocol, SessionSocket):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._apply_reading()
-        self._unread.look()
+        self._unread.check()
         if self._session is None or self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
@@ -135,7 +141,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         if session is not None and not self._engine_loop.is_shut:
             self._engine_loop.open_turn()
             try:
-                session.connection_lost()
+                session.share.lose()
             except Exception:
                 self._fail("losing the connection")
         self._unread.gone()
@@ -148,13 +154,20 @@ class Connection(asyncio.Protocol, SessionSocket):
         session = self._session
         transport = self._transport
         if session is None or transport is None or self._engine_loop.is_shut:
+            if self._fault is not None:  # in frames that were taken after the connection was lost
+                self._report("being called by the engine", {}, self._fault)
+                self._fault = None
             return
         if self._fault is not None:
             self._end_alone(session, transport, "being called by the engine", self._fault)
             return
         try:
-            size_bytes = session.outbox.size_bytes
-            if size_bytes > LARGE_BYTES and not session.is_ending and self._unread.must_wait(size_bytes):
+            outbox = session.outbox
+            if (
+                outbox.size_bytes > LARGE_BYTES
+                and not session.is_ending
+                and self._unread.must_wait(outbox.next_bytes())
+            ):
                 session.output_written(True)
                 self._engine_loop.flush_later(self)
                 return
@@ -162,10 +175,10 @@ class Connection(asyncio.Protocol, SessionSocket):
             if octets:
                 size_bytes = len(octets)
                 if size_bytes > LARGE_BYTES or self._unread.is_counted or transport.get_write_buffer_size():
-                    self._unread.writing(session, transport, size_bytes)
+                    self._unread.writing(session, transport, size_bytes, outbox.rest_bytes)
                 transport.write(octets)
                 self._watch.written_bytes += size_bytes
-                if self._is_writing_paused or session.is_output_full:
+                if self._is_writing_paused or session.is_output_full or outbox.parts:
                     session.output_written(self._is_writing_paused)
             if session.is_ending and session.is_finished():
                 self._session = None
@@ -208,16 +221,19 @@ class Connection(asyncio.Protocol, SessionSocket):
     def _decide(self, data: bytes) -> bytes:
         """Give the connection the adapter for its first octets; return the octets that it must read, if any."""
         octets = self._first_octets = self._first_octets + data
-        protocol = self._expected or detect(octets)
+        protocol = detect(octets)
         if protocol == UNDECIDED:
             return b""
-        self._is_undecided = False
         self._first_octets = b""
+        self._adapt(protocol)
+        return octets
+
+    def _adapt(self, protocol: int) -> None:
+        self._is_undecided = False
         adapter = self._host.session_for(self, protocol)
         if adapter is not None and self._session is not None:
             self._session.connection_lost()
             self._session = adapter
-        return octets
 
     def _fail(self, doing: str) -> None:
         """End this connection, or stop the gateway; call it while the exception is being handled.
@@ -239,14 +255,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         self, session: ProtocolConnection, transport: asyncio.Transport, doing: str, error: Exception
     ) -> None:
         """End the connection because of a defect of ours outside the engine."""
-        self._counters.session_faults += 1
-        log.error(
-            "%s: a defect of the gateway while %s ends only this connection; %s",
-            self._peer,
-            doing,
-            _described(session),
-            exc_info=error,
-        )
+        self._report(doing, _described(session), error)
         self._session = None
         try:
             session.connection_lost()
@@ -258,6 +267,16 @@ class Connection(asyncio.Protocol, SessionSocket):
         except Exception:
             log.exception("%s: its peer cannot be informed of the end", self._peer)
         self._close_in_order(transport)
+
+    def _report(self, doing: str, description: dict[str, str], error: Exception) -> None:
+        self._counters.session_faults += 1
+        log.error(
+            "%s: a defect of the gateway while %s ends only this connection; %s",
+            self._peer,
+            doing,
+            description,
+            exc_info=error,
+        )
 
     def _close_in_order(self, transport: asyncio.Transport) -> None:
         self._cancel_tick()
@@ -274,7 +293,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         except Exception:
             self._fail("ticking")
             return
-        self._unread.look()
+        self._unread.check()
         transport = self._transport
         if transport is not None and self._watch.has_stalled(transport, now_ms):
             self._counters.stalled += 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from config.model import SERVER_NAME, ServerConfig
 from engine.broker import Broker
-from engine.transaction import TransactionLimits
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import Connection
@@ -25,7 +24,6 @@ from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.connection import ProtocolConnection
 from protocols.detect import STOMP
 from protocols.stomp.codec.encoder import encode
-from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ERROR
 from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.mapping.dialects import DIALECTS
@@ -56,7 +54,7 @@ class Listener(ConnectionHost):
         self._broker = broker
         self._engine_loop = engine_loop
         self._security = security
-        self._settings = session_settings(config, security.is_required)
+        self._settings = replace(session_settings(config, security.is_required), groups=security.groups)
         self._connections: dict[SessionSocket, None] = {}
         self._refused: dict[SessionSocket, None] = {}
         self.garbage = EndedConnections()
@@ -68,14 +66,19 @@ class Listener(ConnectionHost):
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: dict[SessionSocket, asyncio.Task[None]] = {}
         self._acceptors: dict[str, Acceptor] = {}
-        self._amqp_settings = amqp_settings(config, security.is_required)
+        self._amqp_settings = replace(amqp_settings(config, security.is_required), groups=security.groups)
 
     async def bind(self, name: str) -> None:
         """Bind one address; ``accept`` begins to let clients in.  Raises: OSError."""
         endpoint = self.endpoints[name]
         listening = await listening_socket(endpoint)
         self._acceptors[name] = Acceptor(
-            listening, self._admission, self.new_connection, self._security.tls, endpoint.is_tls(), self._connect_time_s
+            listening,
+            self._admission,
+            self.new_connection,
+            self._security.tls_context,
+            endpoint.is_tls(),
+            self._connect_time_s,
         )
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 
@@ -157,6 +160,7 @@ class Listener(ConnectionHost):
         self._await(connection, self._security.logins.check(connection.place.address, login, passcode))
 
     def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
+        is_right = is_right and bool(self._security.user_named(login))  # it may have been removed meanwhile
         self._await(connection, self._security.logins.proved(connection.place.address, login, is_right))
 
     def _await(self, connection: SessionSocket, check: Coroutine[None, None, bool]) -> None:
@@ -171,9 +175,9 @@ class Listener(ConnectionHost):
 def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings:
     """Return the configured settings of STOMP connections."""
     stomp = config.stomp
-    limits = stomp.limits
     dialect = DIALECTS[stomp.dialect]
     return SessionSettings(
+        **asdict(stomp.limits),
         converter=StompForm(),
         server=dialect.server if dialect.server and config.server_name == SERVER_NAME else config.server_name,
         defaults=config.listeners.stomp.defaults,
@@ -182,42 +186,16 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
         groups=config.groups,
         default_persistent=stomp.default_persistent,
         is_strict=stomp.strict_headers,
-        frame_limits=FrameLimits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
-        subscription_count=limits.subscriptions,
-        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
-        frame_time_ms=limits.frame_time_ms,
-        connect_time_ms=limits.connect_time_ms,
         heart_beat_grace=stomp.heart_beat_grace,
-        unread_output_bytes=limits.unread_output_bytes,
-        block_park_bytes=limits.block_park_bytes,
-        block_park_max_bytes=limits.block_park_max_bytes,
-        disconnect_time_ms=limits.disconnect_time_ms,
     )
 
 
 def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
     """Return the configured settings of AMQP connections."""
     limits = config.amqp.limits
+    # Messages of one frame are not counted.
+    limits = replace(limits, max_frame_size=min(limits.max_frame_size, limits.body_bytes))
+    defaults = (config.listeners.amqp or config.listeners.stomp).defaults
     return AmqpSettings(
-        server=config.server_name,
-        needs_login=needs_login,
-        max_frame_size=min(limits.max_frame_size, limits.body_bytes),  # messages of one frame are not counted
-        body_bytes=limits.body_bytes,
-        partial_bytes=limits.partial_bytes,
-        channel_max=limits.channel_max,
-        handle_max=limits.handle_max,
-        link_count=limits.links,
-        idle_time_ms=limits.idle_time_ms,
-        frame_time_ms=limits.frame_time_ms,
-        delivery_time_ms=limits.delivery_time_ms,
-        connect_time_ms=limits.connect_time_ms,
-        ending_time_ms=limits.close_time_ms,
-        incoming_window=limits.incoming_window,
-        link_credit=limits.link_credit,
-        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
-        groups=config.groups,
-        defaults=(config.listeners.amqp or config.listeners.stomp).defaults,
-        unread_output_bytes=limits.unread_output_bytes,
-        block_park_bytes=limits.block_park_bytes,
-        block_park_max_bytes=limits.block_park_max_bytes,
+        **asdict(limits), server=config.server_name, needs_login=needs_login, groups=config.groups, defaults=defaults
     )

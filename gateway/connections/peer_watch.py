@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import select
+from dataclasses import dataclass
 
 
+@dataclass(slots=True, eq=False)
 class PeerWatch:
     """stall_ms: how long output may wait if the peer reads none of it.
 
     taken_ms: when the peer last read something, or had nothing to read.
     """
 
-    __slots__ = ("stall_ms", "written_bytes", "taken_ms", "_taken_bytes")
-
-    def __init__(self, stall_ms: int) -> None:
-        self.stall_ms = stall_ms
-        self.written_bytes = 0
-        self.taken_ms = 0
-        self._taken_bytes = 0  # of the written octets, at the last look
+    stall_ms: int
+    written_bytes: int = 0
+    taken_ms: int = 0
+    _taken_bytes: int = 0  # of the written octets, at the last look
 
     def has_stalled(self, transport: asyncio.Transport, now_ms: int) -> bool:
         """Say whether output has waited for too long without the peer reading any of it."""

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import os
+import ssl
 import threading
 from typing import Final
 
@@ -16,8 +17,8 @@ from config.exposure import refuse_open_listeners
 from config.model import ServerConfig
 from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
-from gateway.connections.login_checks import LoginChecks
-from gateway.connections.tls import server_context
+from gateway.connections.login_queue import LoginChecks
+from gateway.connections.tls import ServerTls
 from gateway.process.counters import GatewayCounters
 from protocols.amqp.sasl import Credentials, ScramVerifier
 
@@ -32,27 +33,39 @@ PASSCODE_MAX_CHARACTERS: Final = 4_096
 class Security(Credentials):
     """Checks credentials; safe to call from several threads.
 
-    tls: the context of TLS listeners, None without TLS.  logins: passwords that wait for ``check``.
+    logins: passwords that wait for ``check``.  groups: of users, by login.
     Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
     """
 
     def __init__(self, config: ServerConfig, counters: GatewayCounters | None = None) -> None:
         refuse_open_listeners(config)
-        self._users = {
-            login: tuple(Verifier.parse(text) for text in verifiers) for login, verifiers in config.users.items()
-        }
-        # The verifier of unknown users: parameters like those of real users, keys that no password fits.
-        self._decoys = [
-            Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"")
-            for own in self._users.values()
-        ]
-        self.tls = server_context(config)
-        self._permissions = PermissionMap(config.permissions)
-        self._groups = config.groups
+        self._users: dict[str, tuple[Verifier, ...]] = {}
+        self.tls = ServerTls(config)
+        self.groups: dict[str, frozenset[str]] = {}
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
+        self.adopt(config)
         self.logins = LoginChecks(self.check, counters or GatewayCounters())
+
+    def adopt(self, config: ServerConfig) -> None:
+        """Take over users, groups and permissions; passwords of changed users are checked anew."""
+        before = self._users
+        users = {login: tuple(Verifier.parse(text) for text in verifiers) for login, verifiers in config.users.items()}
+        with self._lock:
+            self._users = users
+            self._remembered = {key: None for key in self._remembered if users.get(key[0]) == before.get(key[0])}
+        # The verifier of unknown users: parameters like those of real users, keys that no password fits.
+        self._decoys = [
+            Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"") for own in users.values()
+        ]
+        self._permissions = PermissionMap(config.permissions)
+        self.groups.clear()
+        self.groups.update(config.groups)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context of the next connection, None without TLS."""
+        return self.tls.context
 
     @property
     def is_required(self) -> bool:
@@ -65,11 +78,11 @@ class Security(Credentials):
 
     def may_everywhere(self, login: str, action: Action) -> bool:
         """Say whether a user ("" for nobody) has a permission for every destination."""
-        return self._permissions.allows_everywhere(action, self._groups_of(login))
+        return self._permissions.allows_everywhere(action, self.groups_of(login))
 
     def may(self, login: str, action: Action, kind: int, name: str) -> bool:
         """Say the same for one destination.  kind: QUEUE or TOPIC of config.matching."""
-        return self._permissions.allows(action, kind, name, self._groups_of(login))
+        return self._permissions.allows(action, kind, name, self.groups_of(login))
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.
@@ -85,8 +98,11 @@ class Security(Credentials):
         verifier = known[0] if known is not None else self._decoy(login)
         if not verifier.proves(passcode):
             return False
-        self.remember(login, passcode)
-        return True
+        with self._lock:
+            if self._users.get(login) == known:
+                self._remember(login, passcode)
+                return True
+        return self.check(login, passcode)  # the user was changed meanwhile
 
     def scram_mechanisms(self) -> tuple[str, ...]:
         """Return the mechanisms for which every user has a verifier, the strongest first."""
@@ -114,11 +130,8 @@ class Security(Credentials):
 
     def remember(self, login: str, passcode: str) -> None:
         """Accept these credentials from now on without a check; the oldest are forgotten first."""
-        key = self._key(login, passcode)
         with self._lock:
-            if len(self._remembered) >= REMEMBERED_MAX:
-                del self._remembered[next(iter(self._remembered))]
-            self._remembered[key] = None
+            self._remember(login, passcode)
 
     def remembers(self, login: str, passcode: str) -> bool:
         """Say whether exactly these credentials were checked and found right; does not block.
@@ -129,8 +142,14 @@ class Security(Credentials):
             return False
         return self._key(login, passcode) in self._remembered
 
-    def _groups_of(self, login: str) -> frozenset[str]:
-        return self._groups.get(login, frozenset()) if self.is_required else frozenset()
+    def groups_of(self, login: str) -> frozenset[str]:
+        """Return the groups of a user; none where logins are not checked."""
+        return self.groups.get(login, frozenset()) if self.is_required else frozenset()
+
+    def _remember(self, login: str, passcode: str) -> None:
+        if len(self._remembered) >= REMEMBERED_MAX:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[self._key(login, passcode)] = None
 
     def _key(self, login: str, passcode: str) -> tuple[str, bytes]:
         # Keyed with a secret of this process: the remembered values are of no use in a memory dump.

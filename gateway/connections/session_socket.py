@@ -109,7 +109,7 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         self._is_reading_paused = False
         self._apply_reading()
 
-    def look_soon(self) -> None:
+    def tick_soon(self) -> None:
         self._schedule_tick(0)
 
     def warn(self, text: str) -> None:

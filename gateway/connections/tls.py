@@ -1,14 +1,56 @@
-"""TLS: the gateway's certificate, and the user in a client's certificate."""
+"""TLS: the gateway's certificate, also a renewed one, and the user in a client's certificate."""
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
-from typing import Any
+from typing import Any, Final
 
 from config.errors import ConfigError, Problem
 from config.loader import place_of
 from config.model import ServerConfig
+
+log: Final = logging.getLogger("penstock.listener")
+
+
+class ServerTls:
+    """The TLS of all listeners.  context: for the next connection, None without a certificate.
+
+    Files that are replaced while the gateway runs (a renewed certificate) hold for connections from then on.
+    Raises: ConfigError that names the key and the file.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._seen = self._stamps()
+        self.context = server_context(config)
+
+    def check(self) -> None:
+        """Read the files again if one of them has changed.  Unusable ones are logged and change nothing."""
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return
+        self._seen = stamps
+        try:
+            self.context = server_context(self._config)
+        except ConfigError as error:
+            log.warning("changed files of TLS cannot be used, connections get the earlier certificate: %s", error)
+        else:
+            log.info("connections get the certificate that is in %s now", self._config.tls.certificate)
+
+    def _stamps(self) -> list[tuple[int, ...]]:
+        """Return what tells versions of the files apart."""
+        tls = self._config.tls
+        return [_stamp(path) for path in (tls.certificate, tls.key, tls.client_ca) if path]
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def server_context(config: ServerConfig) -> ssl.SSLContext | None:
@@ -59,7 +101,7 @@ def common_name(certificate: dict[str, Any] | None) -> str:
 
 def _refuse_without_certificate(config: ServerConfig) -> None:
     listeners = config.listeners
-    for name, endpoint in (("stomp", listeners.stomp), ("amqp", listeners.amqp)):
+    for name, endpoint in (("stomp", listeners.stomp), ("amqp", listeners.amqp), ("http", listeners.http)):
         if endpoint is not None and endpoint.is_tls():
             raise _problem(config, f"listeners.{name}", f"'{endpoint}' needs tls.certificate")
     for key, value in (("tls.key", config.tls.key), ("tls.client-ca", config.tls.client_ca)):

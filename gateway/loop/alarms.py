@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from logging import ERROR, WARNING
 from typing import Final
 
@@ -12,31 +13,34 @@ from engine.broker import Broker
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 
-LOOK_MS: Final = 100  # while something is wrong every turn checks, and a reason in words costs more than many turns
+CHECK_MS: Final = 100  # while something is wrong every turn checks, and a reason in words costs more than many turns
 QUIET_MS: Final = 1_000  # a gate that opens and shuts with every message must not fill the log
 
 log: Final = logging.getLogger("penstock.alarms")
 
 
+@dataclass(slots=True, eq=False)
 class Alarm:
-    """One possible fault.  raised, cleared: texts of the log lines; ``raised`` takes the reason."""
+    """One possible fault.  reason: returns why it is there, "" for no fault.
 
-    __slots__ = ("is_raised", "_raised", "_cleared", "_level", "_told_ms")
+    raised, cleared: texts of the log lines; ``raised`` takes the reason.
+    """
 
-    def __init__(self, raised: str, cleared: str, level: int) -> None:
-        self.is_raised = False  # the state in the log
-        self._raised = raised
-        self._cleared = cleared
-        self._level = level
-        self._told_ms = -QUIET_MS
+    _reason: Callable[[], str]
+    _raised: str
+    _cleared: str
+    _level: int = WARNING
+    is_raised: bool = False  # the state in the log
+    _logged_ms: int = -QUIET_MS
 
-    def see(self, reason: str, now_ms: int) -> None:
-        """Take the present reason, "" for no fault.  A line that is held back is written later, if it is still true."""
+    def check(self, now_ms: int) -> None:
+        """Write a line if something has changed; one that is held back is written later, if it is still true."""
+        reason = self._reason()
         is_wrong = reason != ""
-        if is_wrong == self.is_raised or now_ms - self._told_ms < QUIET_MS:
+        if is_wrong == self.is_raised or now_ms - self._logged_ms < QUIET_MS:
             return
         self.is_raised = is_wrong
-        self._told_ms = now_ms
+        self._logged_ms = now_ms
         if is_wrong:
             log.log(self._level, self._raised, reason)
         else:
@@ -46,121 +50,128 @@ class Alarm:
 class Alarms:
     """The alarms.  The end of a turn only reads ``is_raised``, so they cost nothing while all is well.
 
-    is_raised: the last line in the log reports a fault, so the next look may have to clear it.
+    is_raised: the last line in the log reports a fault, so the next check may have to clear it.
     """
 
     __slots__ = (
         "is_raised",
+        "_broker",
         "_store",
-        "_store_events",
-        "_memory_budget",
-        "_flow",
-        "_slow_consumers",
-        "_spiller",
-        "_scheduler",
         "_clock",
-        "_skips_told",
-        "_looked_ms",
-        "_watched",
+        "_skips_logged",
+        "_losses_logged_ms",
+        "_checked_ms",
+        "_alarms",
     )
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
         self.is_raised = False
+        self._broker = broker
         self._store = store
-        self._store_events = broker.store_events
-        self._memory_budget = broker.memory
-        self._flow = broker.flow
-        self._slow_consumers = broker.slow_consumers
-        self._spiller = broker.spiller
-        self._scheduler = broker.scheduler
         self._clock = clock
-        self._skips_told = 0
-        self._looked_ms = -LOOK_MS
-        # In the order of the report: the function that gives the reason, and its alarm.
-        self._watched: Final[tuple[tuple[Callable[[], str], Alarm], ...]] = (
-            (
+        self._skips_logged = 0
+        self._losses_logged_ms = -QUIET_MS
+        self._checked_ms = -CHECK_MS
+        # In the order of the report.
+        self._alarms = [
+            Alarm(
                 self._store_failure,
-                Alarm("store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", ERROR),
+                "store: failed, nothing persistent is accepted: %s",
+                "store: healed, it accepts again",
+                ERROR,
             ),
-            (
-                self._store_events.page_fault,
-                Alarm("store: a page could not be read: %s", "store: pages can be read again", ERROR),
+            Alarm(
+                broker.store_events.page_fault,
+                "store: a page could not be read: %s",
+                "store: pages can be read again",
+                ERROR,
             ),
-            (self._memory_in_use, Alarm("memory: the gate is shut, %s", "memory: the gate is open again", WARNING)),
-            (self._who_waits, Alarm("producers wait: %s", "no producer waits any more", WARNING)),
-            (lambda: self._flow.disk_warning, Alarm("disk: %s", "disk: there is room again", WARNING)),
-            (
-                self._scheduler.firing.describe,
-                Alarm("schedule: due messages are held back: %s", "schedule: nothing is held back any more", WARNING),
+            Alarm(self._memory_in_use, "memory: the gate is shut, %s", "memory: the gate is open again"),
+            Alarm(self._who_waits, "producers wait: %s", "no producer waits any more"),
+            Alarm(lambda: broker.producer_gates.disk_warning, "disk: %s", "disk: there is room again"),
+            Alarm(
+                broker.scheduler.held_reason,
+                "schedule: due messages are held back: %s",
+                "schedule: nothing is held back any more",
             ),
-            (
-                self._scheduler.aside_reason,
-                Alarm("schedule: put aside, it cannot be fired: %s", "schedule: everything can be fired again", ERROR),
+            Alarm(
+                broker.scheduler.aside_reason,
+                "schedule: put aside, it cannot be fired: %s",
+                "schedule: everything can be fired again",
+                ERROR,
             ),
-            (
+            Alarm(
                 self._who_refuses,
-                Alarm(
-                    "full addresses drop or refuse messages: %s",
-                    "no full address drops or refuses messages any more",
-                    WARNING,
-                ),
+                "full addresses drop or refuse messages: %s",
+                "no full address drops or refuses messages any more",
             ),
-            (
+            Alarm(
                 store.retention_reason,
-                Alarm("retention: space is not freed: %s", "retention: space is freed again", ERROR),
+                "retention: space is not freed: %s",
+                "retention: space is freed again",
+                ERROR,
             ),
-            (store.retention_hold, Alarm("retention: %s", "retention: no space waits for an export any more", WARNING)),
-            (
-                lambda: "" if self._spiller is None else self._spiller.reason,
-                Alarm("memory: no temporary file can be written: %s", "memory: temporary files work again", ERROR),
+            Alarm(store.retention_hold, "retention: %s", "retention: no space waits for an export any more"),
+            Alarm(
+                lambda: "" if broker.spiller is None else broker.spiller.reason,
+                "memory: no temporary file can be written: %s",
+                "memory: temporary files work again",
+                ERROR,
             ),
-        )
+        ]
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Compare the state with the last lines of the log."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._looked_ms < LOOK_MS:
+        if now_ms - self._checked_ms < CHECK_MS:
             return
-        self._looked_ms = now_ms
-        self._report_events()
-        for reason, alarm in self._watched:
-            alarm.see(reason(), now_ms)
-        self.is_raised = any(alarm.is_raised for _, alarm in self._watched)
+        self._checked_ms = now_ms
+        self._report_events(now_ms)
+        for alarm in self._alarms:
+            alarm.check(now_ms)
+        self.is_raised = any(alarm.is_raised for alarm in self._alarms)
 
-    def _report_events(self) -> None:
-        """Write a line for each event since the last look."""
-        skipped = self._store_events.skipped_records
-        for text in skipped[self._skips_told :]:
+    def _report_events(self, now_ms: int) -> None:
+        """Write a line for each event since the last check."""
+        broker = self._broker
+        skipped = broker.store_events.skipped_records
+        for text in skipped[self._skips_logged :]:
             log.error("store: a damaged record was skipped as requested, its message is lost: %s", text)
-        self._skips_told = len(skipped)
-        for text in self._slow_consumers.notices:
+        self._skips_logged = len(skipped)
+        for text in broker.slow_consumers.notices:
             log.warning("slow consumer: %s", text)
-        self._slow_consumers.notices.clear()
-        if self._spiller is not None:
-            for text in self._spiller.notices:
+        broker.slow_consumers.notices.clear()
+        pending_memory = broker.producer_gates.pending_memory
+        if now_ms - self._losses_logged_ms >= QUIET_MS and pending_memory.notices:
+            self._losses_logged_ms = now_ms
+            for text in pending_memory.take_notices():
+                log.warning("memory: %s", text)
+        if broker.spiller is not None:
+            for text in broker.spiller.blocks.notices:
                 log.error("memory: a block of a temporary file cannot be read: %s", text)
-            self._spiller.notices.clear()
+            broker.spiller.blocks.notices.clear()
 
     def _store_failure(self) -> str:
-        return "" if self._store.is_accepting() else self._store_events.failure or "no reason is known"
+        return "" if self._store.is_accepting() else self._broker.store_events.failure or "no reason is known"
 
     def _memory_in_use(self) -> str:
-        memory = self._memory_budget
+        memory = self._broker.memory
         used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"
-        return used if self._flow.is_memory_shut else ""
+        return used if self._broker.producer_gates.is_memory_shut else ""
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse messages."""
-        full = [account for account in self._flow.accounts.full if account.action != BLOCK]
+        full = [account for account in self._broker.producer_gates.accounts.full if account.action != BLOCK]
         if not full:
             return ""
         others = f", and {len(full) - 1} more" if len(full) > 1 else ""
         return f"{ACTION_NAMES[full[0].action]} at {full[0].describe()}{others}"
 
     def _who_waits(self) -> str:
-        flow = self._flow
-        for waits in flow.waits.parked.values():
+        producer_gates = self._broker.producer_gates
+        parked = producer_gates.waits.parked
+        for waits in parked.values():
             wait = next(iter(waits.values()))
-            others = f", and {len(flow.waits.parked) - 1} more" if len(flow.waits.parked) > 1 else ""
-            return f"{wait.client.describe().get('address', '?')} at {flow.describe(wait)}{others}"
+            others = f", and {len(parked) - 1} more" if len(parked) > 1 else ""
+            return f"{wait.client.describe().get('address', '?')} at {producer_gates.describe(wait)}{others}"
         return ""

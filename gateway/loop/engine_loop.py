@@ -71,7 +71,7 @@ class EngineLoop(JobSink):
         self.broker = broker
         self.store_events = broker.store_events
         self.holdings = broker.holdings
-        self._flow = broker.flow
+        self._producer_gates = broker.producer_gates
         self.store = store
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
@@ -89,7 +89,7 @@ class EngineLoop(JobSink):
         self.failure = ""  # the exception in words
         self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
-        self.look_faults = 0
+        self.check_faults = 0
 
     def open_turn(self) -> None:
         """Begin a turn if none is open; call it before each input."""
@@ -113,7 +113,27 @@ class EngineLoop(JobSink):
         if self.is_shut:
             return
         try:
-            self._end_turn()
+            broker = self.broker
+            store = self.store
+            offset = broker.end_turn()
+            if self.disk_watch is not None:
+                self.disk_watch.turn_ended(offset, store.written_offset())
+            self.is_open = False  # connections touched up to here are flushed in this turn
+            confirmed_offset = store.confirmed_offset()
+            touched = self.touched
+            if touched:
+                self.touched = []
+                for connection in touched:
+                    connection.flush(offset, confirmed_offset)
+            if self.store_events.awaiting:
+                store.sync()
+            elif not self._is_sync_armed and broker.has_unsynced():
+                self._is_sync_armed = True
+                self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
+            if self._producer_gates.is_blocked or self.store_events.faulty_lanes or self._alarms.is_raised:
+                self.check()
+            if broker.has_more_to_do():
+                self.open_turn()
         except Exception:
             self.fail()
 
@@ -132,39 +152,16 @@ class EngineLoop(JobSink):
         """Accept nothing more: timers, chores and ending connections would write to a closing store."""
         self.is_shut = True
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Log changes that no turn has reported."""
         if self.is_shut:
             return
         try:
-            self._alarms.look()
-        except Exception:  # a look changes nothing in the engine
-            self.look_faults += 1
-            if self.look_faults == 1:
+            self._alarms.check()
+        except Exception:  # a check changes nothing in the engine
+            self.check_faults += 1
+            if self.check_faults == 1:
                 log.exception("a defect of the gateway in the alarms; it is logged once")
-
-    def _end_turn(self) -> None:
-        broker = self.broker
-        store = self.store
-        offset = broker.end_turn()
-        if self.disk_watch is not None:
-            self.disk_watch.turn_ended(offset, store.written_offset())
-        self.is_open = False  # connections touched up to here are flushed in this turn
-        confirmed_offset = store.confirmed_offset()
-        touched = self.touched
-        if touched:
-            self.touched = []
-            for connection in touched:
-                connection.flush(offset, confirmed_offset)
-        if self.store_events.awaiting:
-            store.sync()
-        elif not self._is_sync_armed and broker.has_unsynced():
-            self._is_sync_armed = True
-            self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
-        if self._flow.is_blocked or self.store_events.faulty_lanes or self._alarms.is_raised:
-            self.look()
-        if broker.has_more_to_do():
-            self.open_turn()
 
     def job_done(self, job: Job) -> None:
         if self.is_shut:
@@ -200,7 +197,7 @@ class EngineLoop(JobSink):
         self._held_back_before = set(held_back)
         holdings = self.holdings
         try:
-            holdings.look_again()
+            holdings.count_again()
             has_read = (self._unread_before - holdings.unread_bytes) * READ_PART >= holdings.limit_bytes
             if has_moved or has_read:
                 self._held_back_rounds = 0

@@ -13,15 +13,13 @@ from typing import Final
 ENGINE: Final = "engine"
 # Rooms and files of the engine that compute, keep nothing and change nothing.
 PURE: Final = (
-    "engine.values.annotations",
-    "engine.values.message_keys",
     "engine.values.message",
-    "engine.features.scheduler.plan_headers",
+    "engine.values.message_keys",
     "engine.features.scheduler.cron",
     "engine.features.scheduler.plan",
-    "engine.features.scheduler.ticket",
+    "engine.features.scheduler.schedule_record",
     "engine.selector",
-    "engine.values.wildcard",
+    "engine.values.destination",
 )
 
 

@@ -17,7 +17,7 @@ async def close_within(close: Callable[[], None], patience_s: float) -> str:
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[str] = loop.create_future()
 
-    def tell(reason: str, fault: Exception | None) -> None:
+    def report(reason: str, fault: Exception | None) -> None:
         if outcome.done():
             return
         if fault is None:
@@ -35,7 +35,7 @@ async def close_within(close: Callable[[], None], patience_s: float) -> str:
         except Exception as error:
             fault = error
         try:
-            loop.call_soon_threadsafe(tell, reason, fault)
+            loop.call_soon_threadsafe(report, reason, fault)
         except RuntimeError:
             pass  # the wait is over, and the loop is gone
 

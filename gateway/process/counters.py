@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class GatewayCounters:
     """Since the start.
 
@@ -13,23 +16,11 @@ class GatewayCounters:
     session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
 
-    __slots__ = (
-        "dropped_frames",
-        "stalled",
-        "refused",
-        "failed_logins",
-        "refused_logins",
-        "left_out_lines",
-        "session_faults",
-        "conversion_faults",
-    )
-
-    def __init__(self) -> None:
-        self.dropped_frames = 0
-        self.stalled = 0
-        self.refused = 0
-        self.failed_logins = 0
-        self.refused_logins = 0
-        self.left_out_lines = 0
-        self.session_faults = 0
-        self.conversion_faults = 0
+    dropped_frames: int = 0
+    stalled: int = 0
+    refused: int = 0
+    failed_logins: int = 0
+    refused_logins: int = 0
+    left_out_lines: int = 0
+    session_faults: int = 0
+    conversion_faults: int = 0

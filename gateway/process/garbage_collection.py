@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 # A collection visits all objects made since the last one, or the last few: thousands of queues or messages that stay.
@@ -29,6 +30,7 @@ def resume() -> None:
     gc.enable()
 
 
+@dataclass(slots=True, eq=False)
 class EndedConnections:
     """Frees the remains of ended connections, 10 to 20 KB each: a session and its parts know each other.
 
@@ -36,19 +38,16 @@ class EndedConnections:
     about 0.25 us for each object that stays, so it waits for a quiet second as long as possible.
     """
 
-    def __init__(
-        self, collect: Callable[[], object] = gc.collect, spent_s: Callable[[], float] = time.process_time
-    ) -> None:
-        self._collect = collect
-        self._spent_s = spent_s
-        self._count = 0
-        self._spent_before_s = 0.0
+    _collect: Callable[[], object] = gc.collect
+    _spent_s: Callable[[], float] = time.process_time
+    _count: int = 0
+    _spent_before_s: float = 0.0
 
     def ended(self) -> None:
         """Count an ended connection."""
         self._count += 1
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Collect if there are enough; call it once a second."""
         spent_s = self._spent_s()
         is_quiet = spent_s - self._spent_before_s < QUIET_S

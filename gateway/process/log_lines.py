@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -37,6 +39,24 @@ class LineFormatter(logging.Formatter):
     def formatException(self, ei: ExceptionInfo) -> str:
         """Indent a traceback, because the text of an exception may contain lines of a peer."""
         return "\n".join("  " + one_line(line) for line in super().formatException(ei).splitlines())
+
+
+class JsonFormatter(LineFormatter):
+    """One JSON object a line: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``exception`` if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": one_line(record.getMessage()),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+FORMATTERS: Final = {"text": LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"), "json": JsonFormatter()}
 
 
 class LineLimit:

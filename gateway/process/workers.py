@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
@@ -33,8 +34,10 @@ class JobSink(ABC):
 class ThreadWorkers(Workers):
     """Daemon threads, so that a disk that hangs for ever does not keep the process from ending."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: Callable[[], float] = time.perf_counter) -> None:
+        """seconds: the clock that syncs are timed with."""
         self._loop = loop
+        self._seconds = seconds
         self._sink: JobSink | None = None
         self._queues: dict[int, queue.SimpleQueue[Job]] = {}
         self._early: list[tuple[Job, Exception | None]] = []
@@ -65,9 +68,9 @@ class ThreadWorkers(Workers):
         self._queues[lane].put(job)
 
     def _run_timed(self, job: Job) -> Exception | None:
-        start = time.perf_counter()
+        start = self._seconds()
         error = self._run(job)
-        self._slowest_s = max(time.perf_counter() - start, self._slowest_s * FORGETTING)
+        self._slowest_s = max(self._seconds() - start, self._slowest_s * FORGETTING)
         return error
 
     def _run(self, job: Job) -> Exception | None:

@@ -1,116 +1,239 @@
-"""Answers of the HTTP listener: ``/healthz``, ``/metrics`` and the JSON behind ``stat``.
+"""Answers of the HTTP listener: health, ``/metrics`` and the JSON behind ``stat``.
 
 Any page in a browser on the same machine can send requests here, even under a host name of its own choice (DNS
-rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, must be our own.
+rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, must be our own.  A page
+of a listed origin may open WebSockets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from config.permissions import SEEING, SEEING_WORDS, Action
+from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import BrokerStats
+from engine.values.errors import StoreError
 from gateway.connections.security import Security
 from gateway.process.counters import GatewayCounters
-from gateway.web.credentials import basic_credentials, login_of
-from gateway.web.http_connection import HttpConnection, connection_of
-from gateway.web.in_turns import in_turns
-from gateway.web.rates import RateSampler
-from gateway.web.retry import RetryRoutes, RetrySource
-from gateway.web.schedule import ScheduleRoutes, ScheduleSource
-from gateway.web.sockets import SocketRoute
-from gateway.web.source import StatsSource
-from gateway.web.stat import stat_text
-from gateway.web.store import StoreRoutes, StoreSource
-from gateway.web.upkeep import PATHS as UPKEEP_PATHS
-from gateway.web.upkeep import UpkeepRoutes, UpkeepSource
-from gateway.web.why import WhyRoutes, WhySource
+from gateway.web.connections.http_connection import HttpConnection, connection_of
+from gateway.web.connections.sockets import SocketRoute
+from gateway.web.console import ConsoleRoutes
+from gateway.web.limits.in_turns import in_turns
+from gateway.web.limits.loop_share import LoopShare
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.limits.shared_documents import SharedDocuments
+from gateway.web.management.reload import LiveReload
+from gateway.web.management.retries import LiveRetries
+from gateway.web.management.schedule import LiveSchedule
+from gateway.web.management.stats import LiveStats
+from gateway.web.management.store import LiveStore
+from gateway.web.management.upkeep import LiveUpkeep
+from gateway.web.management.why import LiveWhy
+from gateway.web.resources.activemq import JolokiaRoutes, MessageServlet
+from gateway.web.resources.listing import ListingRoutes
+from gateway.web.resources.messages import MessageRoutes
+from gateway.web.resources.rates import RateSampler
+from gateway.web.resources.reload import ReloadRoutes
+from gateway.web.resources.retry import RetryRoutes
+from gateway.web.resources.schedule import ScheduleRoutes
+from gateway.web.resources.single_messages import SingleMessageRoutes
+from gateway.web.resources.stat import STAT, stat_text
+from gateway.web.resources.store import StoreRoutes
+from gateway.web.resources.upkeep import UpkeepRoutes
+from gateway.web.resources.why import WhyRoutes
+from gateway.web.rest.messages import LiveMessages
+from gateway.web.routing.credentials import basic_credentials, login_of
+from gateway.web.routing.fields import Schema
+from gateway.web.routing.openapi import description_route
+from gateway.web.routing.problems import Handler, Problem, with_problems
+from gateway.web.routing.routes import (
+    BODY_BYTES_MAX,
+    OPEN,
+    SEES,
+    Media,
+    Permission,
+    Route,
+    Values,
+    add_routes,
+    route_of,
+)
 
 SAMPLE_INTERVAL_S: Final = 1.0
 # Samples of many destinations take long, so they become rarer: at most this part of the loop's time.
 SAMPLE_SHARE_MAX: Final = 0.01
 
-_HEALTH_PATH: Final = "/healthz"
-_MANAGED_PATHS: Final = ("/api/store/", "/api/retry", "/api/schedule")
-_CONTENT_PATHS: Final = ("/api/store/query", "/api/store/dump", "/api/schedule", "/api/why/message")
+TEXT: Final = Media(("text/plain",))
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The gateway as the routes see it."""
+
+    stats: LiveStats
+    why: LiveWhy
+    retries: LiveRetries
+    store: LiveStore
+    schedule: LiveSchedule
+    upkeep: LiveUpkeep
+    messages: LiveMessages
+    reload: LiveReload
 
 
 def create_app(
-    source: StatsSource,
-    why: WhySource,
-    retries: RetrySource,
-    store: StoreSource,
+    sources: Sources,
     security: Security,
     configured_host: str = "localhost",
     sockets: SocketRoute | None = None,
-    schedule: ScheduleSource | None = None,
-    upkeep: UpkeepSource | None = None,
+    share: LoopShare | None = None,
+    memory: RequestMemory | None = None,
 ) -> web.Application:
-    """Return the application.  configured_host: of the listener's address; a valid ``Host`` besides IPs."""
-    api = _Api(source, security, configured_host, sockets)
-    application = web.Application(middlewares=[api.guard], client_max_size=64 * 1024)
-    application.router.add_get(_HEALTH_PATH, api.healthz)
-    application.router.add_get("/metrics", api.metrics)
-    application.router.add_get("/api/stat", api.stat)
-    WhyRoutes(why).add_to(application.router)
-    RetryRoutes(retries).add_to(application.router)
-    stored = StoreRoutes(store)
-    stored.add_to(application.router)
+    """Return the application.
+
+    configured_host: of the listener's address; a valid ``Host`` besides IPs.  share: of requests in the loop's time.
+    memory: counts what they hold, and makes their answers; None for no limit.
+    """
+    memory = memory or RequestMemory()
+    api = _Api(sources.stats, sources.store, security, configured_host, sockets, share or LoopShare(), memory)
+    application = web.Application(middlewares=[with_problems, api.guard], client_max_size=BODY_BYTES_MAX)
+    stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)
-    if schedule is not None:
-        ScheduleRoutes(schedule).add_to(application.router)
-    if upkeep is not None:
-        UpkeepRoutes(upkeep, security).add_to(application.router)
+    messages = MessageRoutes(sources.messages)
+    application.on_shutdown.append(messages.stop)
+    routes = [
+        *api.routes(),
+        *ListingRoutes(api.sampled, api.rates, memory).routes(),
+        *ConsoleRoutes().routes(),
+        *JolokiaRoutes(api.sampled, memory).routes(),
+        *WhyRoutes(sources.why).routes(),
+        *RetryRoutes(sources.retries).routes(),
+        *stored.routes(),
+        *ScheduleRoutes(sources.schedule).routes(),
+        *UpkeepRoutes(sources.upkeep, security).routes(),
+        *ReloadRoutes(sources.reload, security).routes(),
+        *messages.routes(),
+        *SingleMessageRoutes(sources.messages).routes(),
+        *MessageServlet(sources.messages, memory).routes(),
+    ]
+    routes.append(description_route(routes))
+    add_routes(application, routes)
     application.cleanup_ctx.append(api.sampling)
     return application
 
 
 class _Api:
     def __init__(
-        self, source: StatsSource, security: Security, configured_host: str, sockets: SocketRoute | None
+        self,
+        source: LiveStats,
+        store: LiveStore,
+        security: Security,
+        configured_host: str,
+        sockets: SocketRoute | None,
+        share: LoopShare,
+        memory: RequestMemory,
     ) -> None:
         self._source = source
+        self._store = store
         self._sockets = sockets
         self._security = security
         self._configured_host = configured_host.lower()
-        self._rates = RateSampler()
+        self._share = share
+        self._memory = memory
+        self._metrics_pages = SharedDocuments(self._metrics_page)
+        self._stat_documents = SharedDocuments(self._stat_document)
+        self.rates = RateSampler()
+        self._sample: BrokerStats | None = None
 
-    async def healthz(self, request: web.Request) -> web.Response:
+    def routes(self) -> list[Route]:
+        health: Mapping[int, Schema | Media] = {200: TEXT, 503: TEXT}
+        return [
+            Route(path=path, take=take, name=path[1:], says=says, permission=OPEN, answers=health)
+            for path, take, says in (
+                ("/healthz", self._healthz, "Say whether the store takes messages."),
+                ("/readyz", self._readyz, "Say whether new clients should come: as healthz, but not during a stop."),
+                ("/livez", self._livez, "Say whether a restart would help."),
+            )
+        ] + [
+            Route(
+                path="/metrics",
+                take=self._metrics,
+                name="metrics",
+                says="Return the metrics for Prometheus.",
+                permission=SEES,
+                answers={200: Media(("text/plain", "application/openmetrics-text"))},
+                is_shared=True,
+            ),
+            Route(
+                path="/api/stat",
+                take=self._stat,
+                name="stat",
+                says="Return all numbers of the gateway, its destinations, consumers and addresses.",
+                permission=SEES,
+                answers={200: STAT},
+                is_shared=True,
+            ),
+        ]
+
+    async def _healthz(self, request: web.Request, asked: Values) -> web.Response:
         if self._source.has_failed():
             return web.Response(status=503, text="unavailable: the gateway failed and stops\n")
         store = self._source.store_stats()
         if store.is_accepting:
-            is_told = store.retention and not self._security.is_required
-            return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_told else "ok\n")
+            is_shown = store.retention and not self._security.is_required
+            return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_shown else "ok\n")
         # If the details need a login they are not shown here.
         reason = "" if self._security.is_required else f": {store.reason}"
         return web.Response(status=503, text=f"unavailable{reason}\n")
 
-    async def metrics(self, request: web.Request) -> web.Response:
-        stats, _ = await self._look()
-        body, content_type = await asyncio.to_thread(
-            _render_metrics, stats, self._source.counters(), request.headers.get("Accept", "")
-        )
+    async def _readyz(self, request: web.Request, asked: Values) -> web.Response:
+        """Answer whether new clients should come: as ``healthz``, but not while the gateway stops."""
+        if self._source.is_stopping():
+            return web.Response(status=503, text="unavailable: stopping\n")
+        return await self._healthz(request, asked)
+
+    async def _livez(self, request: web.Request, asked: Values) -> web.Response:
+        """Answer whether a restart would help: only after a fault of the gateway itself, not on a full disk."""
+        if self._source.has_failed():
+            return await self._healthz(request, asked)
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, request: web.Request, asked: Values) -> web.Response:
+        body, content_type = await self._metrics_pages.document(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def stat(self, request: web.Request) -> web.Response:
-        stats, _ = await self._look()
-        pieces, _ = await in_turns(stat_text(stats, self._rates))
-        return web.Response(text="".join(pieces), content_type="application/json")
+    async def _metrics_page(self, accept: str) -> tuple[bytes, str]:
+        stats, _ = await self._share.within(self._look())
+        readers: list[LogReader] = []
+        with suppress(StoreError, OSError):  # a scrape must work while the disk does not
+            readers = await self._store.readers()
+        return await self._memory.made("", lambda: _render_metrics(stats, self._source.counters(), readers, accept))
+
+    async def _stat(self, request: web.Request, asked: Values) -> web.Response:
+        document = await self._stat_documents.document("")
+        return web.Response(body=document, content_type="application/json", charset="utf-8")
+
+    async def _stat_document(self, kind: str) -> bytes:
+        stats, _ = await self._share.within(self._look())
+        pieces, _ = await self._share.within(in_turns(stat_text(stats, self.rates)))
+        return await self._memory.made("", lambda: "".join(pieces).encode())
 
     async def _look(self) -> tuple[BrokerStats, float]:
         """Return a snapshot of everything, and how many seconds of the loop it took."""
         inspection = self._source.inspection()
         _, taken_s = await in_turns(inspection.steps())
         return inspection.stats(), taken_s
+
+    async def sampled(self) -> BrokerStats:
+        """Return the last sample."""
+        if self._sample is None:
+            self._sample, _ = await self._look()
+        return self._sample
 
     async def sampling(self, application: web.Application) -> AsyncIterator[None]:
         """Sample for as long as the application runs."""
@@ -128,7 +251,8 @@ class _Api:
             cost_s = 0.0
             if not self._source.has_failed():
                 stats, looking_s = await self._look()
-                _, sampling_s = await in_turns(self._rates.sample(stats.destinations, clock()))
+                self._sample = stats
+                _, sampling_s = await in_turns(self.rates.sample(stats.destinations, clock()))
                 cost_s = looking_s + sampling_s
             await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
 
@@ -136,7 +260,10 @@ class _Api:
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = connection_of(request)
         try:
-            return await self._answer(request, handler, connection)
+            if self._sockets is not None and self._sockets.is_meant(request):
+                self._refuse_foreign(request)
+                return await self._sockets.serve(request)  # its protocol has a login, and a share, of its own
+            return await self._share.within(self._answer(request, handler, connection))
         finally:
             if connection is not None:
                 connection.request_answered()
@@ -144,39 +271,40 @@ class _Api:
     async def _answer(
         self, request: web.Request, handler: Handler, connection: HttpConnection | None
     ) -> web.StreamResponse:
-        refusal = self._foreign(request)
-        if refusal is None and self._sockets is not None and self._sockets.is_meant(request):
-            return await self._sockets.serve(request)  # its protocol asks for a login of its own
-        if refusal is None and self._security.is_required and request.path != _HEALTH_PATH:
-            refusal = await self._unauthorised(request)
-        if refusal is None:
-            refusal = self._forbidden(request)
-        if refusal is None:
+        """Raises: Problem; HTTPException of aiohttp."""
+        self._refuse_foreign(request)
+        route = route_of(request)
+        permission = SEES if route is None else route.permission
+        if self._security.is_required and permission.needs_login:
+            await self._check_login(request)
+        self._refuse_forbidden(request, permission)
+        body_bytes_max = BODY_BYTES_MAX if route is None else route.body_bytes_max
+        if body_bytes_max != BODY_BYTES_MAX:
+            request = request.clone(client_max_size=body_bytes_max)
+        is_always_taken = permission is OPEN or (route is not None and route.is_shared)
+        with nullcontext() if is_always_taken else self._memory.request(request, body_bytes_max):
             await request.read()  # at most client_max_size
-        if connection is not None:
-            connection.request_taken()
-        try:
-            response = refusal if refusal is not None else await handler(request)
-        except web.HTTPException as error:  # 404, 405: these are answers, too
-            error.headers["X-Content-Type-Options"] = "nosniff"
-            raise
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Cache-Control"] = "no-store"
-        return response
+            if connection is not None:
+                connection.request_taken()
+            return await handler(request)
 
-    def _foreign(self, request: web.Request) -> web.Response | None:
+    def _refuse_foreign(self, request: web.Request) -> None:
+        """Raises: Problem."""
+        origin = request.headers.get("Origin")
+        more = ""
+        if self._sockets is not None and self._sockets.is_meant(request):
+            if self._sockets.admits(origin):
+                return
+            more = ", or one of http.origins"
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             seen = repr(hosts[0]) if hosts else "none"
-            return web.Response(
-                status=403,
-                text=f"Host is {seen}; allowed is a literal IP address, localhost or {self._configured_host}\n",
+            raise Problem(
+                403, f"Host is {seen[:200]}; allowed is a literal IP address, localhost or {self._configured_host}"
             )
-        origin = request.headers.get("Origin")
         # https if a proxy in front of us speaks TLS.
         if origin is not None and origin.lower() not in (f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"):
-            return web.Response(status=403, text=f"Origin is {origin!r}; allowed is this server's own, or none\n")
-        return None
+            raise Problem(403, f"Origin is {origin[:200]!r}; allowed is this server's own, or none{more}")
 
     def _is_own_host(self, host: str) -> bool:
         try:
@@ -193,43 +321,37 @@ class _Api:
             return False
         return True
 
-    def _forbidden(self, request: web.Request) -> web.Response | None:
+    def _refuse_forbidden(self, request: web.Request, permission: Permission) -> None:
         """Refuse requests that show or change any destination, if the user has no permission for all of them.
 
-        Purging and deleting concern one destination: their routes ask for the permission for that one.
+        What concerns one destination asks for the permission for that one.  Raises: Problem.
         """
-        actions: tuple[Action, ...]
-        if request.path.startswith(_MANAGED_PATHS) and request.method != "GET":
-            actions, words = ("delete",), "admin"
-        elif request.path.startswith(_CONTENT_PATHS):
-            actions, words = ("read",), "read"
-        elif request.path != _HEALTH_PATH and not request.path.startswith(UPKEEP_PATHS):
-            actions, words = SEEING, SEEING_WORDS
-        else:
-            return None
         login = login_of(request)
-        if any(self._security.may_everywhere(login, action) for action in actions):
-            return None
-        text = f"{request.method} {request.path} needs the permission {words} for all destinations (match: '>')\n"
-        return web.Response(status=403, text=text)
+        actions = permission.everywhere
+        if actions and not any(self._security.may_everywhere(login, action) for action in actions):
+            asked = f"{request.method} {request.path[:200]}"
+            raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
 
-    async def _unauthorised(self, request: web.Request) -> web.Response | None:
+    async def _check_login(self, request: web.Request) -> None:
+        """Raises: Problem."""
         credentials = basic_credentials(request.headers.get("Authorization", ""))
         if credentials is not None:
             login, passcode = credentials
             if self._security.remembers(login, passcode):
-                return None
+                return
             if await self._security.logins.check(request.remote or "?", login, passcode):
-                return None
-        return web.Response(
-            status=401,
-            text="wrong or no credentials; allowed is HTTP Basic with a configured user\n",
+                return
+        raise Problem(
+            401,
+            "wrong or no credentials; allowed is HTTP Basic with a configured user",
             headers={"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'},
         )
 
 
-def _render_metrics(stats: BrokerStats, counters: GatewayCounters, accept: str) -> tuple[bytes, str]:
+def _render_metrics(
+    stats: BrokerStats, counters: GatewayCounters, readers: Sequence[LogReader], accept: str
+) -> tuple[bytes, str]:
     # Loading prometheus_client takes a twentieth of the start-up time, so the first scrape loads it.
-    from gateway.process.metrics import render
+    from gateway.web.resources.metrics import render
 
-    return render(stats, accept, counters)
+    return render(stats, accept, counters, readers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -12,22 +13,18 @@ from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.security import Security
-from gateway.process.counters import GatewayCounters
-from gateway.web.api import create_app
-from gateway.web.http_connection import (
+from gateway.web.api import Sources, create_app
+from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
     HTTP_CONNECTIONS_PER_ADDRESS_MAX,
     REQUEST_TIME_S,
     HttpConnection,
 )
-from gateway.web.request_log import RequestLog
-from gateway.web.retry import RetrySource
-from gateway.web.schedule import ScheduleSource
-from gateway.web.sockets import SocketRoute
-from gateway.web.source import StatsSource
-from gateway.web.store import StoreSource
-from gateway.web.upkeep import UpkeepSource
-from gateway.web.why import WhySource
+from gateway.web.connections.request_log import RequestLog
+from gateway.web.connections.sockets import SocketRoute
+from gateway.web.limits.loop_share import LoopShare
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.routing.problems import DEFECT, Problem
 
 # How long a request may still take when the gateway stops.
 STOP_TIME_S: Final = 2.0
@@ -45,26 +42,24 @@ class HttpServer:
     async def start(
         cls,
         endpoint: Endpoint,
-        source: StatsSource,
-        why: WhySource,
-        retries: RetrySource,
-        store: StoreSource,
+        sources: Sources,
         security: Security,
         sockets: SocketRoute | None = None,
-        schedule: ScheduleSource | None = None,
-        counters: GatewayCounters | None = None,
-        upkeep: UpkeepSource | None = None,
+        memory: RequestMemory | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
-        counters = counters or GatewayCounters()
+        counters = sources.stats.counters()
         admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
-        application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule, upkeep)
+        share = LoopShare()
+        memory = memory or RequestMemory()
+        application = create_app(sources, security, endpoint.host, sockets, share, memory)
         logger = RequestLog(admission.lines)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S, logger=logger)
         await runner.setup()
         try:
             listening = await listening_socket(endpoint)
-            acceptor = Acceptor(listening, admission, partial(_accepted, runner), None, False, REQUEST_TIME_S)
+            accepted = partial(_accepted, runner, logger, share, memory)
+            acceptor = Acceptor(listening, admission, accepted, security.tls_context, endpoint.is_tls(), REQUEST_TIME_S)
             acceptor.start()
         except OSError:
             await runner.cleanup()
@@ -76,6 +71,49 @@ class HttpServer:
         await self._runner.cleanup()
 
 
-def _accepted(runner: web.AppRunner, place: Place) -> HttpConnection | None:
+def _accepted(
+    runner: web.AppRunner, logger: RequestLog, share: LoopShare, memory: RequestMemory, place: Place
+) -> HttpConnection | None:
     server = runner.server
-    return None if place.refusal or server is None else HttpConnection(server(), place)
+    if place.refusal or server is None:
+        return None
+    options: dict[str, Any] = {"access_log": None, "logger": logger}
+    return HttpConnection(Requests(share, memory, server, loop=asyncio.get_running_loop(), **options), place)
+
+
+class Requests(web.RequestHandler):
+    """aiohttp's requests of one connection, with problem details for what is no request at all."""
+
+    __slots__ = ("_memory", "_share")
+
+    def __init__(self, share: LoopShare, memory: RequestMemory, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._share = share
+        self._memory = memory
+
+    async def start(self) -> None:
+        if self.transport is not None:  # aiohttp fails where the connection is lost before this begins
+            await super().start()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        super().handle_error(request, status, exc, message)  # logs it
+        seen = " ".join((message or "").split())
+        answer = Problem(status, DEFECT if status == 500 else f"not a request of HTTP/1.1: {seen}").answer()
+        answer.force_close()
+        return answer
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        if resp.status == 417:  # refused before any of our code was asked
+            seen = request.headers.get("Expect", "")
+            resp = Problem(417, f"Expect is {seen[:80]!r}; allowed is 100-continue").answer()
+            resp.force_close()  # its body is still to come
+        with self._memory.answer(resp, self.transport):
+            return await self._share.within(super().finish_response(request, resp, start_time))

@@ -94,17 +94,15 @@ class Failure:
 Step = Challenge | Check | Proof | Success | Failure
 
 
+@dataclass(slots=True, eq=False)
 class Login:
     """One attempt.  mechanisms: those on offer.  identity: the one in the peer's certificate, "" for none."""
 
-    __slots__ = ("mechanisms", "credentials", "identity", "mechanism", "scram")
-
-    def __init__(self, mechanisms: tuple[str, ...], credentials: Credentials, identity: str = "") -> None:
-        self.mechanisms = mechanisms
-        self.credentials = credentials
-        self.identity = identity
-        self.mechanism = ""
-        self.scram: _Scram | None = None
+    mechanisms: tuple[str, ...]
+    credentials: Credentials
+    identity: str = ""
+    mechanism: str = ""
+    scram: _Scram | None = None
 
     def start(self, mechanism: str, response: bytes | None) -> Step:
         """Take the client's choice, and its initial response if it sent one."""

@@ -89,6 +89,7 @@ MESSAGES: Final[dict[str, str]] = {
     "replay-gone": "messages no longer kept",
     "transaction-error": "transaction error",
     "connection-memory": "connection holds too much",
+    "connection-forced": "closed by an operator",
     "store-error": "store not available",
     "store-locked": "store not available",
     "store-corrupt": "store not available",

@@ -1,1 +1,1 @@
-"""Records of the log as Arrow columns."""
+"""Records of the log as Arrow columns, and the one list of these columns."""

@@ -1,8 +1,10 @@
-"""Records of messages -> one Arrow record batch with the columns of ``schema``."""
+"""Messages -> one Arrow record batch with the columns of ``schema``."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,131 +13,135 @@ import pyarrow.compute as pc
 from engine.store.format import layout
 from engine.store.read.reader import DestinationInfo
 from engine.values.destination import KIND_NAMES, TOPIC, uri
-from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
+from engine.values.message import DEAD_LETTER, PERSISTENT, PRIORITY_SHIFT
 from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE
+from protocols.amqp.v1_0.mapping.stomp_headers import TYPES_HEADER
 from spark_bridge.arrow import headers
-from spark_bridge.arrow.arrays import from_numpy, strings
-from spark_bridge.arrow.records import Block, Int64s
-from spark_bridge.arrow.schema import ARROW_SCHEMA, TIMESTAMP
-from spark_bridge.arrow.settlements import CAUSE_SHIFT, OUTCOME_MASK, PENDING, PUBLISHED, STATE_NAMES, Settled
+from spark_bridge.arrow.arrays import Booleans, from_numpy, rows_by_code, strings, timestamps, to_numpy
+from spark_bridge.arrow.bodies import body_columns
+from spark_bridge.arrow.contents import read_contents
+from spark_bridge.arrow.dead_letters import origin_columns
+from spark_bridge.arrow.fields import field_columns
+from spark_bridge.arrow.properties import property_column
+from spark_bridge.arrow.schema import DEAD_LETTERS, SCHEMAS
 from spark_bridge.arrow.subscriptions import Subscriber, subscription_states
+from spark_bridge.log.heads import Heads
+from spark_bridge.log.records import Block, Int64s
+from spark_bridge.log.settlements import CAUSE_SHIFT, OUTCOME_MASK, PENDING, PUBLISHED, STATE_NAMES, Settled
 
 DAY_MS: Final = 86_400_000
 CAUSES: Final = [CAUSE_NAMES.get(cause, str(cause)) for cause in range(256)]
-YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers have a lower limit; an expiry may be any number
 
 
 def record_batch(
-    block: Block,
+    heads: Heads,
+    block: Block | None,
     store_id: str,
     destinations: dict[int, DestinationInfo],
     settled: dict[int, Settled],
     subscribers: dict[int, list[Subscriber]],
+    body: str,
+    columns: Sequence[str],
+    table: str,
 ) -> pa.RecordBatch:
-    """Return one row per record of ``block``.
+    """Return one row per message.
 
+    block: the records; None if only ENTRY_COLUMNS are wanted.
     settled: by lane, see ``settlements.by_lane``.  subscribers: durable subscriptions by topic.
+    body: one of ``bodies.FORMS``.  columns: names of those wanted; headers and bodies are read only if needed.
+    table: MESSAGES or DEAD_LETTERS.
     """
-    flags = block.u16(10)
-    numbers, which = np.unique(block.u32(12), return_inverse=True)
-    infos = [destinations[number] for number in numbers.tolist()]
-    rows = from_numpy(which)
-    is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)[which]
-    log_offsets = from_numpy(block.i64(16))
-    queue_offsets = block.i64(72)
-    store_times = block.i64(32)
-    priorities = block.u8(52)
-    expires = block.i64(64)
-    prefix, nothing = strings([f"ID:{store_id}-", ""])
-    blocks, bodies = _cut(block)
-    mapped, named = headers.parse(blocks)
-    topics = block.u32(12)
-    states = _states(topics, is_topic, priorities, queue_offsets, settled)
-    causes = states >> CAUSE_SHIFT
-    values = {
-        "destination": strings([uri(info.kind, info.name) for info in infos]).take(rows),
-        "destination_kind": strings([KIND_NAMES[info.kind] for info in infos]).take(rows),
-        "destination_name": strings([info.name for info in infos]).take(rows),
-        "message_id": pc.binary_join_element_wise(prefix, log_offsets.cast(pa.string()), nothing),
-        "log_offset": log_offsets,
-        "queue_offset": from_numpy(queue_offsets),
-        "store_time": _timestamps(store_times),
-        "date": from_numpy((store_times // DAY_MS).astype(np.int32)).cast(pa.date32()),
-        "priority": from_numpy(priorities.astype(np.int32)),
-        "persistent": from_numpy(flags & PERSISTENT != 0),
-        "correlation_id": named["correlation-id"],
-        "type": named["type"],
-        "reply_to": named["reply-to"],
-        "expires": _timestamps(expires, expires <= 0),
-        "headers": mapped,
-        "body": bodies,
-        "body_text": _texts(bodies, flags & TEXT != 0),
-        "delivery_state": strings(STATE_NAMES).take(from_numpy(states & OUTCOME_MASK)),
-        "delivery_cause": strings(CAUSES).take(from_numpy(causes, causes == CAUSE_NONE)),
-        "dead_letter": from_numpy(flags & DEAD_LETTER != 0),
-        "subscription_states": subscription_states(topics, is_topic, priorities, queue_offsets, subscribers, settled),
+    wanted = set(columns)
+    made = _makers(heads, store_id, destinations, settled, subscribers)
+    values = {name: make() for name, make in made.items() if name in wanted}
+    if table == DEAD_LETTERS and block is not None:
+        values |= origin_columns(block)
+    if block is not None and not values.keys() >= wanted:
+        values |= _contents(block, heads.flags, body, columns)
+    chosen = pa.schema([SCHEMAS[table].field(name) for name in columns])
+    return pa.RecordBatch.from_arrays([values[name] for name in columns], schema=chosen)
+
+
+def _makers(
+    heads: Heads,
+    store_id: str,
+    destinations: dict[int, DestinationInfo],
+    settled: dict[int, Settled],
+    subscribers: dict[int, list[Subscriber]],
+) -> dict[str, Callable[[], pa.Array]]:
+    """Return by its name what makes a column from heads alone: a count needs few of them."""
+    numbers = from_numpy(heads.numbers).dictionary_encode()
+    infos = [destinations[number] for number in numbers.dictionary.to_pylist()]
+    rows = numbers.indices
+    is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)[to_numpy(rows)]
+    places = (heads.numbers, is_topic, heads.lanes, heads.queue_offsets)
+    log_offsets = from_numpy(heads.offsets)
+
+    @cache
+    def states() -> Int64s:
+        return states_of(*places, settled)
+
+    def causes() -> pa.Array:
+        codes = states() >> CAUSE_SHIFT
+        return strings(CAUSES).take(from_numpy(codes, codes == CAUSE_NONE))
+
+    return {
+        "destination": lambda: strings([uri(info.kind, info.name) for info in infos]).take(rows),
+        "destination_kind": lambda: strings([KIND_NAMES[info.kind] for info in infos]).take(rows),
+        "destination_name": lambda: strings([info.name for info in infos]).take(rows),
+        "store": lambda: strings([store_id]).take(from_numpy(np.zeros(len(rows), dtype=np.int8))),
+        "message_id": lambda: _message_ids(store_id, log_offsets),
+        "log_offset": lambda: log_offsets,
+        "queue_offset": lambda: from_numpy(heads.queue_offsets),
+        "lane": lambda: from_numpy(heads.lanes.astype(np.int32)),
+        "store_time": lambda: timestamps(heads.times_ms),
+        "date": lambda: from_numpy((heads.times_ms // DAY_MS).astype(np.int32)).cast(pa.date32()),
+        "priority": lambda: from_numpy(_sent_priorities(heads.flags, heads.lanes).astype(np.int32)),
+        "persistent": lambda: from_numpy(heads.flags & PERSISTENT != 0),
+        "expires": lambda: timestamps(heads.expires_ms, heads.expires_ms <= 0),
+        "delivery_state": lambda: strings(STATE_NAMES).take(from_numpy(states() & OUTCOME_MASK)),
+        "delivery_cause": causes,
+        "dead_letter": lambda: from_numpy(heads.flags & DEAD_LETTER != 0),
+        "subscription_states": lambda: subscription_states(*places, subscribers, settled),
     }
-    return pa.RecordBatch.from_arrays([values[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
 
 
-def _cut(block: Block) -> tuple[pa.Array, pa.Array]:
-    """Return the header blocks (annotations first, so that they override) and the bodies, each cut in one call."""
-    count = len(block.positions)
-    starts = block.positions + layout.MESSAGE_HEAD_BYTES
-    header_starts = starts + block.u32(40)
-    body_starts = header_starts + block.u32(44)
-    cuts = np.empty(count * 4 + 1, dtype=np.int32)
-    cuts[0:-1:4] = starts
-    # Headers in other encodings than STOMP's lines are left out of the map.
-    cuts[1::4] = np.where(block.u8(9) == STOMP, body_starts, header_starts)
-    cuts[2::4] = body_starts
-    cuts[3::4] = body_starts + block.u32(48)
-    cuts[-1] = cuts[-2]
-    # Elements of four cuts: header block, headers left out, body, octets before the next record.
-    pieces = pa.Array.from_buffers(pa.binary(), count * 4, [None, pa.py_buffer(cuts), pa.py_buffer(block.octets)])
-    return pieces.take(from_numpy(np.arange(0, count * 4, 4))), pieces.take(from_numpy(np.arange(2, count * 4, 4)))
+def _message_ids(store_id: str, log_offsets: pa.Array) -> pa.Array:
+    prefix, nothing = strings([f"ID:{store_id}-", ""])
+    return pc.binary_join_element_wise(prefix, log_offsets.cast(pa.string()), nothing)
 
 
-def _timestamps(times_ms: Int64s, mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
-    return from_numpy(np.clip(times_ms, 0, YEAR_10000_MS - 1) * 1000, mask).cast(TIMESTAMP)
+def _contents(block: Block, flags: Int64s, body: str, columns: Sequence[str]) -> dict[str, pa.Array]:
+    contents = read_contents(block, flags)
+    mapped, named = headers.parse(contents.lines)
+    values = field_columns(named) | {"headers": mapped}
+    if "properties" in columns:
+        values["properties"] = property_column(mapped, named[TYPES_HEADER])
+    if "body" in columns or "body_text" in columns:
+        values["body"], values["body_text"] = body_columns(contents.bodies, contents.is_text, named, body)
+    return values
 
 
-def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
-    """Return the bodies of text messages as strings, null for those that are not valid UTF-8."""
-    if not is_text.any():
-        return pa.nulls(len(bodies), pa.string())
-    index = np.flatnonzero(is_text)
-    texts = bodies if len(index) == len(bodies) else bodies.take(from_numpy(index))
-    try:
-        strings = texts.cast(pa.string())
-    except pa.ArrowInvalid:
-        strings = pa.array([_text(body) for body in texts.to_pylist()], pa.string())
-    if len(index) == len(bodies):
-        return strings
-    places = np.cumsum(is_text) - 1
-    return strings.take(from_numpy(places, ~is_text))
+def _sent_priorities(flags: Int64s, lanes: Int64s) -> Int64s:
+    """Do for many messages what ``engine.values.message.sent_priority`` does for one."""
+    sent = flags >> PRIORITY_SHIFT
+    return np.where(sent > 0, sent - 1, lanes)
 
 
-def _text(body: bytes) -> str | None:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _states(
+def states_of(
     numbers: Int64s,
-    is_topic: np.ndarray[Any, np.dtype[np.bool_]],
-    priorities: np.ndarray[Any, np.dtype[np.uint8]],
+    is_topic: Booleans,
+    priorities: Int64s,
     queue_offsets: Int64s,
     settled: dict[int, Settled],
 ) -> Int64s:
+    """Return the state and the cause of each message, see ``settlements``."""
     states = np.full(len(numbers), PENDING, dtype=np.int64)
-    lanes = (numbers << layout.LANE_SHIFT) + priorities
-    for lane in np.unique(lanes).tolist():
-        ranges = settled.get(lane)
-        if ranges is not None:
-            rows = np.flatnonzero(lanes == lane)
-            states[rows] = ranges.states(queue_offsets[rows])
+    if settled:
+        lanes = from_numpy((numbers << layout.LANE_SHIFT) + priorities).dictionary_encode()
+        for lane, rows in zip(lanes.dictionary.to_pylist(), rows_by_code(lanes), strict=True):
+            ranges = settled.get(lane)
+            if ranges is not None:
+                states[rows] = ranges.states(queue_offsets[rows])
     states[is_topic] = PUBLISHED
     return states

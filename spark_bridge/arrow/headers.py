@@ -9,15 +9,18 @@ shape is read line by line in Python.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from protocols.amqp.v1_0.mapping.stomp_headers import TYPES_HEADER
+from spark_bridge.arrow import bodies, fields
 from spark_bridge.arrow.arrays import from_numpy, strings, to_numpy
 
-NAMED: Final = ("correlation-id", "type", "reply-to")
+NAMED: Final = tuple(dict.fromkeys((*fields.HEADERS, TYPES_HEADER, *bodies.HEADERS)))
 
 LINE_FEED: Final = 10
 COLON: Final = 58
@@ -29,8 +32,8 @@ SEEN_LIMIT: Final = 1 << 23
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def parse(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the map column and a string column for each of NAMED; the first of repeated headers counts.
+def parse(blocks: pa.Array, wanted: Sequence[str] = NAMED) -> tuple[pa.Array, dict[str, pa.Array]]:
+    """Return the map column and a string column for each wanted header; the first of repeated headers counts.
 
     blocks: a binary array that starts at the beginning of its own buffers, as ``take`` makes it.
     """
@@ -38,23 +41,24 @@ def parse(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
     offsets = np.frombuffer(offset_buffer, dtype=np.int32, count=len(blocks) + 1).astype(np.int64)
     total = int(offsets[-1])
     if total == 0:
-        return _columns(len(blocks), np.zeros(len(blocks) + 1, dtype=np.int64), _no_strings(), _no_strings())
+        no_lines = np.zeros(len(blocks) + 1, dtype=np.int64)
+        return _columns(len(blocks), no_lines, _no_strings(), _no_strings(), wanted)
     data = np.frombuffer(data_buffer, dtype=np.uint8, count=total)
     line_ends = np.flatnonzero(data == LINE_FEED)
     colons = np.flatnonzero(data == COLON)
     filled = offsets[1:] > offsets[:-1]
     if not len(colons) or not np.all(data[offsets[1:][filled] - 1] == LINE_FEED):
-        return _parse_slowly(blocks)
+        return _parse_slowly(blocks, wanted)
     cuts = np.empty(len(line_ends) * 4 + 1, dtype=np.int32)
     cuts[0] = 0
     cuts[4::4] = line_ends + 1
     cuts[3::4] = line_ends
     following = np.searchsorted(colons, cuts[0:-1:4])
     if following[-1] >= len(colons):
-        return _parse_slowly(blocks)
+        return _parse_slowly(blocks, wanted)
     first_colons = colons[following]
     if np.any(first_colons >= line_ends):
-        return _parse_slowly(blocks)
+        return _parse_slowly(blocks, wanted)
     cuts[1::4] = first_colons
     cuts[2::4] = first_colons + 1
     # Elements: name, colon, value, line feed, name, ...
@@ -63,14 +67,14 @@ def parse(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
         names = pieces.take(from_numpy(np.arange(0, len(cuts) - 1, 4))).cast(pa.string())
         values = pieces.take(from_numpy(np.arange(2, len(cuts) - 1, 4))).cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8
-        return _parse_slowly(blocks)
+        return _parse_slowly(blocks, wanted)
     if np.any(data == BACKSLASH):
         names, values = _unescape(names), _unescape(values)
-    return _columns(len(blocks), np.searchsorted(line_ends, offsets), names, values)
+    return _columns(len(blocks), np.searchsorted(line_ends, offsets), names, values, wanted)
 
 
 def _columns(
-    count: int, line_offsets: Int64s, names: pa.Array, values: pa.Array
+    count: int, line_offsets: Int64s, names: pa.Array, values: pa.Array, wanted: Sequence[str]
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
     encoded = names.dictionary_encode()
     codes = to_numpy(encoded.indices).astype(np.int64)
@@ -83,7 +87,7 @@ def _columns(
         line_offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
     mapped = pa.MapArray.from_arrays(from_numpy(line_offsets.astype(np.int32)), names, values)
     named: dict[str, pa.Array] = {}
-    for name in NAMED:
+    for name in wanted:
         if name not in dictionary:
             named[name] = pa.nulls(count, pa.string())
             continue
@@ -113,7 +117,13 @@ def _unescape(texts: pa.Array) -> pa.Array:
     escaped = texts.filter(mask)
     if not len(escaped):
         return texts
-    return pc.replace_with_mask(texts, mask, strings([unescape(text) for text in escaped.to_pylist()]))
+    if pc.sum(pc.match_substring(escaped, "\\\\")).as_py():  # a backslash itself: what follows it is no escape
+        plain = strings([unescape(text) for text in escaped.to_pylist()])
+    else:
+        plain = escaped
+        for escape, meant in UNESCAPED.items():
+            plain = pc.replace_substring(plain, escape, meant)
+    return pc.replace_with_mask(texts, mask, plain)
 
 
 def unescape(text: str) -> str:
@@ -121,7 +131,7 @@ def unescape(text: str) -> str:
     return ESCAPE.sub(lambda match: UNESCAPED[match.group()], text)
 
 
-def _parse_slowly(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+def _parse_slowly(blocks: pa.Array, wanted: Sequence[str]) -> tuple[pa.Array, dict[str, pa.Array]]:
     names: list[str] = []
     values: list[str] = []
     line_offsets = [0]
@@ -137,6 +147,7 @@ def _parse_slowly(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
         np.array(line_offsets, dtype=np.int64),
         strings(names),
         strings(values),
+        wanted,
     )
 
 

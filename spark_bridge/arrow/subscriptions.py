@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from engine.store.format import layout
 from spark_bridge.arrow.arrays import from_numpy, strings
-from spark_bridge.arrow.records import Int64s, Octets
 from spark_bridge.arrow.schema import TEXT_MAP
-from spark_bridge.arrow.settlements import Settled, state_text
+from spark_bridge.log.records import Int64s
+from spark_bridge.log.settlements import Settled, state_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Subscriber:
     label: str
     starts: dict[int, int]
 
-    def first_entries(self, priorities: Octets) -> Int64s:
+    def first_entries(self, priorities: Int64s) -> Int64s:
         """Return for each message the beginning of the subscription in its lane."""
         firsts = np.zeros(256, dtype=np.int64)
         for priority, first in self.starts.items():
@@ -39,7 +39,7 @@ def label(name: str, taken: set[str], number: int) -> str:
 def subscription_states(
     topics: Int64s,
     is_topic: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    priorities: Octets,
+    priorities: Int64s,
     queue_offsets: Int64s,
     subscribers: dict[int, list[Subscriber]],
     settled: dict[int, Settled],

@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from gateway.cli.shared.blocking_client import BlockingClient
 from gateway.process import exit_codes
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, SEND
 from tests.support.config import configurations
@@ -48,12 +47,9 @@ FAULTS: Final = [
 def test_producers_wait_with_a_reason_and_go_on_without_a_restart(
     fault: tuple[str, int, str], reason: str, start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
-    destination = f"/queue/{unique('ailing')}"
     gateway = start_gateway(configurations.small_segments(), module=AILING)
     ledger = Ledger()
-    producer = Producer(gateway, destination, ledger, count=MESSAGES)
-    wait_until(confirmed(ledger, 200), "the first receipts")
-    write_faults(gateway.data, fault)
+    destination, producer = into_a_failing_disk(gateway, unique, ledger, fault)
     wait_until(lambda: gateway.get("/healthz")[0] == 503, "/healthz says 503", limit_s=LIMIT_S)
     assert reason in gateway.get("/healthz")[1]
     wait_until(lambda: ledger.stands_still(), "receipts on their way have come")
@@ -78,26 +74,35 @@ def test_producers_wait_with_a_reason_and_go_on_without_a_restart(
 def test_a_kill_while_the_disk_fails_takes_nothing_that_was_confirmed(
     fault: tuple[str, int, str], reason: str, start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
-    destination = f"/queue/{unique('ailing')}"
     gateway = start_gateway(configurations.small_segments(), module=AILING)
     ledger = Ledger()
-    producer = Producer(gateway, destination, ledger, count=MESSAGES)
-    wait_until(confirmed(ledger, 200), "the first receipts")
-    write_faults(gateway.data, fault)
+    destination, producer = into_a_failing_disk(gateway, unique, ledger, fault)
     wait_until(lambda: reason in gateway.get("/healthz")[1], "the reason is told", limit_s=LIMIT_S)
     gateway.kill9()
     heal(gateway.data)
     join(producer)
-    gateway.start()
-    last = Producer(gateway, destination, ledger, count=1)
-    join(last)
-    join(Consumer(gateway, destination, ledger, until=ledger.next_number - 1))
-    ledger.check_end()
+    take_everything(gateway, destination, ledger)
+
+
+def into_a_failing_disk(
+    gateway: GatewayProcess, unique: Callable[[str], str], ledger: Ledger, fault: tuple[str, int, str]
+) -> tuple[str, Producer]:
+    """Let the disk fail while a producer sends to a new queue; return the queue and the producer."""
+    destination = f"/queue/{unique('ailing')}"
+    producer = Producer(gateway, destination, ledger, count=MESSAGES, held_at=1_000)
+    wait_until(confirmed(ledger, 200), "the first receipts")
+    write_faults(gateway.data, fault)
+    producer.may_go_on.set()
+    return destination, producer
 
 
 def empty_after_a_kill(gateway: GatewayProcess, destination: str, ledger: Ledger) -> None:
-    """Kill, start again and take everything: what was confirmed must be there."""
     gateway.kill9()
+    take_everything(gateway, destination, ledger)
+
+
+def take_everything(gateway: GatewayProcess, destination: str, ledger: Ledger) -> None:
+    """Start again and take everything: what was confirmed must be there."""
     gateway.start()
     last = Producer(gateway, destination, ledger, count=1)
     join(last)
@@ -136,7 +141,7 @@ def test_neither_commit_nor_ack_is_confirmed_before_it_is_safe(
 ) -> None:
     queues = [f"/queue/{unique(name)}" for name in ("from", "to")]
     gateway = start_gateway(configurations.small_segments(), module=AILING)
-    client = BlockingClient(gateway.stomp_host, gateway.stomp_port, limit_s=3.0)
+    client = raw_stomp.client(gateway)
     assert list(client.publish([(queues[0], b"moved"), (queues[0], b"taken")])) == [0, 1]
     raw_stomp.subscribe(client, queues[0], prefetch=10)
     moved, taken = raw_stomp.message(client), raw_stomp.message(client)
@@ -148,6 +153,7 @@ def test_neither_commit_nor_ack_is_confirmed_before_it_is_safe(
     client.send(ACK, [("id", taken.head.headers["ack"]), ("receipt", "ack")])
     client.flush()
     wait_until(lambda: gateway.get("/healthz")[0] == 503, "the sync has failed", limit_s=LIMIT_S)
+    client._socket.settimeout(1.0)
     with pytest.raises(TimeoutError):
         client.next_frame()
     client.close()

@@ -18,7 +18,7 @@ from tests.support.process.gateway_process import ROOT, StartGateway
 from tests.support.process.traffic import Consumer, Ledger, Producer, join
 from tests.support.process.waiting import wait_until
 
-PROGRESS_LIMIT_S = 30.0
+PROGRESS_LIMIT_S = 60.0
 
 
 @pytest.mark.parametrize("way", ["of the directory", "over HTTP"])

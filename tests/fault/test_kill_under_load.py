@@ -12,7 +12,7 @@ from tests.support.process.traffic import Consumer, Ledger, Producer, join
 
 KILLS = 3
 KILLS_LONG = 50
-PROGRESS_LIMIT_S = 30.0
+PROGRESS_LIMIT_S = 60.0
 
 
 def await_progress(ledger: Ledger, confirmed: int, settled: int) -> None:

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 with atheris.instrument_imports(include=["protocols"]):
     from protocols.amqp.v1_0.wire.errors import DecodeError
-    from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-    from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-    from protocols.amqp.v1_0.wire.value_decoder import decode
-    from protocols.amqp.v1_0.wire.value_encoder import encode
+    from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+    from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+    from protocols.amqp.v1_0.wire.types.value_decoder import decode
+    from protocols.amqp.v1_0.wire.types.value_encoder import encode
     from tests.support.protocols.amqp_octets import decode_stream, shape
 
 MAX_FRAME_SIZE = 512

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.support.process.gateway_process import GatewayProcess
-from tests.support.process.stomp_py import Client, Connect
+from tests.support.process.stomp_py import CLIENTS, Client, Connect
+
+
+@pytest.fixture(autouse=True)
+def _no_client_outlives_its_test() -> Iterator[None]:
+    """Over TLS the thread of a stomp.py connection does not notice that the gateway has gone, and never rests."""
+    yield
+    while CLIENTS:
+        CLIENTS.pop().end_thread()
+
+
+JAVASCRIPT: Final = Path(__file__).with_name("javascript")
+INSTALL_LIMIT_S: Final = 300
+
+
+@pytest.fixture(scope="session")
+def javascript(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the scenarios in JavaScript and their libraries."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("needs npm on the PATH")
+    home = tmp_path_factory.mktemp("javascript")
+    shutil.copytree(JAVASCRIPT, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund"]
+    installed = subprocess.run(command, cwd=home, capture_output=True, timeout=INSTALL_LIMIT_S, check=False)
+    if installed.returncode != 0:
+        pytest.skip("npm could not bring rhea and stompjs")
+    return home
 
 
 @pytest.fixture

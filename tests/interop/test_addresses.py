@@ -1,10 +1,8 @@
-"""What an address's settings do, with stomp.py and Ruby against the real process: one scenario a setting."""
+"""What an address's settings do, with stomp.py against the real process: one scenario a setting."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,7 +11,6 @@ from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import VERSIONS, Client
 from tests.support.process.waiting import wait_until
 
-RUBY_SCRIPT: Final = Path(__file__).with_name("ruby") / "addresses.rb"
 # The last element of a pattern stands for the name that each test has for itself.
 CONFIG: Final = """
 addresses:
@@ -54,10 +51,6 @@ addresses:
     max-size-messages: 1
     address-full-policy: BLOCK
     advisories: {fast-producers: true, when-full: true}
-  - {match: blocking.>, max-size-messages: 3, address-full-policy: BLOCK}
-  - {match: failing.>, max-size-messages: 3, address-full-policy: FAIL}
-  - {match: dropping.>, max-size-messages: 3, address-full-policy: DROP}
-  - {match: killing.>, slow-consumer-threshold: 10, slow-consumer-check-period-ms: 200, slow-consumer-policy: KILL}
   - {match: kept.>, non-destructive: true}
   - {match: half.>, prefetch: {queue-prefetch: 4}}
 """
@@ -441,21 +434,3 @@ def test_what_all_addresses_hold_together_has_a_limit(start_gateway: StartGatewa
     client.connection.send("/queue/d", "x", headers={"receipt": "r"})
     error = client.error()
     assert error.headers["condition"] == "address-full" and "global-max-messages" in str(error.body)
-
-
-# -- Ruby
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        "newest", "ring", "expired", "no route", "ingress", "purge", "auto-create", "auto-delete", "paging",
-        "patience", "exclusive", "max-consumers", "order", "pending limit", "blame", "past", "priorities", "watched",
-        "top-up", "pull", "kept", "block", "fail", "drop", "slow consumer", "statistics",
-    ],
-)  # fmt: skip
-def test_ruby(scenario: str, version: str, ruby: str, addressed: GatewayProcess, unique: Unique) -> None:
-    command = [ruby, str(RUBY_SCRIPT), addressed.stomp_host, str(addressed.stomp_port), version, unique("ruby")]
-    done = subprocess.run([*command, scenario], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == f"ok {scenario}\n", f"{done.stdout}{done.stderr}"

@@ -85,12 +85,12 @@ def test_a_flood_without_receipts_fills_neither_the_memory_nor_the_address(block
 
 def test_heart_beats_survive_a_long_block(blocking: GatewayProcess) -> None:
     queue = "blocked.heart"
-    sender = Client(blocking, "1.2", heartbeats=(500, 500)).connect()
+    sender = Client(blocking, "1.2", heartbeats=(1_000, 500), heart_beat_receive_scale=20).connect()
     for number in range(1_000):
         sender.connection.send(f"/queue/{queue}", body(number))
     wait_until(lambda: is_blocked(blocking, queue), "the gate address-full")
     for _ in range(8):
-        sender.inbox.heart_beats.get(timeout=20)  # eight intervals of half a second
+        sender.inbox.heart_beats.get(timeout=20)  # for four seconds; the gateway gives a silent peer up after two
     assert sender.connection.is_connected()
     receiver = Client(blocking, "1.2").connect()
     receiver.subscribe(f"/queue/{queue}", "auto")

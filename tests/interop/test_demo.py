@@ -12,6 +12,7 @@ import pytest
 from tests.support.process.gateway_process import ROOT
 
 
+@pytest.mark.slow
 def test_demo_does_the_whole_job(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="needs the extra spark")
     done = subprocess.run(

@@ -19,7 +19,7 @@ BUILD_LIMIT_S = 300
 RUN_LIMIT_S = 200
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     go = shutil.which("go")
     if go is None:
@@ -46,7 +46,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # once a gateway: the scenarios leave messages behind
 def outcomes(program: Path, shared_gateway: GatewayProcess) -> dict[str, str]:
     return run_scenarios([str(program), str(shared_gateway.stomp_port)], SCENARIOS, RUN_LIMIT_S)
 

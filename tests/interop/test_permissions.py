@@ -26,7 +26,7 @@ from proton.reactor import Copy, DurableSubscription
 from proton.utils import LinkDetached
 
 RUBY_SCRIPT: Final = Path(__file__).with_name("ruby") / "permissions.rb"
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 
 # Everybody's password is "secret", and everybody's group is called as he is.  In ``orders.>`` the reader receives, the
 # writer sends and the admin makes; ``orders.open`` is for everybody who has logged in; the rest is the admin's.

@@ -57,6 +57,25 @@ def test_a_queue_is_purged_and_deleted(gateway: GatewayProcess, unique: Callable
     assert (missing.returncode, f"no queue '{name}'" in missing.stderr) == (1, True)
 
 
+def test_what_waits_for_a_certain_consumer_is_purged(gateway: GatewayProcess, unique: Callable[[str], str]) -> None:
+    """An exclusive consumer, and the owner of a message group, with full windows."""
+    for name, sent, asked in (
+        (unique("exclusive"), {}, {"activemq.exclusive": "true"}),
+        (unique("grouped"), {"JMSXGroupID": "g"}, {}),
+    ):
+        client, other = Client(gateway, "1.2").connect(), Client(gateway, "1.2").connect()
+        client.subscribe(f"/queue/{name}", "client-individual", **{"activemq.prefetchSize": "1"}, **asked)
+        for number in range(300):
+            client.send(f"/queue/{name}", str(number), persistent="true", **sent)
+        held = client.message()
+        other.subscribe(f"/queue/{name}", "client-individual", **{"activemq.prefetchSize": "1"})
+        purged = penstock(gateway, "purge", name)
+        assert (purged.returncode, purged.stdout) == (0, f"dropped 299 messages of {name}\n"), purged.stderr
+        client.ack(held)
+        client.close()
+        other.close()
+
+
 def test_a_topic_is_deleted_once_nobody_subscribes(gateway: GatewayProcess, unique: Callable[[str], str]) -> None:
     name = unique("prices")
     client = Client(gateway, "1.2").connect()

@@ -11,17 +11,20 @@ import pytest
 from config.scram import hash_password
 from tests.support.process.certificates import Certificates
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
-from tests.support.process.scenarios import run_scenarios
+from tests.support.process.scenarios import SHORT_LIVED_JVM, run_scenarios
 
 PROJECT = Path(__file__).with_name("java")
 BUILD_LIMIT_S = 600
 RUN_LIMIT_S = 300
+
+pytestmark = pytest.mark.slow
 
 SCENARIOS = (
     "queueInOrder",
     "topicToAll",
     "messageTypes",
     "headersAndProperties",
+    "typedProperties",
     "anonymousProducer",
     "transactions",
     "transactedReceiveWithRollback",
@@ -57,7 +60,7 @@ SCENARIOS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs scenarios, built first."""
     maven = shutil.which("mvn")
@@ -77,7 +80,7 @@ def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         pytest.skip("Maven could not bring Qpid JMS")
     assert built.returncode == 0, built.stdout[-3000:]
     classpath = f"{home / 'target/classes'}:{(home / 'target/classpath').read_text()}"
-    return [java, "-cp", classpath, "Scenarios"]
+    return [java, *SHORT_LIVED_JVM, "-cp", classpath, "Scenarios"]
 
 
 def run(command: list[str], gateway: GatewayProcess, *names: str, uri: str = "") -> dict[str, str]:
@@ -85,7 +88,7 @@ def run(command: list[str], gateway: GatewayProcess, *names: str, uri: str = "")
     return run_scenarios([*command, uri or f"amqp://127.0.0.1:{gateway.stomp_port}"], names, RUN_LIMIT_S)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # once a gateway: the scenarios leave messages behind
 def outcomes(command: list[str], shared_gateway: GatewayProcess) -> dict[str, str]:
     return run(command, shared_gateway, *SCENARIOS)
 
@@ -93,6 +96,27 @@ def outcomes(command: list[str], shared_gateway: GatewayProcess) -> dict[str, st
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(name: str, outcomes: dict[str, str]) -> None:
     assert outcomes[name] == ""
+
+
+def test_the_lake_has_what_jms_sent(outcomes: dict[str, str], shared_gateway: GatewayProcess) -> None:
+    pytest.importorskip("pyarrow")
+    from tests.support.store.lake_rows import TYPED_PROPERTIES, lake_rows, typed_properties
+
+    assert outcomes["messageTypes"] == ""
+    rows = lake_rows(shared_gateway.data, "jms.messageTypes")
+    octets, the_map, stream, java_object, plain, null = rows
+    headers = [dict(row["headers"]) for row in rows]
+    assert (octets["body"], octets["body_text"]) == (b"\x01\x02\xff", None)
+    assert headers[1]["content-type"] == "application/vnd.amqp-1.0"  # JSON cannot express its octets
+    assert the_map["body"].startswith(b"\x00\x53\x77")
+    assert (stream["body_text"], headers[2]["amqp-body"]) == ('[8, "s"]', "sequence")
+    assert java_object["body"].startswith(b"\xac\xed")
+    assert headers[3]["content-type"] == "application/x-java-serialized-object"
+    assert (plain["body"], plain["body_text"]) == (None, "")
+    assert (null["body_text"], headers[5]["amqp-body"]) == ("", "null")
+    assert outcomes["typedProperties"] == ""
+    (typed,) = lake_rows(shared_gateway.data, "jms.typedProperties")
+    assert typed_properties(typed) == TYPED_PROPERTIES
 
 
 def test_over_websocket(command: list[str], shared_gateway: GatewayProcess) -> None:

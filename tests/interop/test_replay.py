@@ -79,4 +79,5 @@ def test_an_interrupted_replay_says_how_far_it_was(start_gateway: StartGateway, 
     assert run.returncode == 130
     told = re.fullmatch(r"penstock: interrupted \((\d+) sent, (\d+) confirmed\)\n", said)
     assert told, said
-    assert 4 <= int(told[2]) <= int(told[1]) < count
+    assert int(told[2]) <= int(told[1])  # a starved replay may not have read a receipt yet
+    assert 5 <= int(told[1]) < count

@@ -213,14 +213,17 @@ def test_receipts_come_for_every_frame(version: str, connect: Connect, unique: U
         client.connection.unsubscribe("1", receipt=receipt)
 
 
-@pytest.mark.parametrize("version", VERSIONS_WITH_NACK)
-def test_heart_beats_go_both_ways(version: str, connect: Connect) -> None:
-    client = connect(version, heartbeats=(200, 200))
-    for _ in range(3):
-        client.inbox.heart_beats.get(timeout=LIMIT_S)
-    # The gateway has meanwhile been content with ours: it gives a silent peer up after twice the interval.
-    assert client.connection.is_connected()
-    assert client.inbox.disconnects.empty()
+def test_heart_beats_go_both_ways(connect: Connect) -> None:
+    # The client takes late beats, too.
+    clients = [
+        connect(version, heartbeats=(1_000, 200), heart_beat_receive_scale=LIMIT_S) for version in VERSIONS_WITH_NACK
+    ]
+    for client in clients:
+        for _ in range(11):
+            client.inbox.heart_beats.get(timeout=LIMIT_S)
+        # The gateway has meanwhile been content with ours: it gives a silent peer up after twice the interval.
+        assert client.connection.is_connected()
+        assert client.inbox.disconnects.empty()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -251,22 +254,6 @@ def test_prefetch_bounds_what_is_in_flight(version: str, how: str, connect: Conn
     assert receiver.bodies(2) == ["4", "5"]
     fence()
     assert receiver.nothing_came()
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_prefetch_one_is_one_at_a_time(version: str, connect: Connect, unique: Unique) -> None:
-    queue = f"/queue/{unique('one')}"
-    sender, slow, quick = connect(version), connect(version), connect(version)
-    slow.subscribe(queue, ack="client", **{"activemq.prefetchSize": "1"})
-    sender.send(queue, "held")
-    assert slow.message().body == "held"
-    quick.subscribe(queue, ack="client", **{"activemq.prefetchSize": "1"})
-    for number in range(5):
-        sender.send(queue, str(number))
-        message = quick.message()
-        assert message.body == str(number)
-        quick.ack(message)
-    assert slow.nothing_came()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -7,16 +7,23 @@ import socket
 import ssl
 import subprocess
 import sys
+import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 
 from config.scram import hash_password
+from gateway.process import exit_codes
 from tests.support.process.certificates import Certificates
 from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Connect
+from tests.support.process.waiting import wait_until
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
 
 
@@ -55,20 +62,17 @@ def test_one_port_takes_both(start_gateway: StartGateway, certificates: Certific
     assert stomp_answer(gateway, certificates.client_context(), header) == header
 
 
-def test_a_large_message_goes_through_tls(start_gateway: StartGateway, certificates: Certificates) -> None:
-    stomp = pytest.importorskip("stomp")
+def test_a_large_message_goes_through_tls(
+    start_gateway: StartGateway, connect: Connect, certificates: Certificates
+) -> None:
     gateway = start_gateway(certificates.configuration())
-    client = stomp.Connection12([("localhost", gateway.stomp_port)])
-    client.set_ssl([("localhost", gateway.stomp_port)], ca_certs=str(certificates.ca))
-    inbox = stomp.listener.TestListener(print_to_log=True)
-    client.set_listener("inbox", inbox)
-    client.connect(wait=True)
-    client.subscribe("/queue/tls", "1")
+    gateway.stomp_host = "localhost"
+    client = connect("1.2", gateway, ca_certs=str(certificates.ca))
+    client.subscribe("/queue/tls")
     body = "x" * 3_000_000
     client.send("/queue/tls", body)
-    inbox.wait_for_message()
-    client.disconnect()
-    assert inbox.get_latest_message()[1] == body
+    assert client.message().body == body
+    client.close()
 
 
 def test_whoever_says_nothing_is_let_go(start_gateway: StartGateway, certificates: Certificates) -> None:
@@ -107,6 +111,65 @@ def test_a_certificate_logs_a_stomp_client_in(start_gateway: StartGateway, certi
     assert stomp_answer(gateway, alice, with_password).startswith(b"ERROR")
 
 
+def answer(url: str, context: ssl.SSLContext | None) -> bytes | None:
+    """Return what the URL answers, None if there is no HTTP answer."""
+    handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+    try:
+        with urllib.request.build_opener(*handlers).open(url, timeout=LIMIT_S) as response:
+            return bytes(response.read())
+    except (OSError, HTTPException):
+        return None
+
+
+def test_http_has_tls_on_the_same_port(start_gateway: StartGateway, certificates: Certificates) -> None:
+    gateway = start_gateway(certificates.configuration())
+    port = urlsplit(gateway.http_url).port
+    assert answer(f"http://localhost:{port}/healthz", None) == b"ok\n"
+    assert answer(f"https://localhost:{port}/healthz", certificates.client_context()) == b"ok\n"
+    assert answer(f"https://localhost:{port}/healthz", ssl.create_default_context()) is None, "an unknown authority"
+
+
+def test_https_takes_nothing_else(start_gateway: StartGateway, certificates: Certificates) -> None:
+    gateway = start_gateway(certificates.configuration("required"))
+    gateway.terminate()
+    gateway.http_scheme = "https"
+    gateway.start()
+    assert gateway.http_url.startswith("https://127.0.0.1:")
+    page = f"{gateway.http_url}/healthz"
+    assert answer(page, certificates.client_context(certificates.issue("carol"))) == b"ok\n"
+    assert answer(page, certificates.client_context()) is None
+    assert answer(page.replace("https", "http"), None) is None
+
+
+async def test_a_websocket_goes_through_tls(start_gateway: StartGateway, certificates: Certificates) -> None:
+    gateway = start_gateway(certificates.configuration("wanted") + users())
+    url = gateway.http_url.replace("http://", "wss://")
+    for name, expected in (("alice", "CONNECTED"), ("mallory", "ERROR")):
+        context = certificates.client_context(certificates.issue(name))
+        async with aiohttp.ClientSession() as session, session.ws_connect(url, ssl=context) as socket:
+            await socket.send_bytes(CONNECT)
+            assert (await socket.receive_str(timeout=LIMIT_S)).startswith(expected)
+
+
+def test_a_renewed_certificate_is_served_and_ends_no_connection(
+    start_gateway: StartGateway, certificates: Certificates, connect: Connect, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.pem"
+    file.write_bytes(certificates.gateway.read_bytes())
+    gateway = start_gateway(f"tls: {{certificate: {file}}}\n")
+    gateway.stomp_host = "localhost"
+    client = connect("1.2", gateway, ca_certs=str(certificates.ca))
+    client.subscribe("/queue/renewed")
+    other = Certificates(tmp_path)
+    renewed = tmp_path / "renewed.pem"
+    renewed.write_bytes(other.gateway.read_bytes())
+    renewed.rename(file)
+    wait_until(lambda: is_taken(gateway, other.client_context()), "the renewed certificate")
+    assert not is_taken(gateway, certificates.client_context())
+    client.send("/queue/renewed", "still here")
+    assert client.message().body == "still here"
+
+
 def test_external_is_offered_to_who_has_a_certificate(start_gateway: StartGateway, certificates: Certificates) -> None:
     utils: Any = pytest.importorskip("proton.utils", reason="needs python-qpid-proton (pip builds it from source)")
     from proton import ConnectionException, Message, SSLDomain
@@ -139,9 +202,10 @@ def test_the_command_line_clients_verify_whom_they_talk_to(
 ) -> None:
     gateway = start_gateway(certificates.configuration())
     url = f"tls://localhost:{gateway.stomp_port}"
+    https = gateway.http_url.replace("http://127.0.0.1", "https://localhost")
 
     def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "gateway", *arguments, "--url", url]
+        command = [sys.executable, "-m", "gateway", *arguments]
         return subprocess.run(
             command,
             cwd=ROOT,
@@ -152,9 +216,31 @@ def test_the_command_line_clients_verify_whom_they_talk_to(
             check=False,
         )
 
-    refused = penstock("send", "cli", "hello")
+    refused = penstock("send", "cli", "hello", "--url", url)
     assert refused.returncode == 4
     assert "its certificate is not trusted" in refused.stderr
+    refused = penstock("stat", "--http", https)
+    assert refused.returncode == 4
+    assert f"cannot reach {https}: its certificate is not trusted" in refused.stderr
     trusting = {"SSL_CERT_FILE": str(certificates.ca)}
-    assert penstock("send", "cli", "hello", **trusting).returncode == 0
-    assert "hello" in penstock("receive", "cli", "--count", "1", **trusting).stdout
+    assert penstock("send", "cli", "hello", "--url", url, **trusting).returncode == 0
+    assert "cli" in penstock("stat", "--http", https, **trusting).stdout
+    assert "hello" in penstock("receive", "cli", "--count", "1", "--url", url, **trusting).stdout
+
+
+def test_the_command_line_client_notices_the_end_of_its_gateway(
+    start_gateway: StartGateway, certificates: Certificates
+) -> None:
+    gateway = start_gateway(certificates.configuration())
+    command = [sys.executable, "-m", "gateway", "receive", "cli", "--follow"]
+    command += ["--url", f"tls://localhost:{gateway.stomp_port}"]
+    environment = {**os.environ, "SSL_CERT_FILE": str(certificates.ca)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as receiver:
+        try:
+            wait_until(lambda: len(gateway.get_json("/api/stat")["consumers"]) == 1, "it subscribes")
+            gateway.kill9()
+            _, said = receiver.communicate(timeout=LIMIT_S)
+        finally:
+            receiver.kill()
+    assert receiver.returncode == exit_codes.UNREACHABLE
+    assert "lost the connection" in said

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.performatives import TRANSFER, Disposition, Flow, Transfer
 from protocols.amqp.v1_0.wire.errors import AmqpError, DecodeError
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import (
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import (
     TransferHead,
     encode_accepted,
     encode_frame,
     encode_link_flow,
     encode_session_flow,
 )
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
-from protocols.amqp.v1_0.wire.performatives import TRANSFER, Disposition, Flow, Transfer
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
+from protocols.amqp.v1_0.wire.types.value_decoder import decode, decode_plain
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Int, Symbol, Timestamp, UByte, UInt
 from tests.support.protocols.amqp_octets import decode_stream, shape
 from tests.support.protocols.amqp_strategies import DISPOSITIONS, FLOWS, PERFORMATIVES, TRANSFERS, UINTS, VALUES
 
@@ -51,6 +53,35 @@ def test_any_octets_are_a_value_or_an_error(octets: bytes) -> None:
         return
     assert 0 < end <= len(octets)
     assert shape(decode(encode(value))[0]) == shape(value)
+
+
+PLAIN = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.text(max_size=5),
+    st.integers(-128, 127).map(Byte),
+    st.integers(-(2**31), 2**31 - 1).map(Int),
+    st.integers(-(2**63), 2**63 - 1).map(Timestamp),
+    st.sampled_from([UInt(0), UByte(9), Symbol("s"), UInt(7)]),
+)
+PLAIN_WIRES = st.one_of(st.lists(PLAIN, max_size=8), st.dictionaries(PLAIN, PLAIN, max_size=4), st.binary(max_size=9))
+
+
+@given(PLAIN_WIRES.map(encode), st.integers(0, 60), st.integers(0, 255), st.booleans())
+@example(b"\xc0\x02\x01\x51", 60, 0, False)
+def test_plain_values_are_read_as_any_other(wire: bytes, at: int, octet: int, is_cut: bool) -> None:
+    damaged = wire[:at] if is_cut else wire[:at] + bytes([octet]) + wire[at + 1 :]
+    for octets in (wire, damaged):
+        if octets:
+            assert outcome_of(decode_plain, octets) == outcome_of(decode, octets)
+
+
+def outcome_of(read: Callable[[bytes, int], tuple[Any, int]], octets: bytes) -> Any:
+    try:
+        value, end = read(octets, 0)
+    except DecodeError as error:
+        return str(error)
+    return shape(value), end
 
 
 @given(FRAMES)

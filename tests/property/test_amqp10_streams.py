@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from tests.support.protocols.amqp_strategies import PERFORMATIVES
 from tests.support.protocols.amqp_stream import FRAME_SIZE, bombs, composite, feed, frame
 

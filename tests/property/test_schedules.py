@@ -84,15 +84,12 @@ def test_what_fires_is_what_the_words_say(steps: list[Step]) -> None:
     sent: dict[int, tuple[Plan, int, int]] = {}  # by number: plan, when it was sent, when it was cancelled
     places: dict[int, int] = {}
     fired: dict[int, list[int]] = {}
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     for step in range(STEPS):
         for number, one in enumerate(steps):
             if one.plan is None and one.at == step:
-                world.sync()
-                world.crash()
-                client = world.client()
-                world.consumer(client)
+                world.restart()
+                client = world.consuming()
             elif one.plan is not None and one.at == step:
                 places[number] = send(world, number, one.plan)
                 sent[number] = (one.plan, world.broker.wall_ms, 0)

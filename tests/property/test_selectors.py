@@ -29,8 +29,8 @@ from engine.selector.syntax import (
     Signed,
     write,
 )
-from engine.values.annotations import annotation
 from engine.values.errors import InvalidSelector
+from engine.values.message import annotation
 from protocols.stomp.codec.escapes import read_block
 from tests.support.engine.selector_properties import (
     ConvertedProperties,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.cli.shared.blocking_client import ConnectionLost
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, ULong
 from tests.support.hostile.honest_clients import Trips, go_on
 from tests.support.hostile.hostile_peers import Hostiles, frame
 from tests.support.typed import typed_amqp

@@ -7,11 +7,20 @@ import os
 
 import pytest
 
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.stomp.codec.frames import ERROR, MESSAGE
 from tests.support.hostile.hostile_peers import Hostiles, Peer, frame
 from tests.support.protocols.amqp_gateway import text

@@ -19,8 +19,8 @@ from tests.support.hostile.aftermath import (
     state_of,
 )
 from tests.support.hostile.honest_clients import AmqpTrips, DueTrips, StompTrips, Trips
-from tests.support.hostile.hostile_config import AMPLE, HONEST, TIGHT, hostile_config
-from tests.support.hostile.hostile_crowd import Crowd
+from tests.support.hostile.hostile_config import AMPLE, HONEST, TIGHT, hostile_config, stock_config
+from tests.support.hostile.hostile_crowd import Crowd, RealNetwork
 from tests.support.long_run import LongRun
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
@@ -41,14 +41,20 @@ class RandomRun:
     slowest_s: the longest round trip of an honest client.
     """
 
-    def __init__(self, start_gateway: StartGateway, seed: int, operations: int, lives_most: int) -> None:
+    def __init__(
+        self, start_gateway: StartGateway, seed: int, operations: int, lives_most: int, is_stock: bool = False
+    ) -> None:
+        """is_stock: the gateway has the limits that it has of itself."""
         self._draw = random.Random(seed)
         self._operations = operations
         self._lives = self._draw.randrange(1, lives_most + 1)
         dialect = self._draw.choice(("penstock", "activemq"))
         # Where memory is tight the honest would only wait with all others, so nobody is there to be measured.
-        self._is_tight = self._draw.randrange(3) == 0
-        self.gateway: GatewayProcess = start_gateway(hostile_config(dialect, TIGHT if self._is_tight else AMPLE))
+        self._is_tight = self._draw.randrange(3) == 0 and not is_stock
+        tight = TIGHT if self._is_tight else AMPLE
+        self.gateway: GatewayProcess = start_gateway(
+            stock_config(dialect) if is_stock else hostile_config(dialect, tight)
+        )
         self.gateway.http_login = HONEST
         self._confirmed: set[int] = set()
         self._number = 0
@@ -67,7 +73,7 @@ class RandomRun:
         before_bytes = memory_bytes(gateway)
         trips = None if self._is_tight else StompTrips(gateway, self._confirmed, self._number)
         honest: list[Trips] = [] if trips is None else [trips, AmqpTrips(gateway), DueTrips(gateway)]
-        crowd = Crowd(gateway, self._draw)
+        crowd = Crowd(RealNetwork(gateway), self._draw)
         for number in range(self._operations):
             crowd.step()
             if number % 200 == 0:
@@ -114,10 +120,11 @@ def test_whatever_clients_do_others_go_on(seed: int, start_gateway: StartGateway
     RandomRun(start_gateway, seed, OPERATIONS, 1).run()
 
 
-def test_more_seeds_with_kills(long_run: LongRun, start_gateway: StartGateway) -> None:
+@pytest.mark.parametrize("is_stock", [False, True], ids=["small limits", "stock limits"])
+def test_more_seeds_with_kills(is_stock: bool, long_run: LongRun, start_gateway: StartGateway) -> None:
     def run(seed: int) -> None:
         began = time.monotonic()
-        one = RandomRun(start_gateway, seed, LONG_OPERATIONS, LIVES_MOST)
+        one = RandomRun(start_gateway, seed, LONG_OPERATIONS, LIVES_MOST, is_stock)
         try:
             one.run()
         except Exception as error:

@@ -9,14 +9,23 @@ from itertools import product
 import pytest
 
 from gateway.cli.shared.blocking_client import ConnectionLost
-from protocols.amqp.v1_0.wire.delivery_states import Rejected
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt
+from protocols.amqp.v1_0.wire.composites.delivery_states import Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt
 from protocols.broker_headers import BROKER_HEADERS
 from protocols.stomp.codec.frames import ERROR, MESSAGE, RECEIPT, SEND
 from tests.support.hostile.aftermath import metrics
@@ -102,15 +111,15 @@ def test_no_name_reads_what_may_not_be_read(more: dict[str, str], attacked: Gate
         honest.send(SEND, [("destination", destination), ("persistent", "true"), ("receipt", "sent")], b"unspeakable")
         honest.next_frame()
     for form, peer in peers.items():
-        heard, is_told = b"", False
+        heard, has_ended = b"", False
         peer.write(frame("SEND", destination="/topic/plain.none", receipt="end"))
-        while not is_told:
+        while not has_ended:
             try:
                 one = peer.next_frame()
             except ConnectionLost:
                 break
             heard += one.body
-            is_told = one.command in (RECEIPT, ERROR) and one.head.headers.get("receipt-id") == "end"
+            has_ended = one.command in (RECEIPT, ERROR) and one.head.headers.get("receipt-id") == "end"
         assert b"unspeakable" not in heard, f"{form}: {heard!r}"
         peer.write(frame("UNSUBSCRIBE", id="1", receipt="gone", **more))
 

@@ -16,14 +16,21 @@ from typing import Any, Final
 
 import pytest
 
-from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Modified, Rejected, State, TransactionalState
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Declare, Discharge
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Symbol, UInt, ULong
+from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
+    Accepted,
+    Declared,
+    Modified,
+    Rejected,
+    State,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Close, Detach, Disposition, End, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Declare, Discharge
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Symbol, UInt, ULong
 from tests.support.histories.confirming_gateway import SYNCS_MOST, ConfirmingGateway
 from tests.support.protocols.amqp_gateway import AmqpPeer, text
 from tests.support.protocols.stomp_gateway import Peer
@@ -95,8 +102,7 @@ def settled(peer: AmqpPeer) -> Callable[[], bool]:
 
 
 def producer(gateway: ConfirmingGateway, address: str | None, **fields: Any) -> AmqpPeer:
-    peer = gateway.amqp_session()
-    peer.attach_sender(address, **fields)
+    peer = gateway.amqp_sender(address, **fields)
     gateway.sync_all()
     return peer
 
@@ -190,8 +196,7 @@ def transfer_accepted_beside(frame: End | Detach | Close, address: str, *names: 
 
 def coordinated(gateway: ConfirmingGateway) -> tuple[AmqpPeer, bytes]:
     """Return a peer with a transaction."""
-    peer = gateway.amqp_session()
-    peer.attach_sender("queue://q")
+    peer = gateway.amqp_sender("queue://q")
     peer.attach_coordinator(9)
     peer.transfer(b"\x00\x53\x77" + encode_composite(Declare()), 9)
     state = peer.one(Disposition).state

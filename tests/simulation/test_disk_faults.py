@@ -23,10 +23,12 @@ def first_found(proof: Proof, without: frozenset[str], seeds: int) -> int:
     return 0
 
 
+@pytest.mark.interpreted
 def test_there_is_a_proof_of_each_fault() -> None:
     assert {proof.fault for proof in PROOFS} == DISK_FAULTS
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.fault)
 def test_a_planted_bug_is_found_with_the_fault_only(proof: Proof) -> None:
     assert first_found(proof, proof.others, STORE_SEEDS) > 0

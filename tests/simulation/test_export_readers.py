@@ -6,6 +6,7 @@ import random
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,15 @@ pytest.importorskip("pyarrow")
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import PERSISTENT, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.values.stored import Range
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.log.heads import ENTRY_COLUMNS
+from spark_bridge.read.plan import Plan, make_plan, read_pieces
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store.store_world import RecordingListener
 
@@ -131,13 +134,16 @@ class World:
 
 
 def check(directory: Path, expected: Expected) -> None:
-    plan = make_plan(StoreReader(directory), parse(">"), partition_bytes=20_000)
-    seen: list[tuple[int, bytes, str]] = []
-    for pieces in plan.partitions:
-        for batch in read_pieces(plan, pieces, 50):
-            columns = (batch.column(name).to_pylist() for name in ("log_offset", "body", "delivery_state"))
-            seen.extend(zip(*columns, strict=True))
+    plan = make_plan(StoreReader(directory), parse(">"), partition_bytes=20_000, body="binary")
+    rows = rows_of(plan)
+    seen = [(row["log_offset"], row["body"], row["delivery_state"]) for row in rows]
     assert seen == [(offset, body, expected.states[offset]) for offset, body in sorted(expected.bodies.items())]
+    by_entries = rows_of(plan.of_table(MESSAGES, sorted(ENTRY_COLUMNS)))
+    assert by_entries == [{name: row[name] for name in row if name in ENTRY_COLUMNS} for row in rows]
+
+
+def rows_of(plan: Plan) -> list[dict[str, Any]]:
+    return [row for pieces in plan.partitions for batch in read_pieces(plan, pieces, 50) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -171,6 +171,7 @@ def test_more_seeds(long_run: LongRun) -> None:
     long_run.take(run_seed)
 
 
+@pytest.mark.interpreted
 def test_the_seeds_see_what_they_are_for() -> None:
     worlds = [run_seed(seed) for seed in range(1, 8)]
     assert max(world.most_held for world in worlds) > 60

@@ -30,6 +30,8 @@ from tests.support.world.profile import profile_for
 from tests.support.world.seeds import SEEDS
 from tests.support.world.world import Bug, World
 
+pytestmark = pytest.mark.interpreted
+
 
 def first_found(make_bug: type[Bug], kind: str, compares_store: bool, has_short_turns: bool = False) -> str:
     """Return what the first seed that fails says, "" if none does.  has_short_turns: in all of them."""

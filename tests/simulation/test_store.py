@@ -37,6 +37,7 @@ def test_same_seed_gives_same_history() -> None:
     assert run_seed(1).digest() != run_seed(2).digest()
 
 
+@pytest.mark.interpreted
 def test_runs_see_what_they_are_made_to_see() -> None:
     """A simulation in which nothing happens would find nothing."""
     histories = [run_seed(seed) for seed in range(1, 401)]
@@ -65,6 +66,7 @@ def test_runs_see_what_they_are_made_to_see() -> None:
     assert any(history.read_failures for history in histories)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "make_bug",
     [

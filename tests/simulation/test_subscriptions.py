@@ -1,37 +1,20 @@
-"""Topics and their subscriptions over random histories with crashes; planted bugs that this must find."""
+"""Planted bugs that random histories of subscriptions and other readers must find."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from engine.broker import Broker
 from engine.values.stored import DestinationState, LaneState, Range
-from tests.support.histories.subscription_world import SubscriptionWorld, run_seed
-from tests.support.long_run import LongRun
+from tests.support.histories.subscription_world import SubscriptionWorld
+from tests.support.histories.topic_world import TopicWorld
+from tests.support.histories.view_world import ViewWorld
 from tests.support.store.memory_store import MemoryStore
-from tests.support.world.bodies import Violation
-from tests.support.world.bugs import IdleForgotten
-from tests.support.world.seeds import asked_or
-
-SEEDS = range(1, 121)
-
-
-@pytest.mark.parametrize("seed", asked_or(SEEDS))
-def test_subscription_seed(seed: int) -> None:
-    run_seed(seed)
-
-
-def test_more_seeds(long_run: LongRun) -> None:
-    long_run.take(run_seed)
-
-
-def test_the_seeds_see_what_they_are_for() -> None:
-    worlds = [SubscriptionWorld(seed) for seed in range(1, 11)]
-    for world in worlds:
-        world.run()
-    assert sum(world.crash_count for world in worlds) > 20
-    assert sum(world.delivered_count for world in worlds) > 1_000
+from tests.support.world.bugs import ChoresForgotten, IdleForgotten
+from tests.support.world.seeds import READER_SEEDS, SUBSCRIPTION_SEEDS, Runnable, first_found
 
 
 class _CursorsForgotten(MemoryStore):
@@ -53,6 +36,14 @@ class _SettlementsLost(MemoryStore):
             super().settle(destination_id, consumer_id, outcome, cause, ranges)
 
 
+class _PostponedForgotten(Broker):
+    """A reader for which a turn had no steps left is not dispatched in the next."""
+
+    def begin_turn(self) -> None:
+        self.steps.postponed.clear()
+        super().begin_turn()
+
+
 def _as(kind: type[MemoryStore]) -> Callable[[MemoryStore], MemoryStore]:
     """Return what makes a store one of ``kind``, with all that it holds."""
 
@@ -65,18 +56,17 @@ def _as(kind: type[MemoryStore]) -> Callable[[MemoryStore], MemoryStore]:
     return wrap
 
 
-@pytest.mark.parametrize("kind", [_CursorsForgotten, _SettlementsLost])
-def test_a_planted_bug_of_the_store_is_found(kind: type[MemoryStore]) -> None:
-    assert any(_finds(SubscriptionWorld(seed, wrap=_as(kind))) for seed in SEEDS)
-
-
-def test_a_planted_bug_of_the_engine_is_found() -> None:
-    assert any(_finds(SubscriptionWorld(seed, broker_class=IdleForgotten.InattentiveBroker)) for seed in SEEDS)
-
-
-def _finds(world: SubscriptionWorld) -> bool:
-    try:
-        world.run()
-    except Violation:
-        return True
-    return False
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("world", "seeds"),
+    [
+        (partial(SubscriptionWorld, wrap=_as(_CursorsForgotten)), SUBSCRIPTION_SEEDS),
+        (partial(SubscriptionWorld, wrap=_as(_SettlementsLost)), SUBSCRIPTION_SEEDS),
+        (partial(SubscriptionWorld, broker_class=IdleForgotten.InattentiveBroker), SUBSCRIPTION_SEEDS),
+        (partial(ViewWorld, broker_class=_PostponedForgotten), READER_SEEDS),
+        (partial(TopicWorld, broker_class=ChoresForgotten), READER_SEEDS),
+    ],
+    ids=["cursors forgotten", "settlements lost", "idle forgotten", "postponed forgotten", "chores forgotten"],
+)
+def test_a_planted_bug_is_found(world: Callable[[int], Runnable], seeds: int) -> None:
+    assert first_found(world, range(1, seeds + 1))

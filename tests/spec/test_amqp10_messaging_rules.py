@@ -8,13 +8,13 @@ on, where the link should end.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from engine.values.message import AMQP_1_0, Message
 from protocols.amqp.v1_0.mapping.contents import read_contents
-from protocols.amqp.v1_0.wire.delivery_states import (
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
     Accepted,
     Declared,
     Modified,
@@ -23,42 +23,34 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach
-from protocols.amqp.v1_0.wire.sections import CONTENT_ENCODING, DATA, VALUE
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, UByte, UInt, ULong
-from tests.support.protocols.amqp_gateway import AmqpGateway, text
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Close, Detach
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.messages.sections import CONTENT_ENCODING, DATA, VALUE
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UByte, UInt, ULong
+from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
 from tests.support.protocols.amqp_rules import (
+    MESSAGE,
     RELAY,
+    Exchange,
     Rules,
     answer,
     attaching,
     attaching_to,
+    depth,
+    disposed,
+    framed,
+    in_flight,
     receiver,
     sender,
+    sent,
     session,
+    typed,
 )
 
 RULES: Final = Rules()
 rule = RULES.rule
-
-
-@rule("3.2 sections of a message come in their order, each once")
-def _() -> None:
-    header, properties = b"\x00\x53\x70\x45", b"\x00\x53\x73\x45"
-    for payload in (properties + header + text("m"), header + header + text("m"), b"\x00\x53\x79\x45"):
-        peer = sender()
-        peer.transfer(payload)
-        assert answer(peer) == "rejected decode-error", payload
-
-
-@rule("3.2.1 a header's fields have their types")
-def _() -> None:
-    peer = sender()
-    peer.transfer(b"\x00\x53\x70" + encode([UByte(1)]) + text("m"))
-    assert answer(peer) == "rejected decode-error"
 
 
 @rule("3.2.1 delivery-count of a redelivery")
@@ -79,21 +71,6 @@ def _() -> None:
         peer.take()
         peer.transfer(RELAY)
         assert answer(peer) == expected
-
-
-@rule("3.4.1 received is no outcome")
-def _() -> None:
-    peer = receiver("m")
-    peer.dispose(0, Received(0, 0), settled=False)
-    assert answer(peer) == "-"
-    assert peer.gateway.stats("q").in_flight == 1
-
-
-@rule("3.4 a terminal outcome is settled by us where the receiver has not")
-def _() -> None:
-    peer = receiver("m", rcv_settle_mode=1)
-    peer.dispose(0, Accepted(), settled=False)
-    assert answer(peer) == "accepted"
 
 
 @rule("3.5.5 terminus-durability is 0, 1 or 2")
@@ -209,6 +186,16 @@ def _() -> None:
     assert address is not None and not gateway.has_queue(address)
 
 
+@rule("node: the bare address of a temporary queue that is gone is none of an ordinary queue of that name")
+def _() -> None:
+    for prefix in ("queue://", "topic://"):
+        gateway = AmqpGateway()
+        peer = gateway.amqp_session()
+        peer.attach_sender(f"{prefix}ID:1-2:1", 0)
+        peer.send(Attach("late", 1, False, source=Source(), target=Target("ID:1-2:1"), initial_delivery_count=0))
+        assert answer(peer) == "attach, detach not-found", prefix
+
+
 @rule("node: a temporary queue of another connection is locked")
 def _() -> None:
     gateway = AmqpGateway()
@@ -239,8 +226,7 @@ def _() -> None:
 def _() -> None:
     peer = sender()
     peer.transfer(text("m"))
-    reader = peer.gateway.connect()
-    reader.subscribe("/queue/q", "auto")
+    reader = peer.gateway.subscriber("/queue/q", "auto")
     (message,) = reader.messages()
     assert (message.headers.get("persistent"), message["priority"], message["expires"]) == (None, "4", "0")
 
@@ -257,12 +243,8 @@ def _() -> None:
 
 @rule("3.2.1 a durable message is there after a restart")
 def _() -> None:
-    gateway = AmqpGateway(is_restartable=True)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.publish("m", durable=True)
-    again = AmqpGateway(earlier=gateway)
-    peer = again.amqp_session()
+    gateway, peer = queue_of("m", durable=True, is_restartable=True)
+    peer = AmqpGateway(earlier=gateway).amqp_session()
     peer.attach_receiver("q", credit=1)
     assert len(peer.messages()) == 1
 
@@ -293,14 +275,6 @@ def _() -> None:
     assert peer.messages() == [annotations + text("m") + footer]
 
 
-@rule("3.2.4 fields of the properties have their types")
-def _() -> None:
-    for place in (2, 3, 10):  # to, subject, group-id
-        peer = sender()
-        peer.transfer(b"\x00\x53\x73" + encode([None] * place + [7]) + text("m"))
-        assert answer(peer) == "rejected decode-error", place
-
-
 @rule("3.2.4 content-encoding is set for data alone, and never identity")
 def _() -> None:
     gateway = AmqpGateway()
@@ -312,16 +286,9 @@ def _() -> None:
     peer.attach_receiver("q", 1, credit=5)
     found = []
     for payload in peer.messages():
-        contents = read_contents(Message(0, AMQP_1_0, 0, 0, 0, 0, 0, b"", payload, payload))
+        contents = read_contents(payload, payload)
         found.append((contents.body_kind, contents.field(CONTENT_ENCODING)))
     assert found == [(VALUE, None), (DATA, "gzip"), (VALUE, None), (DATA, None)]
-
-
-@rule("3.4.3 rejected is the end of a message here")
-def _() -> None:
-    peer = receiver("m")
-    peer.dispose(0, Rejected())
-    assert (peer.gateway.stats("q").depth, peer.gateway.stats("ActiveMQ.DLQ").depth) == (0, 1)
 
 
 def delivery_count(payload: bytes) -> int:
@@ -366,7 +333,7 @@ def _() -> None:
     peer.dispose(0, Modified(None, None, added))
     peer.credit(1, 5, seen=1)
     (payload,) = peer.messages()
-    contents = read_contents(Message(0, AMQP_1_0, 0, 0, 0, 0, 0, b"", payload, payload))
+    contents = read_contents(payload, payload)
     assert contents.annotations == {"x-opt-a": 1, "x-opt-b": 3, "x-opt-c": 4}
 
 
@@ -405,14 +372,6 @@ def _() -> None:
     assert attaching(Source("q", outcomes=[*known])) == "attach"
 
 
-@rule("3.5.3 the default-outcome is that of what is settled without one")
-def _() -> None:
-    for outcome, left in ((None, 1), (Released(), 1), (Accepted(), 0)):
-        peer = receiver("m", of_source={"default_outcome": outcome})
-        peer.dispose(0, None)
-        assert peer.gateway.stats("q").depth == left, outcome
-
-
 @rule("3.5.3 and 3.5.4 a dynamic node is answered with its address and its lifetime")
 def _() -> None:
     made: dict[Any, Any] = {Symbol("lifetime-policy"): Described(ULong(0x2C), [])}
@@ -426,6 +385,47 @@ def _() -> None:
         assert isinstance(terminus, Source | Target)
         assert terminus.dynamic and terminus.address
         assert terminus.dynamic_node_properties == {"lifetime-policy": Described(ULong(0x2B), [])}
+
+
+HEADER: Final = b"\x00\x53\x70\x45"
+PROPERTIES: Final = b"\x00\x53\x73\x45"
+EXCHANGES: Final[dict[str, list[Exchange]]] = {
+    "3.5.3 a source is a source, and 3.5.4 a target a target": [
+        (session, framed(0x12, "l", UInt(0), role, None, None, source, target), "close decode-error")
+        for role, source, target in (
+            (True, typed(0x29, "q"), typed(0x29)),
+            (True, typed(0x30), typed(0x29)),
+            (True, typed(0x28, UInt(5)), typed(0x29)),
+            (False, typed(0x28), typed(0x28, "q")),
+            (False, typed(0x28), "q"),
+        )
+    ],
+    "3.2 sections of a message come in their order, each once": [
+        (sender, sent(payload), "rejected decode-error")
+        for payload in (PROPERTIES + HEADER + MESSAGE, HEADER + HEADER + MESSAGE, b"\x00\x53\x79\x45")
+    ],
+    "3.2.1 a header's fields have their types": [
+        (sender, sent(b"\x00\x53\x70" + encode([UByte(1)]) + MESSAGE), "rejected decode-error")
+    ],
+    "3.2.4 fields of the properties have their types": [
+        (sender, sent(b"\x00\x53\x73" + encode([None] * place + [7]) + MESSAGE), "rejected decode-error")
+        for place in (2, 3, 10)  # to, subject, group-id
+    ],
+    "3.4 a terminal outcome is settled by us where the receiver has not": [
+        (partial(receiver, "m", rcv_settle_mode=1), disposed(0, settled=False), "accepted")
+    ],
+    "3.4.1 received is no outcome": [
+        (partial(receiver, "m"), disposed(0, Received(0, 0), settled=False), "-", in_flight(1))
+    ],
+    "3.4.3 rejected is the end of a message here": [
+        (partial(receiver, "m"), disposed(0, Rejected()), depth(0), depth(1, "ActiveMQ.DLQ"))
+    ],
+    "3.5.3 the default-outcome is that of what is settled without one": [
+        (partial(receiver, "m", of_source={"default_outcome": outcome}), disposed(0, None), depth(left))
+        for outcome, left in ((None, 1), (Released(), 1), (Accepted(), 0))
+    ],
+}
+RULES.exchanges(EXCHANGES)
 
 
 @pytest.mark.parametrize("name", RULES)

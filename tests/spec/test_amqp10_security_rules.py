@@ -9,16 +9,12 @@ from typing import Final
 
 import pytest
 
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Open
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.wire.composites.performatives import Open
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
 from tests.support.protocols.amqp_gateway import AmqpGateway
-from tests.support.protocols.amqp_rules import (
-    Rules,
-    raw,
-    sasl,
-)
+from tests.support.protocols.amqp_rules import Rules, raw, sasl
 
 RULES: Final = Rules()
 rule = RULES.rule

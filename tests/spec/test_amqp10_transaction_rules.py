@@ -6,11 +6,12 @@ more, whatever the default-outcome of its source is, as JMS has it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from protocols.amqp.v1_0.wire.delivery_states import (
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
     Accepted,
     Declared,
     Received,
@@ -18,20 +19,27 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Transfer
-from protocols.amqp.v1_0.wire.termini import Source
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.values import Symbol
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Symbol
 from tests.support.protocols.amqp_gateway import AmqpPeer, text
 from tests.support.protocols.amqp_rules import (
+    MESSAGE,
     RELAY,
+    Exchange,
     Rules,
     answer,
+    asked,
     coordinator,
+    disposed,
     receiver,
     request,
     sender,
+    sent,
     session,
+    typed,
 )
 
 RULES: Final = Rules()
@@ -39,54 +47,6 @@ rule = RULES.rule
 
 
 ACCEPTED_ONLY: Final = [Symbol("amqp:accepted:list")]
-
-
-@rule("4.2 declare is answered with a txn-id")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(request(Declare()), 9)
-    assert answer(peer) == "declared"
-
-
-@rule("4.2 declare that is sent settled")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(request(Declare()), 9, settled=True)
-    assert answer(peer) == "detach illegal-state"
-
-
-@rule("4.2 a declare that fails is rejected, or ends a link whose source has no such outcome")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(request(Declare(b"global")), 9)
-    assert answer(peer) == "rejected precondition-failed"
-    peer = coordinator(outcomes=ACCEPTED_ONLY)
-    peer.transfer(request(Declare(b"global")), 9)
-    assert answer(peer) == "detach precondition-failed"
-
-
-@rule("4.3 discharge that is sent settled")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(request(Discharge(b"none")), 9, settled=True)
-    assert answer(peer) == "detach illegal-state"
-
-
-@rule("4.3 discharge of an unknown transaction")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(request(Discharge(b"none")), 9)
-    assert answer(peer) == "rejected transaction:unknown-id"
-
-
-@rule("4.3 discharge of an unknown transaction at a source without the rejected outcome")
-def _() -> None:
-    peer = coordinator(outcomes=ACCEPTED_ONLY)
-    peer.transfer(request(Discharge(b"none")), 9)
-    assert answer(peer) == "detach transaction:unknown-id"
-    peer = coordinator(outcomes=[Symbol("amqp:accepted:list"), Symbol("amqp:rejected:list")])
-    peer.transfer(request(Discharge(b"none")), 9)
-    assert answer(peer) == "rejected transaction:unknown-id"
 
 
 @rule("4.3 a link that ends rolls back what was declared on it")
@@ -113,20 +73,6 @@ def _() -> None:
     for _ in range(300):  # it is topped up meanwhile
         peer.transfer(request(Discharge(b"none")), 9)
         assert answer(peer) == "rejected transaction:unknown-id"
-
-
-@rule("4.4.1 a transfer in an unknown transaction")
-def _() -> None:
-    peer = sender()
-    peer.transfer(text("m"), state=TransactionalState(b"none"))
-    assert answer(peer) == "end transaction:unknown-id"
-
-
-@rule("4.4.2 an outcome in an unknown transaction")
-def _() -> None:
-    peer = receiver("m")
-    peer.dispose(0, TransactionalState(b"none", Accepted()))
-    assert answer(peer) == "end transaction:unknown-id"
 
 
 @rule("4.4.4 what a link did in a transaction stays when it is detached before the discharge")
@@ -156,10 +102,13 @@ def _() -> None:
         peer.transfer(request(Declare()), 9)
         state = peer.one(Disposition).state
         assert isinstance(state, Declared)
+        peer.attach_sender("q", 1)
+        peer.transfer(MESSAGE, 1, state=TransactionalState(state.txn_id))
+        assert answer(peer) == "accepted"
         peer.transfer(RELAY, state=TransactionalState(state.txn_id), settled=is_settled)
         assert answer(peer) == ("detach not-found" if is_settled else "rejected not-found")
         peer.transfer(request(Discharge(state.txn_id)), 9)
-        assert answer(peer) == "rejected precondition-failed"
+        assert (answer(peer), peer.gateway.stats("q").depth) == ("rejected precondition-failed", 0)
 
 
 @rule("4.4.3 acquisition in a transaction is not done by half")
@@ -185,36 +134,6 @@ def controller(*bodies: str, **of_source: Any) -> tuple[AmqpPeer, bytes]:
     peer.take()
     peer.attach_coordinator(9)
     return peer, declared(peer)
-
-
-@rule("4.2 other sections of a request are passed over")
-def _() -> None:
-    peer = coordinator()
-    peer.transfer(b"\x00\x53\x70\x45\x00\x53\x73\x45" + request(Declare()), 9)
-    assert answer(peer) == "declared"
-
-
-@rule("4.2 a request may come in several transfers, and be aborted")
-def _() -> None:
-    peer = coordinator()
-    peer.send(Transfer(9, 0, b"t", 0, more=True), request(Declare())[:4])
-    peer.send(Transfer(9, aborted=True))
-    peer.send(Transfer(9, 1, b"t", 0, aborted=True), request(Declare()))
-    assert answer(peer) == "-"
-    peer.send(Transfer(9, 2, b"t", 0, more=True), request(Declare())[:4])
-    peer.send(Transfer(9), request(Declare())[4:])
-    assert answer(peer) == "declared"
-
-
-@rule("4.2 the transfers of requests keep the rules of transfers")
-def _() -> None:
-    for transfer in (Transfer(9, 0, None, 0), Transfer(9, None, b"t", 0), Transfer(9, 0, b"t" * 33, 0)):
-        peer = coordinator()
-        peer.send(transfer, request(Declare()))
-        assert answer(peer) == "detach invalid-field", transfer
-    peer = coordinator()
-    peer.send(Transfer(9, 0, b"t", 1), request(Declare()))
-    assert answer(peer) == "rejected not-implemented"
 
 
 @rule("4.2 the coordinator tells what it is capable of; it receives")
@@ -346,6 +265,63 @@ def _() -> None:
     peer, name = controller()
     other = declared(peer)
     assert name != other and max(len(name), len(other)) <= 32
+
+
+EXCHANGES: Final[dict[str, list[Exchange]]] = {
+    "4.2 declare is answered with a txn-id": [(coordinator, asked(Declare()), "declared")],
+    "4.2 declare that is sent settled": [(coordinator, asked(Declare(), settled=True), "detach illegal-state")],
+    "4.2 a declare that fails is rejected, or ends a link whose source has no such outcome": [
+        (coordinator, asked(Declare(b"global")), "rejected precondition-failed"),
+        (partial(coordinator, outcomes=ACCEPTED_ONLY), asked(Declare(b"global")), "detach precondition-failed"),
+    ],
+    "4.2 other sections of a request are passed over": [
+        (coordinator, sent(b"\x00\x53\x70\x45\x00\x53\x73\x45" + request(Declare()), 9), "declared")
+    ],
+    "4.2 a request may come in several transfers, and be aborted": [
+        (
+            coordinator,
+            (Transfer(9, 0, b"t", 0, more=True), request(Declare())[:4]),
+            Transfer(9, aborted=True),
+            (Transfer(9, 1, b"t", 0, aborted=True), request(Declare())),
+            "-",
+            (Transfer(9, 2, b"t", 0, more=True), request(Declare())[:4]),
+            (Transfer(9), request(Declare())[4:]),
+            "declared",
+        )
+    ],
+    "4.2 the transfers of requests keep the rules of transfers": [
+        *[
+            (coordinator, (transfer, request(Declare())), "detach invalid-field")
+            for transfer in (Transfer(9, 0, None, 0), Transfer(9, None, b"t", 0), Transfer(9, 0, b"t" * 33, 0))
+        ],
+        (coordinator, (Transfer(9, 0, b"t", 1), request(Declare())), "rejected not-implemented"),
+    ],
+    "4.2 a request is a declare or a discharge, and 4.5.3 a discharge has a txn-id": [
+        (coordinator, sent(body, 9), "rejected decode-error")
+        for body in (MESSAGE, b"\x00\x53\x75\xa0\x01x", request(Accepted()), b"\x00\x53\x77" + encode(typed(0x32)))
+    ],
+    "4.3 discharge that is sent settled": [
+        (coordinator, asked(Discharge(b"none"), settled=True), "detach illegal-state")
+    ],
+    "4.3 discharge of an unknown transaction": [
+        (coordinator, asked(Discharge(b"none")), "rejected transaction:unknown-id")
+    ],
+    "4.3 discharge of an unknown transaction at a source without the rejected outcome": [
+        (partial(coordinator, outcomes=ACCEPTED_ONLY), asked(Discharge(b"none")), "detach transaction:unknown-id"),
+        (
+            partial(coordinator, outcomes=[*ACCEPTED_ONLY, Symbol("amqp:rejected:list")]),
+            asked(Discharge(b"none")),
+            "rejected transaction:unknown-id",
+        ),
+    ],
+    "4.4.1 a transfer in an unknown transaction": [
+        (sender, sent(state=TransactionalState(b"none")), "end transaction:unknown-id")
+    ],
+    "4.4.2 an outcome in an unknown transaction": [
+        (partial(receiver, "m"), disposed(0, TransactionalState(b"none", Accepted())), "end transaction:unknown-id")
+    ],
+}
+RULES.exchanges(EXCHANGES)
 
 
 @pytest.mark.parametrize("name", RULES)

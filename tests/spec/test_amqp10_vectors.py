@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.composite_codec import COMPOSITES
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite_codec import COMPOSITES
 from protocols.amqp.v1_0.wire.errors import AmqpError, symbol_for
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Array, Described, Symbol
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Array, Described, Symbol
 from tests.support.protocols.amqp_octets import shape, value_of
 from tests.support.protocols.amqp_vectors import VECTORS, Vector
 

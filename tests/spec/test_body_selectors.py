@@ -10,11 +10,11 @@ from engine.selector.properties import Properties, Value
 from engine.selector.syntax import And, BodyTest, Comparison, Identifier, Literal, Not, write
 from engine.selector.xpath.document import Node, read_document
 from engine.values.errors import InvalidSelector
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, ULong
 from tests.support.engine.engine_world import address
 from tests.support.protocols.amqp_gateway import AmqpGateway, text
-from tests.support.protocols.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway, connected
 
 BIG = "<order><total>900</total></order>"
 SMALL = "<order><total>5</total></order>"
@@ -90,8 +90,7 @@ def test_over_stomp(version: str, has_length: bool) -> None:
 
 
 def test_of_a_topic_and_a_durable_subscription() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(client_id="shop")
+    gateway, peer = connected(client_id="shop")
     peer.subscribe("/topic/t", "auto", id="1", selector=SELECTOR)
     peer.subscribe("/topic/t", "auto", id="2", selector=SELECTOR, **{"activemq.subscriptionName": "n"})
     gateway.connect().publish("/topic/t", SMALL.encode(), BIG.encode(), persistent="true")
@@ -104,8 +103,7 @@ def test_it_looks_into_what_lies_on_disk() -> None:
     padded = SMALL + " " * 5_000
     peer.publish("/queue/q", *[padded.encode()] * 100, BIG.encode(), persistent="true")
     assert gateway.memory_used() < 100 * 5_000, "most of it is on disk alone"
-    reader = gateway.connect()
-    reader.subscribe("/queue/q", "auto", selector=SELECTOR)
+    reader = gateway.subscriber("/queue/q", "auto", selector=SELECTOR)
     for _ in range(10):
         gateway.advance(1)  # what looking into bodies takes is more than one turn has
     assert reader.bodies() == [BIG.encode()]
@@ -135,8 +133,7 @@ def test_over_amqp(octets: bytes, is_wanted: bool) -> None:
 
 
 def test_what_is_no_xpath_is_refused_when_the_consumer_subscribes() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", selector="XPATH '//order['")
+    peer = StompGateway().subscriber("/queue/q", selector="XPATH '//order['")
     error = peer.error()
     assert error["condition"] == "invalid-selector"
     assert b"XPath: found the end" in error.body

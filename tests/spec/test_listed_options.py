@@ -94,11 +94,7 @@ CORE = artemis_options.tables()
 LISTED: list[tuple[str, Table, list[str]]] = [
     ("2.4 connection URI", uri_options.OPTIONS, [f"jms.{name}" for name in JMS_URI.split()]),
     ("2.2 SUBSCRIBE", destination_options.CONSUMER, SUBSCRIBE_HEADERS.split()),
-    (
-        "2.3 destination",
-        destination_options.CONSUMER,
-        CONSUMER_OPTIONS.split(),
-    ),
+    ("2.3 destination", destination_options.CONSUMER, CONSUMER_OPTIONS.split()),
     ("2.3 producer", destination_options.PRODUCER, ["windowSize"]),
     ("2.2 acceptor", uri_options.OPTIONS, ["transport.defaultHeartBeat", "transport.hbGracePeriodMultiplier"]),
     ("2.2 frame limits", uri_options.OPTIONS, ["wireFormat.maxDataLength", "wireFormat.maxFrameSize"]),
@@ -106,11 +102,7 @@ LISTED: list[tuple[str, Table, list[str]]] = [
     ("2.5 redeliveryPlugin", ACTIVEMQ["redeliveryPlugin"], ["fallbackToDeadLetter", "sendToDlqIfMaxRetriesExceeded"]),
     ("2.7 shared", ACTIVEMQ["sharedDeadLetterStrategy"], DEAD_LETTER.split()),
     ("2.7 individual", ACTIVEMQ["individualDeadLetterStrategy"], INDIVIDUAL_DEAD_LETTER.split()),
-    (
-        "2.8 abortSlowConsumerStrategy",
-        ACTIVEMQ["abortSlowConsumerStrategy"],
-        ABORT_SLOW.split(),
-    ),
+    ("2.8 abortSlowConsumerStrategy", ACTIVEMQ["abortSlowConsumerStrategy"], ABORT_SLOW.split()),
     (
         "2.8 abortSlowAckConsumerStrategy",
         ACTIVEMQ["abortSlowAckConsumerStrategy"],

@@ -6,12 +6,12 @@ import pytest
 
 from protocols.amqp.sasl import PLAIN
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Open
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import UInt
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Open
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.values import UInt
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities
 from tests.support.protocols.stomp_gateway import Peer
@@ -73,8 +73,7 @@ def test_over_stomp_it_is_its_makers(maker: str) -> None:
     bob.send("UNSUBSCRIBE", id="s", **NAME)
     assert bob.error()["condition"] == "access-denied"
     ann = stomp(gateway, "ann")
-    ann.send("UNSUBSCRIBE", id="s", **NAME, receipt="u")
-    assert ann.receipts() == ["u"]
+    ann.send_confirmed("UNSUBSCRIBE", id="s", **NAME)
 
 
 def test_over_amqp_it_is_its_makers_also_while_he_has_it() -> None:

@@ -24,12 +24,7 @@ EXAMPLES = [
         "1.2-frames: the example of the specification",
         12,
         b"SEND\ndestination:/queue/a\ncontent-type:text/plain\n\nhello queue a\0",
-        Seen(
-            "SEND",
-            {**Q, "content-type": "text/plain"},
-            b"hello queue a",
-            block=b"content-type:text/plain\n",
-        ),
+        Seen("SEND", {**Q, "content-type": "text/plain"}, b"hello queue a", block=b"content-type:text/plain\n"),
     ),
     example("1.2-frames: CR LF line ends", 12, b"SEND\r\ndestination:/queue/a\r\n\r\n\r\n\0", Seen("SEND", Q, b"\r\n")),
     example("1.0-frames: CR LF is taken, too", 10, b"SEND\r\ndestination:/queue/a\r\n\r\nx\0", Seen("SEND", Q, b"x")),

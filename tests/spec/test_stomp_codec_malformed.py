@@ -49,9 +49,7 @@ EXAMPLES = [
     example("header: half a letter", b"SEND\na:\xc3\n\n\0", "header line 1 is not valid UTF-8"),
     example("header: NUL", b"SEND\na:b\0c\n\n\0", "a NUL comes before the empty line that ends the headers"),
     example(
-        "header: NUL in a receipt",
-        b"SEND\nreceipt:\0\n\n\0",
-        "a NUL comes before the empty line that ends the headers",
+        "header: NUL in a receipt", b"SEND\nreceipt:\0\n\n\0", "a NUL comes before the empty line that ends the headers"
     ),
     example("header: NUL in the id", b"ACK\nid:\0\n\n\0", "a NUL comes before the empty line that ends the headers"),
     example("header: no empty line", b"SEND\na:b\n\0", "a NUL comes before the empty line that ends the headers"),
@@ -79,6 +77,8 @@ EXAMPLES = [
     example("length: not a number", b"SEND\ncontent-length:x\n\n\0", "content-length is not a decimal number"),
     example("length: negative", b"SEND\ncontent-length:-1\n\n\0", "content-length is not a decimal number"),
     example("length: with a sign", b"SEND\ncontent-length:+1\n\na\0", "content-length is not a decimal number"),
+    example("length: with an exponent", b"SEND\ncontent-length:1e3\n\na\0", "content-length is not a decimal number"),
+    example("length: with a point", b"SEND\ncontent-length:1.0\n\na\0", "content-length is not a decimal number"),
     example("length: empty", b"SEND\ncontent-length:\n\n\0", "content-length is not a decimal number"),
     example("length: hexadecimal", b"SEND\ncontent-length:0x1\n\na\0", "content-length is not a decimal number"),
     example("length: Arabic digits", "SEND\ncontent-length:٣\n\nabc\0".encode(), "is not a decimal number"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.protocols.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway, connected
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
@@ -34,8 +34,7 @@ def test_a_wildcard_takes_from_what_is_there_and_what_comes(version: str, kind: 
 
 
 def test_messages_of_a_wildcard_are_acknowledged_where_they_came_from() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/queue/orders.*", "client", **{"activemq.prefetchSize": "3"})
     peer.publish("/queue/orders.eu", b"1", b"2")
     peer.publish("/queue/orders.us", b"3", b"4")
@@ -64,8 +63,7 @@ def test_a_message_to_a_composite_destination_goes_to_each() -> None:
 
 
 def test_a_composite_destination_in_a_transaction() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.send("BEGIN", transaction="t")
     peer.publish("/queue/a,b", b"x", transaction="t")
     assert (gateway.stats("a").depth, gateway.stats("b").depth) == (0, 0)
@@ -204,8 +202,7 @@ def test_unsubscribe_with_the_name_deletes_it(version: str, name: dict[str, str]
     consumer.subscribe("/topic/orders", **name)
     if not is_active:
         consumer.send("UNSUBSCRIBE", id="s")
-    consumer.send("UNSUBSCRIBE", id="s", **name, receipt="u")
-    assert consumer.receipts() == ["u"]
+    consumer.send_confirmed("UNSUBSCRIBE", id="s", **name)
     assert gateway.subscriptions() == {}
     producer = gateway.connect()
     producer.publish("/topic/orders", b"1", persistent="true")
@@ -217,8 +214,7 @@ def test_unsubscribe_without_an_id_ends_the_consumer_by_its_name() -> None:
     gateway = StompGateway()
     consumer = gateway.connect(client_id="shop")
     consumer.subscribe("/topic/orders", **{"activemq.subscriptionName": "billing"})
-    consumer.send("UNSUBSCRIBE", **{"activemq.subscriptionName": "billing"}, receipt="u")
-    assert consumer.receipts() == ["u"]
+    consumer.send_confirmed("UNSUBSCRIBE", **{"activemq.subscriptionName": "billing"})
     assert (gateway.subscriptions(), consumer.session.unsettled.subscriptions) == ({}, {})
 
 
@@ -228,19 +224,16 @@ def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
     before.subscribe("/topic/t", **{"activemq.subscriptionName": "billing"})
     before.send("DISCONNECT")
     peer = gateway.connect("1.0")
-    peer.send("UNSUBSCRIBE", destination="/topic/t", **{"activemq.subscriptionName": "billing"}, receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", destination="/topic/t", **{"activemq.subscriptionName": "billing"})
     assert gateway.subscriptions() == {}
 
 
 def test_the_name_in_an_unsubscribe_counts_whatever_its_id_was_for() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(client_id="shop")
+    gateway, peer = connected(client_id="shop")
     peer.subscribe("/topic/t", id="d", **{"activemq.subscriptionName": "billing"})
     peer.send("UNSUBSCRIBE", id="d")
     peer.subscribe("/queue/q", id="plain")
-    peer.send("UNSUBSCRIBE", id="plain", **{"activemq.subscriptionName": "billing"}, receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", id="plain", **{"activemq.subscriptionName": "billing"})
     assert (gateway.subscriptions(), peer.session.unsettled.subscriptions) == ({}, {})
 
 
@@ -248,16 +241,14 @@ def test_in_1_0_unsubscribe_may_name_the_destination_where_the_subscription_has_
     peer = StompGateway().connect("1.0")
     peer.subscribe("/queue/q", id="mine")
     peer.subscribe("/topic/t", id="other")
-    peer.send("UNSUBSCRIBE", destination="/queue/q", receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", destination="/queue/q")
     assert list(peer.session.unsettled.subscriptions) == ["other"]
     peer.send("UNSUBSCRIBE", destination="/queue/unknown")
     assert b"names '/queue/unknown'" in peer.take()[0].body
 
 
 def test_plain_unsubscribe_only_makes_it_inactive() -> None:
-    gateway = StompGateway()
-    consumer = gateway.connect(client_id="shop")
+    consumer = StompGateway().connect(client_id="shop")
     consumer.subscribe("/topic/orders", **{"activemq.subscriptionName": "billing"})
     consumer.send("UNSUBSCRIBE", id="s")
     consumer.publish("/topic/orders", b"1", persistent="true")
@@ -281,8 +272,7 @@ def test_plain_unsubscribe_only_makes_it_inactive() -> None:
 def test_wrong_combinations(
     client_id: str, destination: str, headers: dict[str, str], condition: str, reason: bytes
 ) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(**({"client-id": client_id} if client_id else {}))
+    peer = StompGateway().connect(**({"client-id": client_id} if client_id else {}))
     peer.subscribe(destination, **headers, receipt="s")
     error = peer.error()
     assert (error["condition"], error["receipt-id"]) == (condition, "s")
@@ -322,32 +312,25 @@ def test_rabbitmq_s_durable_subscription_is_shared_by_all_who_use_its_id() -> No
     first.send("DISCONNECT")
     second.send("DISCONNECT")
     producer.publish("/topic/t", b"5", persistent="true")
-    heir = gateway.connect()
-    heir.subscribe("/topic/t", "auto", **headers)
+    heir = gateway.subscriber("/topic/t", "auto", **headers)
     assert heir.bodies() == [b"5"]
-    heir.send("UNSUBSCRIBE", id="s", durable="true", receipt="u")
-    assert heir.receipts() == ["u"]
+    heir.send_confirmed("UNSUBSCRIBE", id="s", durable="true")
     assert [key[1] for key in gateway.subscriptions()] == ["/topic/other:s2"]
-    heir.send("UNSUBSCRIBE", id="s2", durable="true", destination="/topic/other", receipt="u2")
-    assert heir.receipts() == ["u2"]
+    heir.send_confirmed("UNSUBSCRIBE", id="s2", durable="true", destination="/topic/other")
     assert gateway.subscriptions() == {}
 
 
 def test_unsubscribe_with_persistent_deletes_what_subscribe_with_it_made() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/topic/t", "auto", persistent="true")
     assert [key[1] for key in gateway.subscriptions()] == ["/topic/t:s"]
-    peer.send("UNSUBSCRIBE", id="s", persistent="true", receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", id="s", persistent="true")
     assert gateway.subscriptions() == {}
 
 
 def test_rabbitmq_s_durable_header_means_nothing_on_a_queue() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto", durable="true")
-    peer.send("UNSUBSCRIBE", id="s", durable="true", receipt="u")
-    assert peer.receipts() == ["u"]
+    peer = StompGateway().subscriber("/queue/q", "auto", durable="true")
+    peer.send_confirmed("UNSUBSCRIBE", id="s", durable="true")
 
 
 @pytest.mark.parametrize("name", ["shared-subscription-name", "x-queue-name"])
@@ -356,8 +339,7 @@ def test_a_shared_subscription_gives_each_message_to_one_of_its_consumers(name: 
     peers = [gateway.connect(), gateway.connect()]
     for peer in peers:
         peer.subscribe("/topic/t", "auto", **{name: "workers"})
-    alone = gateway.connect()
-    alone.subscribe("/topic/t", "auto")
+    alone = gateway.subscriber("/topic/t", "auto")
     gateway.connect().publish("/topic/t", b"1", b"2", b"3", b"4")
     got = [peer.bodies() for peer in peers]
     assert sorted(got[0] + got[1]) == alone.bodies() == [b"1", b"2", b"3", b"4"]
@@ -380,8 +362,7 @@ def test_no_local(header: str) -> None:
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 @pytest.mark.parametrize("ack", ["auto", "client"])
 def test_a_browser_sees_everything_takes_nothing_and_is_told_the_end(version: str, ack: str) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(version)
+    gateway, peer = connected(version)
     peer.publish("/queue/q", b"1", b"2", persistent="true")
     peer.publish("/queue/q", b"3")
     peer.subscribe("/queue/q", ack, id="b", browser="true")
@@ -390,15 +371,13 @@ def test_a_browser_sees_everything_takes_nothing_and_is_told_the_end(version: st
     end = messages[-1]
     assert end.headers == {"subscription": "b", "browser": "end", "destination": "/queue/q", "message-id": "0"}
     assert gateway.stats("q").depth == 3
-    peer.send("UNSUBSCRIBE", id="b", receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", id="b")
     peer.subscribe("/queue/q", "auto")
     assert peer.bodies() == [b"1", b"2", b"3"]
 
 
 def test_a_browser_with_a_selector_and_of_an_empty_queue() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/empty", "auto", id="e", browser="true")
+    peer = StompGateway().subscriber("/queue/empty", "auto", id="e", browser="true")
     assert [message["message-id"] for message in peer.messages()] == ["0"]
     peer.publish("/queue/q", b"1", a="1")
     peer.publish("/queue/q", b"2", a="2")
@@ -407,8 +386,7 @@ def test_a_browser_with_a_selector_and_of_an_empty_queue() -> None:
 
 
 def test_a_nack_of_what_a_browser_shows_is_an_error() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.publish("/queue/q", b"1")
     peer.subscribe("/queue/q", "client", browser="true")
     peer.send("NACK", id=peer.messages()[0]["ack"])
@@ -450,8 +428,7 @@ def test_a_group_stays_with_one_consumer() -> None:
 
 
 def test_a_consumer_s_own_redelivery_policy() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     own = {"activemq.maximumRedeliveries": "1", "activemq.initialRedeliveryDelay": "10"}
     peer.subscribe("/queue/q", **own)
     peer.publish("/queue/q", b"x")

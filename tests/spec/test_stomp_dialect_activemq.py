@@ -16,6 +16,7 @@ from tests.support.protocols.stomp_gateway import Peer, StompGateway
 DLQ = "ActiveMQ.DLQ"
 SETTINGS = SessionSettings(dialect=ACTIVEMQ)
 VERSIONS = ["1.0", "1.1", "1.2"]
+KEEPING = [(SETTINGS, version) for version in VERSIONS] + [(SessionSettings(), "1.0")]  # an error ends no connection
 
 
 def nack(peer: Peer, message: dict[str, str], version: str, **headers: str) -> None:
@@ -46,18 +47,22 @@ def test_a_wrong_request_keeps_the_connection(
     assert peer.receipts() == ["r2"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("octets", [b"NONSENSE\n\n\0", b"SEND\n:no name\n\n\0", b"CONNECT\n\n\0"])
-def test_a_broken_protocol_still_ends_it(version: str, octets: bytes) -> None:
-    peer = StompGateway(settings=SETTINGS).connect(version)
+@pytest.mark.parametrize(
+    ("settings", "version", "octets"),
+    [(*kept, octets) for kept in KEEPING for octets in (b"NONSENSE\n\n\0", b"SEND\n:no name\n\n\0", b"CONNECT\n\n\0")]
+    + [(SessionSettings(), "1.0", b"SEND\nno colon\n\n\0")],
+)
+def test_a_broken_protocol_still_ends_it(settings: SessionSettings, version: str, octets: bytes) -> None:
+    peer = StompGateway(settings=settings).connect(version)
     peer.send_octets(octets)
     peer.error()
 
 
-def test_an_error_leaves_in_the_order_of_the_frames() -> None:
-    gateway = StompGateway(settings=SETTINGS)
+@pytest.mark.parametrize(("settings", "version"), KEEPING)
+def test_an_error_leaves_in_the_order_of_the_frames(settings: SessionSettings, version: str) -> None:
+    gateway = StompGateway(settings=settings)
     gateway.syncs = False
-    peer = gateway.connect()
+    peer = gateway.connect(version)
     peer.publish("/queue/q", b"1", persistent="true", receipt="r1")
     peer.send("ABORT", transaction="unknown", receipt="r2")
     assert peer.octets == b""
@@ -84,8 +89,7 @@ def test_nack_is_a_dead_letter_of_exactly_that_message(version: str, ack: str) -
 )
 def test_a_nack_that_says_what_it_wants_gets_it(headers: dict[str, str], dead: int, comes_after_ms: int) -> None:
     gateway = StompGateway(settings=SETTINGS)
-    peer = gateway.connect()
-    peer.subscribe("/queue/q")
+    peer = gateway.subscriber("/queue/q")
     peer.publish("/queue/q", b"1", persistent="true")
     nack(peer, peer.messages()[0].headers, "1.2", **headers)
     assert gateway.queue_names() == (["q", DLQ] if dead else ["q"])
@@ -98,8 +102,7 @@ def test_a_nack_that_says_what_it_wants_gets_it(headers: dict[str, str], dead: i
 
 def test_a_nack_inside_a_transaction_takes_effect_with_it() -> None:
     gateway = StompGateway(settings=SETTINGS)
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", "client")
+    peer = gateway.subscriber("/queue/q", "client")
     peer.publish("/queue/q", b"1", b"2", persistent="true")
     peer.send("BEGIN", transaction="t")
     nack(peer, peer.messages()[1].headers, "1.2", transaction="t")
@@ -109,9 +112,7 @@ def test_a_nack_inside_a_transaction_takes_effect_with_it() -> None:
 
 
 def test_nack_of_automatic_deliveries_is_an_error_that_keeps_the_connection() -> None:
-    gateway = StompGateway(settings=SETTINGS)
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway(settings=SETTINGS).subscriber("/queue/q", "auto")
     peer.publish("/queue/q", b"1")
     (message,) = peer.messages()
     peer.send("NACK", id=message["message-id"])
@@ -135,8 +136,7 @@ def test_who_waits_too_long_keeps_the_connection_and_the_next_waits_for_itself()
     assert "queue://q" in gateway.reason(peer), "the second waits on"
     gateway.advance(4_999)
     assert peer.take() == []
-    consumer = gateway.connect()
-    consumer.subscribe("/queue/q", "auto")
+    consumer = gateway.subscriber("/queue/q", "auto")
     assert peer.receipts() == ["second"]
     assert consumer.bodies() == [b"x" * 200, b"2"]
 
@@ -155,8 +155,7 @@ def test_a_commit_that_waits_too_long_is_rolled_back_and_the_connection_goes_on(
     (error,) = peer.take()
     assert (error["condition"], error["receipt-id"]) == ("address-full", "commit")
     assert gateway.stats("q").depth == 1
-    peer.send("BEGIN", transaction="t", receipt="again")
-    assert peer.receipts() == ["again"]
+    peer.send_confirmed("BEGIN", transaction="t")
 
 
 def test_connected_names_what_clients_choose_their_dialect_by() -> None:
@@ -226,8 +225,7 @@ def test_a_receipt_is_echoed_with_escapes_that_every_reader_knows(version: str, 
 
 
 def test_a_session_of_the_dialect_reads_so() -> None:
-    gateway = StompGateway(settings=SETTINGS)
-    peer = gateway.connect("1.1")
+    peer = StompGateway(settings=SETTINGS).connect("1.1")
     peer.subscribe("/queue/q", "auto")
     peer.send_octets(b"SEND\ndestination:/queue/q\nflag\nfield:a\\tb\n\nbody\0")
     (message,) = peer.messages()
@@ -280,13 +278,10 @@ def test_the_second_connection_of_a_client_id_is_refused() -> None:
 
 @pytest.mark.parametrize("selector", ["", "  "])
 def test_a_blank_selector_is_refused(selector: str) -> None:
-    peer = StompGateway(settings=SETTINGS).connect()
-    peer.subscribe("/queue/q", selector=selector)
+    peer = StompGateway(settings=SETTINGS).subscriber("/queue/q", selector=selector)
     (error,) = peer.take()
     assert error["condition"] == "invalid-selector"
-    other = StompGateway().connect()
-    other.subscribe("/queue/q", selector=selector, receipt="r")
-    assert other.receipts() == ["r"]
+    assert StompGateway().subscriber("/queue/q", selector=selector, receipt="r").receipts() == ["r"]
 
 
 @pytest.mark.parametrize(
@@ -298,9 +293,7 @@ def test_a_blank_selector_is_refused(selector: str) -> None:
     ],
 )
 def test_priority_and_expires_are_clamped(headers: dict[str, str], priority: str, expires: str) -> None:
-    gateway = StompGateway(settings=SETTINGS)
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway(settings=SETTINGS).subscriber("/queue/q", "auto")
     peer.publish("/queue/q", b"1", **headers)
     (message,) = peer.messages()
     assert (message["priority"], message["expires"]) == (priority, expires)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.values.message import AMQP_1_0, STOMP, TEXT, Message
+from engine.values.message import STOMP, TEXT
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents
 from protocols.amqp.v1_0.mapping.jms_types import MAP_MESSAGE, OBJECT_MESSAGE, TEXT_MESSAGE
-from protocols.amqp.v1_0.wire.sections import VALUE
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Byte, Char, Decimal, Float, Int, Short, Symbol, UInt, ULong
+from protocols.amqp.v1_0.wire.messages.sections import VALUE
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Char, Decimal, Float, Int, Short, Symbol, UInt, ULong
 from protocols.broker_headers import JMS_TYPE
 from protocols.map_message import BYTES_MAX, JSON, XML, read_map, write_map
 from tests.support.protocols.amqp_gateway import AmqpGateway
@@ -28,7 +28,7 @@ TEXTS = {XML: MAP_XML, JSON: MAP_JSON}
 
 
 def contents(octets: bytes) -> Contents:
-    return read_contents(Message(1, AMQP_1_0, 0, 4, 0, 0, 0, b"", octets, octets))
+    return read_contents(octets, octets)
 
 
 def map_octets(value: Any, jms_type: int | None = MAP_MESSAGE, **properties: str) -> bytes:
@@ -52,8 +52,7 @@ def to_amqp(body: bytes, **headers: str) -> Contents:
 
 def from_amqp(octets: bytes, transformation: str, version: str = "1.2") -> Received:
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     sender.transfer(octets)
     peer = gateway.connect(version)
     peer.subscribe("/queue/q", "auto", transformation=transformation)
@@ -146,8 +145,7 @@ def test_a_body_of_octets_is_never_a_map() -> None:
 
 def test_a_scheduled_map_is_looked_at_each_time() -> None:
     gateway = AmqpGateway()
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = gateway.subscriber("/queue/q", "auto")
     peer.publish("/queue/q", MAP_XML, b"Hello", transformation=XML, AMQ_SCHEDULED_DELAY="10")
     gateway.advance(1_000)
     good, bad = peer.messages()
@@ -180,13 +178,11 @@ def test_a_map_becomes_what_was_asked_for(asked: str, form: str, sent: str, vers
 
 
 def test_ack_mode_client_gets_the_same() -> None:
-    peer = AmqpGateway().connect()
-    peer.subscribe("/queue/q", "client", transformation="jms-json")
+    peer = AmqpGateway().subscriber("/queue/q", "client", transformation="jms-json")
     peer.publish("/queue/q", MAP_XML, transformation=XML, persistent="true")
     (message,) = peer.messages()
     assert message.body == MAP_JSON
-    peer.send("ACK", id=message["ack"], receipt="r")
-    assert peer.receipts() == ["r"]
+    peer.send_confirmed("ACK", id=message["ack"])
 
 
 def test_each_subscription_of_a_topic_gets_its_own_form() -> None:

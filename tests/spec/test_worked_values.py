@@ -1,4 +1,4 @@
-"""Worked values of docs/reference/semantics.md, seen at the engine's door and not only in the formula."""
+"""Worked values of docs/reference/semantics.md, seen at the engine's interface and not only in the formula."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ HORNETQ = """<configuration xmlns="urn:hornetq"><address-settings><address-setti
 
 def delays(world: EngineWorld, count: int) -> list[int]:
     """Refuse a message ``count`` times; return after how many milliseconds it came again each time."""
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.send(b"poison")
     found: list[int] = []
     for _ in range(count):
@@ -91,8 +90,7 @@ def test_3_1_max_delivery_attempts_are_deliveries(attempts: int) -> None:
     world = EngineWorld(
         address("q", redelivery__maximum_redeliveries=maximum, redelivery__initial_redelivery_delay_ms=0)
     )
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.send(b"poison")
     delivered = 0
     while client.handed:
@@ -130,8 +128,7 @@ def test_3_3_page_with_nothing_in_memory_delivers_all(limit: str) -> None:
     world = RestartWorld(address("q", full__address_full_policy="PAGE", **{limit: 0}))
     client = world.client()
     world.send(*[b"%d" % number for number in range(5)])
-    world.consumer(client, "q", INDIVIDUAL, 2)
-    world.turn()
+    world.subscribe(client, "q", INDIVIDUAL, 2)
     seen: list[bytes] = []
     for _ in range(6):
         held = client.take()

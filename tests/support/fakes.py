@@ -181,7 +181,7 @@ class FakeLink(PeerSocket):
     credentials: list[tuple[str, str]] = field(default_factory=list)
     proofs: list[tuple[str, bool]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    wants_look: bool = False
+    wants_tick: bool = False
     conversion_faults: list[str] = field(default_factory=list)
 
     def touch(self) -> None:
@@ -199,8 +199,8 @@ class FakeLink(PeerSocket):
     def resume_reading(self) -> None:
         self.is_reading = True
 
-    def look_soon(self) -> None:
-        self.wants_look = True
+    def tick_soon(self) -> None:
+        self.wants_tick = True
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
-from config.model import ServerConfig
+from config.errors import ConfigError, Problem
+from config.matching import QUEUE
+from config.model import Endpoint, ServerConfig
+from config.reports.changes import Changes
 from config.scram import hash_password
 from engine.inspection import Inspection
 from engine.store.read.backup import BackupRefused
+from engine.store.read.log_readers import LogReader
 from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats
-from engine.values.errors import InvalidSelector
+from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_tasks import TaskRefused
 from gateway.answers.store_view import question_of
 from gateway.connections.security import Security
 from gateway.process.counters import GatewayCounters
-from gateway.web.api import create_app
-from gateway.web.retry import RetrySource
-from gateway.web.source import StatsSource
-from gateway.web.store import StoreSource
-from gateway.web.why import Answer, WhySource
+from gateway.web.api import Sources, create_app
+from gateway.web.connections.sockets import SocketRoute
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.reload import LiveReload
+from gateway.web.management.retries import LiveRetries
+from gateway.web.management.schedule import LiveSchedule
+from gateway.web.management.stats import LiveStats
+from gateway.web.management.store import LiveStore
+from gateway.web.management.upkeep import LiveUpkeep
+from gateway.web.management.why import Answer, LiveWhy
+from gateway.web.rest.messages import LiveMessages
+from gateway.web.rest.named_destination import Named
+from gateway.web.server import HttpServer
 from tests.support.engine.snapshots import broker, destination
 
 OPEN = Security(ServerConfig())
@@ -48,8 +59,9 @@ class Seen(Inspection):
         return self._seen
 
 
-class Fixed(StatsSource):
+class Fixed(LiveStats):
     is_failed = False
+    is_ending = False
 
     def __init__(self, stats: BrokerStats) -> None:
         self._stats = stats
@@ -65,12 +77,18 @@ class Fixed(StatsSource):
     def counters(self) -> GatewayCounters:
         return GatewayCounters()
 
+    def is_stopping(self) -> bool:
+        return self.is_ending
+
     def has_failed(self) -> bool:
         return self.is_failed
 
 
-class Knowing(WhySource):
+class Knowing(LiveWhy):
     """Knows consumer 1, connection 2 and message ID:s-3."""
+
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
 
     def consumer(self, consumer_id: int) -> Answer | None:
         return Answer(["consumer 1: idle"], {"gate": "nothing-waiting"}) if consumer_id == 1 else None
@@ -94,7 +112,7 @@ class Knowing(WhySource):
         return {"what": text if connection_id is None else f"{text} for connection {connection_id}", "settings": {}}
 
 
-class Retrying(RetrySource):
+class Retrying(LiveRetries):
     """Knows the queue ``dead``; remembers the requests."""
 
     def __init__(self) -> None:
@@ -116,22 +134,28 @@ class Retrying(RetrySource):
         self.is_stopped = True
 
 
-class Storing(StoreSource):
+class Storing(LiveStore):
     """Knows one message, ``ID:s-8``."""
 
-    async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
+
+    async def query(self, asked: Mapping[str, str]) -> bytes:
         question = question_of(asked)
         if question.message_id != "ID:s-8":
             raise UnknownMessage("no such message")
-        return {"messages": [{"id": "ID:s-8"}]}
+        return b'{"messages": [{"id": "ID:s-8"}]}'
 
     async def space(self, tells_why: bool) -> dict[str, Any]:
         return {"told_why": tells_why}
 
-    async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    async def readers(self) -> list[LogReader]:
+        return [LogReader("stream", "billing", "orders.>", 500, 1_000, 7, 50, 20_000)]
+
+    async def dump(self, asked: Mapping[str, str]) -> bytes:
         if "x" in asked:
             raise WrongQuestion("'x' is not known")
-        return {"records": [], "next_from": 0}
+        return b'{"records": [], "next_from": 0}'
 
     def start(self, what: str) -> dict[str, Any]:
         if what == "rebuild":
@@ -152,20 +176,142 @@ class Storing(StoreSource):
         return {"directory": directory}
 
 
+class Scheduling(LiveSchedule):
+    """Knows every destination but ``gone``."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def listed(self, destination: Named | None, limit: int) -> dict[str, Any]:
+        self._check(destination)
+        self.asked.append((destination, limit))
+        return {"schedules": []}
+
+    async def cancel(self, ids: list[str]) -> dict[str, Any]:
+        self.asked.append(ids)
+        return {"cancelled": len(ids)}
+
+    async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
+        self._check(destination)
+        self.asked.append((destination, after))
+        if destination[1] == "disk":
+            raise StoreError("nothing was cancelled: EIO")
+        return {"cancelled": 7, "next": ""}
+
+    def _check(self, destination: Named | None) -> None:
+        if destination is not None and destination[1] == "gone":
+            raise LookupError("no queue 'gone'")
+
+
+class Keeping(LiveUpkeep):
+    """Knows the queues ``q``, which is in use, and ``orders.eu``; the disk refuses what is about ``full``."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.is_stopped = False
+
+    def purge(self, queue: str, selector: str, holder: str) -> int:
+        if queue == "full":
+            raise StoreError("nothing was purged, because the disk refuses writes: x")
+        if queue not in ("q", "orders.eu"):
+            raise LookupError(f"no queue {queue!r}")
+        if selector == "bad":
+            raise InvalidSelector("selector 'bad': nothing to compare")
+        self.asked.append((queue, selector))
+        return len(self.asked)
+
+    def purged(self, number: int) -> str | None:
+        return str(self.asked[number - 1][0]) if 0 < number <= len(self.asked) else None
+
+    def status(self, number: int) -> dict[str, object]:
+        return {"queue": self.purged(number), "dropped": 3, "done": self.is_stopped}
+
+    def stop(self, number: int) -> None:
+        self.is_stopped = True
+
+    async def delete(self, destination: Named, is_forced: bool) -> dict[str, Any]:
+        if destination == (QUEUE, "q"):
+            raise DestinationInUse("queue://q has 1 consumers")
+        self.asked.append((*destination, is_forced))
+        return {"deleted": "it"}
+
+    def pause(self, queue: str, operator: str) -> None:
+        self.asked.append((*self._known(queue), "pause", operator))
+
+    def resume(self, queue: str, operator: str) -> None:
+        self.asked.append((*self._known(queue), "resume", operator))
+
+    def _known(self, queue: str) -> tuple[str]:
+        if queue not in ("q", "orders.eu"):
+            raise LookupError(f"no queue {queue!r}")
+        return (queue,)
+
+    def close_connection(self, number: int, operator: str) -> None:
+        if number != 7:
+            raise LookupError(f"no connection {number}")
+        self.asked.append((number, operator))
+
+
+class Reloading(LiveReload):
+    """problem: why the configuration cannot be used, "" if it can."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.asked: list[str] = []
+
+    async def reload(self, by: str) -> Changes:
+        self.asked.append(by)
+        if self.problem:
+            raise ConfigError([Problem("p.yaml", 1, "dat", self.problem)])
+        return Changes(["users.ann: added"], ["data: y, before x"])
+
+
+class NoMessages(LiveMessages):
+    """For tests that ask for no messages."""
+
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
+
+    def stop(self) -> None:
+        """Nothing waits."""
+
+
+def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
+    """Return fakes of all sources.  stats: by default of a queue; others: instead of the fakes."""
+    fakes: dict[str, Any] = {
+        "stats": Fixed(stats if stats is not None else broker(destination("orders"))),
+        "why": Knowing(),
+        "retries": Retrying(),
+        "store": Storing(),
+        "schedule": Scheduling(),
+        "upkeep": Keeping(),
+        "messages": NoMessages(),
+        "reload": Reloading(),
+    }
+    return Sources(**{**fakes, **others})
+
+
 @asynccontextmanager
 async def serving(
-    stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost"
-) -> AsyncIterator[Callable[..., Awaitable[ClientResponse]]]:
-    application = create_app(
-        Fixed(stats if stats is not None else broker(destination("orders"))),
-        Knowing(),
-        Retrying(),
-        Storing(),
-        security,
-        host,
-    )
+    stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost", **others: Any
+) -> AsyncIterator[TestClient[Any, Any]]:
+    """Yield a client of the application on fakes, see ``sources``."""
+    application = create_app(sources(stats, **others), security, host)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
-        yield client.get
+        yield client
+
+
+@asynccontextmanager
+async def listening(
+    stats: BrokerStats | None = None, sockets: SocketRoute | None = None, memory: RequestMemory | None = None
+) -> AsyncIterator[Endpoint]:
+    """Yield the address of a listener on fakes."""
+    endpoint = Endpoint("http", "127.0.0.1", 0)
+    server = await HttpServer.start(endpoint, sources(stats), OPEN, sockets, memory)
+    try:
+        yield server.endpoint
+    finally:
+        await server.stop()
 
 
 def basic(login: str, passcode: str) -> dict[str, str]:

@@ -46,7 +46,13 @@ fn connect(options: &Options, container: &str, attach: List) -> io::Result<(TcpS
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(SECONDS_TO_ANSWER)))?;
     let mut input = Input::new(stream.try_clone()?);
-    let init = List::new().symbol("ANONYMOUS").encode(wire::SASL_INIT);
+    let init = if options.login.is_empty() {
+        List::new().symbol("ANONYMOUS")
+    } else {
+        let response = format!("\0{}\0{}", options.login, options.passcode); // RFC 4616
+        List::new().symbol("PLAIN").binary(response.as_bytes())
+    };
+    let init = init.encode(wire::SASL_INIT);
     stream.write_all(&[b"AMQP\x03\x01\x00\x00".as_slice(), &frame(1, &init)].concat())?;
     header(&mut input, b"AMQP\x03\x01\x00\x00")?;
     await_code(&mut input, wire::SASL_OUTCOME)?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 pub const USAGE: &str = "penstock-load --url HOST:PORT --dest NAME [option ...]
 
   --proto stomp|amqp10     the protocol (stomp)
+  --login NAME             and --passcode TEXT; without them no login (STOMP) or SASL ANONYMOUS (AMQP)
   --kind queue|topic       of the destination (queue)
   --messages N             in all, over all producers (100000)
   --size OCTETS            of a body, at least 24 (1024)
@@ -40,6 +41,8 @@ pub struct Options {
     pub protocol: Protocol,
     pub url: String,
     pub destination: String,
+    pub login: String,
+    pub passcode: String,
     pub is_topic: bool,
     pub messages: u64,
     pub size: usize,
@@ -98,6 +101,8 @@ impl Options {
             },
             url: required("url")?,
             destination: required("dest")?,
+            login: text("login", ""),
+            passcode: text("passcode", ""),
             is_topic: match text("kind", "queue").as_str() {
                 "queue" => false,
                 "topic" => true,
@@ -127,7 +132,7 @@ impl Options {
     }
 }
 
-const KNOWN: [&str; 15] = [
-    "proto", "url", "dest", "kind", "messages", "size", "producers", "consumers", "mode", "receipt-every", "ack",
+const KNOWN: [&str; 17] = [
+    "proto", "url", "dest", "login", "passcode", "kind", "messages", "size", "producers", "consumers", "mode", "receipt-every", "ack",
     "prefetch", "rate", "idle-timeout", "watch-pid",
 ];

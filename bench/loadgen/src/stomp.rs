@@ -62,10 +62,15 @@ fn next_frame(octets: &[u8]) -> io::Result<Option<Frame>> {
     Ok(Some(Frame { body: (at, end), ack, is_message, is_bye, length: end + 1 }))
 }
 
-fn connect(url: &str) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(url)?;
+fn connect(options: &Options) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(&options.url)?;
     stream.set_nodelay(true)?;
-    stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\nheart-beat:0,0\n\n\0")?;
+    let mut frame = String::from("CONNECT\naccept-version:1.2\nhost:localhost\nheart-beat:0,0\n");
+    if !options.login.is_empty() {
+        frame.push_str(&format!("login:{}\npasscode:{}\n", options.login, options.passcode));
+    }
+    frame.push_str("\n\0");
+    stream.write_all(frame.as_bytes())?;
     let mut input = Input::new(stream.try_clone()?);
     loop {
         input.fill()?;
@@ -92,7 +97,7 @@ pub struct StompProducer {
 }
 
 pub fn producer(options: &Options, number: u32) -> io::Result<(StompProducer, StompConfirmations)> {
-    let stream = connect(&options.url)?;
+    let stream = connect(options)?;
     let mut head = format!("SEND\ndestination:{}\ncontent-length:{}\n", destination(options), options.size);
     if options.is_persistent {
         head.push_str("persistent:true\n");
@@ -166,7 +171,7 @@ pub struct StompConsumer {
 }
 
 pub fn consumer(options: &Options, patience: Duration) -> io::Result<StompConsumer> {
-    let mut stream = connect(&options.url)?;
+    let mut stream = connect(options)?;
     let ack = match options.ack {
         Ack::Auto => "auto",
         Ack::Client => "client",

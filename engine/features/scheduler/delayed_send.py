@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.features.scheduler.plan import Plan
-from engine.features.scheduler.ticket import standing_lines
+from engine.features.scheduler.schedule_record import standing_lines
 from engine.sources.composite import Composite, Destination, Target
-from engine.sources.question_queue import QuestionQueue
+from engine.sources.queue import QuestionQueue
 from engine.values.errors import InvalidDestination
 
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
+from engine.features.scheduler.schedule_book import ScheduleBook
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 
-if TYPE_CHECKING:
-    from engine.features.scheduler.schedule_book import ScheduleBook
-
 CHUNKS: Final = 32  # of pending schedules examined per turn
 CANCELS: Final = 1_000  # per turn; a chunk is always finished
 
 
+@dataclass(slots=True, eq=False)
 class Ending(TimerTarget):
     """ended: numbers of destinations that have ended and still have schedules, which no longer fire.
 
     place: pending schedules up to here were examined.
     """
 
-    __slots__ = ("scheduler", "ended", "place", "is_armed")
-
-    def __init__(self, scheduler: ScheduleBook) -> None:
-        self.scheduler = scheduler
-        self.ended: set[int] = set()
-        self.place = -1
-        self.is_armed = False
+    scheduler: ScheduleBook
+    ended: set[int] = field(default_factory=set)
+    place: int = -1
+    is_armed: bool = False
 
     def end(self, target: int) -> None:
         """Cancel all schedules for a destination, in this turn or soon."""
@@ -52,7 +49,8 @@ class Ending(TimerTarget):
         if target in self.ended:
             self.ended.discard(target)
         elif target > 0:
-            self.scheduler.observers.schedule_gone(target)
+            for observer in self.scheduler.observers:
+                observer.schedule_gone(target)
 
     def timer_fired(self, key: int) -> None:
         self.is_armed = False
@@ -73,13 +71,11 @@ class Ending(TimerTarget):
             self.scheduler.context.call_later(1, self, 0)
 
 
+@dataclass(slots=True, eq=False)
 class EndsWithDestination(Observer):
     """Ends the schedules for temporary destinations that end."""
 
-    __slots__ = ("_ending",)
-
-    def __init__(self, ending: Ending) -> None:
-        self._ending = ending
+    _ending: Ending
 
     def temporary_ending(self, destination: Queue | Topic) -> None:
         self._ending.end(destination.destination_id)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from engine.features.scheduler.ending import Ending
 from engine.features.scheduler.held_back import Held
-from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
-from engine.features.scheduler.pending_schedules import Schedule, merged
+from engine.features.scheduler.pending_schedules import REPEATING_LANE, Schedule, due_of, lane_for, merged, place_of
 from engine.features.scheduler.read_ahead import ReadAhead
-from engine.features.scheduler.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
-from engine.limits.producer_gate import OwnSender
+from engine.features.scheduler.schedule_book import ScheduleBook
+from engine.features.scheduler.schedule_record import ScheduleHeader, read_header, standing_lines, to_message, to_record
+from engine.limits.producer_gates import OwnSender
 from engine.sources.composite import Target
-from engine.sources.queue_rules import is_told
+from engine.sources.queue_rules import has_send_advisories
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import DATA_FAULTS, EngineError
@@ -20,17 +21,15 @@ from engine.values.message import Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_FIRED
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
-if TYPE_CHECKING:
-    from engine.features.scheduler.schedule_book import ScheduleBook
-
 FIRE_MESSAGES: Final = 256  # per turn; at most half of them were held back before
 FIRE_BYTES: Final = 4 * 1024 * 1024  # per batch; one message always fits
 HOLD_MESSAGES: Final = 2_048  # added to those held back, per turn
-LOOK_TARGETS: Final = 256  # destinations whose gate is checked per turn
+TARGETS_CHECKED: Final = 256  # destinations whose gate is checked per turn
 
 Batch = list[tuple[Schedule, Message]]
 
 
+@dataclass(slots=True)
 class Due:
     """One firing, computed before its batch begins.
 
@@ -38,14 +37,11 @@ class Due:
     count: how often it will have fired.  next_ms: when it is due again, 0 for never.
     """
 
-    __slots__ = ("schedule", "sends", "child", "count", "next_ms")
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.sends: list[tuple[Target, Message]] = []
-        self.child: Message | None = None
-        self.count = 0
-        self.next_ms = 0
+    schedule: Schedule
+    sends: list[tuple[Target, Message]] = field(default_factory=list)
+    child: Message | None = None
+    count: int = 0
+    next_ms: int = 0
 
 
 class Firing(OwnSender):
@@ -97,47 +93,16 @@ class Firing(OwnSender):
         """Return the places of messages whose firing may have raised; empty outside of firing."""
         return [self.at] if self.at else self.under_way[:]
 
-    def has_use_for(self, schedule: Schedule) -> bool:
-        """Say whether a message that was read must stay in memory."""
-        one = self.held.shut.get(schedule.target)
-        if one is None:
-            return True
-        return self.held.keep(
-            one, self.scheduler.key_of(schedule.due_ms, schedule.place), schedule.place, schedule.size
-        )
-
-    def describe(self) -> str:
-        """Return in words what holds back due messages, "" for nothing."""
-        shut = self.held.shut
-        if not shut:
-            return ""
-        more = f", and {len(shut) - 1} more destinations" if len(shut) > 1 else ""
-        return f"{self._gate_of(next(iter(shut.values())))}{more}"
-
-    def reason(self, schedule: Schedule) -> str:
-        """Return in words what holds back a pending message, "" if it only waits for its time or its turn."""
-        if schedule.place in self.scheduler.aside:
-            return f"it cannot be fired: {self.scheduler.aside[schedule.place]}"
-        one = self.held.shut.get(schedule.target)
-        if one is None or not one.keys.has(self.scheduler.key_of(schedule.due_ms, schedule.place)):
-            return ""
-        since_ms = self.scheduler.context.clock.monotonic_ms() - one.since_ms
-        return f"{self._gate_of(one)}; for {since_ms / 1000:.1f} s"
-
-    def _gate_of(self, one: Held) -> str:
-        assert one.destination is not None, "a gate is one of a destination"
-        return self.scheduler.flow.describe_gate(one.gate, one.destination)
-
     # -- the steps
 
     def _open_gates(self) -> bool:
         """Check some of the shut gates; return whether one has opened."""
-        flow = self.scheduler.flow
+        producer_gates = self.scheduler.producer_gates
         shut = self.held.shut
         is_any = False
-        for target in list(shut)[:LOOK_TARGETS]:
+        for target in list(shut)[:TARGETS_CHECKED]:
             one = shut.pop(target)
-            if one.destination is None or flow.is_gate_open(one.gate, one.destination):
+            if one.destination is None or producer_gates.is_gate_open(one.gate, one.destination):
                 self.held.let_go_on(one)
                 is_any = True
             else:
@@ -148,7 +113,7 @@ class Firing(OwnSender):
         """Fire messages whose gate has opened; return how many."""
         held = self.held
         left = most
-        for target in list(held.going)[:LOOK_TARGETS]:
+        for target in list(held.going)[:TARGETS_CHECKED]:
             one = held.going.pop(target)
             held.going[target] = one  # the next turn begins behind it
             batch = self._take_held(one, left)
@@ -166,10 +131,9 @@ class Firing(OwnSender):
         missing: list[int] = []
         size_bytes = 0
         for key in one.keys.after(-1, most):
-            place = self.at = scheduler.place_of(key)
+            place = self.at = place_of(key)
             schedule = scheduler.schedule_at(place)
-            if self.barred and place in self.barred:
-                scheduler.put_aside(schedule, self.barred[place])
+            if self._is_barred(schedule):
                 continue
             if schedule.target in self.ending.ended:
                 scheduler.cancel([schedule])
@@ -199,13 +163,12 @@ class Firing(OwnSender):
         last = held.reached
         while len(found) < most and size_bytes < FIRE_BYTES and passed < HOLD_MESSAGES:
             following = scheduler.keys.after(last, 1)
-            if not following or scheduler.due_of(following[0]) > now_ms:
+            if not following or due_of(following[0]) > now_ms:
                 break
             last = following[0]
-            place = self.at = scheduler.place_of(last)
+            place = self.at = place_of(last)
             schedule = scheduler.schedule_at(place)
-            if self.barred and place in self.barred:
-                scheduler.put_aside(schedule, self.barred[place])
+            if self._is_barred(schedule):
                 passed += 1
                 continue
             one = held.find(schedule.target) if held.count else None
@@ -222,15 +185,14 @@ class Firing(OwnSender):
             else:
                 if not found:
                     keys = scheduler.keys.after(last - 1, most)
-                    self.ahead.want([scheduler.place_of(key) for key in keys if scheduler.due_of(key) <= now_ms])
+                    self.ahead.want([place_of(key) for key in keys if due_of(key) <= now_ms])
                 break
         self.at = 0
         return found, passed
 
     def _hold(self, one: Held, schedule: Schedule) -> None:
-        key = self.scheduler.key_of(schedule.due_ms, schedule.place)
-        self.held.add(one, key)
-        if not self.held.keep(one, key, schedule.place, schedule.size):
+        self.held.add(one, schedule.key())
+        if not self.held.keep(one, schedule):
             self.ahead.forget(schedule.place)
 
     def _keep_first(self, one: Held) -> None:
@@ -238,11 +200,11 @@ class Firing(OwnSender):
         scheduler = self.scheduler
         missing: list[int] = []
         for key in one.keys.after(-1, FIRE_MESSAGES):
-            place = scheduler.place_of(key)
-            if not self.held.keep(one, key, place, scheduler.schedule_at(place).size):
-                self.ahead.forget(place)
-            elif place not in self.ahead.loaded:
-                missing.append(place)
+            schedule = scheduler.schedule_at(place_of(key))
+            if not self.held.keep(one, schedule):
+                self.ahead.forget(schedule.place)
+            elif schedule.place not in self.ahead.loaded:
+                missing.append(schedule.place)
         self.ahead.want(missing)
 
     def _fire(self, batch: Batch, now_ms: int) -> None:
@@ -269,7 +231,7 @@ class Firing(OwnSender):
         for one in due:
             schedule = one.schedule
             self.at = schedule.place
-            if scheduler.flow.is_blocked and self._is_held_back(one, refused):
+            if scheduler.producer_gates.is_blocked and self._is_held_back(one, refused):
                 continue
             fired.append(one)
             for target, message in one.sends:
@@ -294,8 +256,9 @@ class Firing(OwnSender):
         self.fired_count += len(fired)
         for one in fired:
             for target, message in one.sends:
-                if is_told(target.settings):
-                    scheduler.observers.sent(target, message)
+                if has_send_advisories(target.settings):
+                    for observer in scheduler.observers:
+                        observer.sent(target, message)
         self.under_way = []
 
     def _is_held_back(self, one: Due, refused: list[Held]) -> bool:
@@ -303,7 +266,7 @@ class Firing(OwnSender):
 
         refused: the first refusal of a destination is added here.
         """
-        flow = self.scheduler.flow
+        producer_gates = self.scheduler.producer_gates
         schedule = one.schedule
         before = self.held.shut.get(schedule.target)
         if before is not None:  # an earlier one was refused in this batch
@@ -312,7 +275,7 @@ class Firing(OwnSender):
         discarding: list[Target] = []
         sends: list[tuple[Target, Message]] = []
         for target, message in one.sends:
-            gate = flow.own_refusal(target, message)
+            gate = producer_gates.own_refusal(target, message)
             if gate == gates.DISCARDED:
                 discarding.append(target)
             elif gate == gates.OPEN:
@@ -323,7 +286,7 @@ class Firing(OwnSender):
                 self._hold(refused[-1], schedule)
                 return True
         for target in discarding:
-            flow.count_dropped(target)
+            producer_gates.count_dropped(target)
         one.sends = sends
         return False
 
@@ -333,19 +296,18 @@ class Firing(OwnSender):
         Nothing has changed yet, so a defect in one record affects no other.
         """
         self.at = schedule.place
-        if self.barred and schedule.place in self.barred:
-            self.scheduler.put_aside(schedule, self.barred[schedule.place])
+        if self._is_barred(schedule):
             return None
         try:
-            ticket, own = read_ticket(record.annotations)
+            header, own = read_header(record.annotations)
         except DATA_FAULTS as error:
             self._put_aside(schedule, error)
             return None
-        target = self._target(ticket)
+        target = self._target(header)
         if target is None:
             return Due(schedule)  # a temporary destination that is gone with its connection
         try:
-            one, message = self._computed(schedule, record, ticket, own, target, now_ms)
+            one, message = self._computed(schedule, record, header, own, target, now_ms)
         except DATA_FAULTS as error:
             self._put_aside(schedule, error)
             return None
@@ -358,11 +320,18 @@ class Firing(OwnSender):
         self.scheduler.aside.pop(schedule.place, None)
         return one
 
+    def _is_barred(self, schedule: Schedule) -> bool:
+        """Put a schedule aside if it is barred."""
+        if schedule.place not in self.barred:
+            return False
+        self.scheduler.put_aside(schedule, self.barred[schedule.place])
+        return True
+
     def _put_aside(self, schedule: Schedule, error: Exception) -> None:
         self.scheduler.put_aside(schedule, f"{type(error).__name__}: {error}")
 
     def _computed(
-        self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes, target: Target, now_ms: int
+        self, schedule: Schedule, record: Message, header: ScheduleHeader, own: bytes, target: Target, now_ms: int
     ) -> tuple[Due, Message | None]:
         """Return one firing and the message that it delivers, None if it only begins a schedule.
 
@@ -370,15 +339,15 @@ class Firing(OwnSender):
         """
         scheduler = self.scheduler
         one = Due(schedule)
-        plan = ticket.plan
+        plan = header.plan
         if plan.is_repeating():
             one.count = scheduler.fired.get(schedule.place, 0) + 1
             one.next_ms = plan.next_ms(schedule.due_ms, now_ms, one.count, scheduler.limits.zone)
-        message = to_message(record, ticket, own, target.destination_id, scheduler.job_id(schedule.place), now_ms)
+        message = to_message(record, header, own, target.destination_id, scheduler.job_id(schedule.place), now_ms)
         begins = plan.at_hit() if plan.cron else None
         if begins is None:
             return one, message
-        lines = standing_lines(ticket.kind, ticket.name, begins)
+        lines = standing_lines(header.kind, header.name, begins)
         message.annotations = own
         message.size = len(own) + len(message.headers) + len(message.body)
         due_ms = begins.first_ms(schedule.due_ms, scheduler.limits.zone)
@@ -386,14 +355,14 @@ class Firing(OwnSender):
         one.child = to_record(message, scheduler.number, lane, due_ms, max(0, schedule.target), lines, now_ms, begins)
         return one, None
 
-    def _target(self, ticket: Ticket) -> Target | None:
+    def _target(self, header: ScheduleHeader) -> Target | None:
         """Return the destination of a message, recreated if it was deleted; None for a temporary one that is gone."""
         destinations = self.scheduler.destinations
-        if ticket.kind == QUEUE:
-            return destinations.own_queue(ticket.name)
-        if ticket.kind == TOPIC:
-            return destinations.own_topic(ticket.name)
+        if header.kind == QUEUE:
+            return destinations.own_queue(header.name)
+        if header.kind == TOPIC:
+            return destinations.own_topic(header.name)
         try:
-            return destinations.temporary(ticket.kind, ticket.name)
+            return destinations.temporary(header.kind, header.name)
         except EngineError:
             return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
+from engine.features.scheduler.pending_schedules import Schedule
 from engine.features.scheduler.sorted_keys import SortedKeys
 from engine.sources.composite import Target
 from engine.values import gates
@@ -30,6 +32,7 @@ class Held:
         self.since_ms = 0
 
 
+@dataclass(slots=True, eq=False)
 class HeldBack:
     """shut, going: destinations whose gate is shut, and those released; by their number, in rotation.
 
@@ -37,15 +40,12 @@ class HeldBack:
     count: of the messages.  kept: those that stay in memory, by place, with their octets.
     """
 
-    __slots__ = ("shut", "going", "reached", "count", "kept", "kept_bytes")
-
-    def __init__(self) -> None:
-        self.shut: dict[int, Held] = {}
-        self.going: dict[int, Held] = {}
-        self.reached = -1
-        self.count = 0
-        self.kept: dict[int, int] = {}
-        self.kept_bytes = 0
+    shut: dict[int, Held] = field(default_factory=dict)
+    going: dict[int, Held] = field(default_factory=dict)
+    reached: int = -1
+    count: int = 0
+    kept: dict[int, int] = field(default_factory=dict)
+    kept_bytes: int = 0
 
     def find(self, target: int) -> Held | None:
         return self.shut.get(target) or self.going.get(target)
@@ -95,13 +95,14 @@ class HeldBack:
         if not self.shut and not self.going:
             self.reached = -1
 
-    def keep(self, one: Held, key: int, place: int, size: int) -> bool:
+    def keep(self, one: Held, schedule: Schedule) -> bool:
         """Say whether a message that is held back may stay in memory, and record it."""
+        place, size = schedule.place, schedule.size
         if place in self.kept:
             return True
         if len(self.kept) >= KEPT_MESSAGES or (self.kept and self.kept_bytes + size > KEPT_BYTES):
             return False
-        if key > one.keys.after(-1, KEPT_OF_ONE)[-1]:
+        if schedule.key() > one.keys.after(-1, KEPT_OF_ONE)[-1]:
             return False
         self.kept[place] = size
         self.kept_bytes += size

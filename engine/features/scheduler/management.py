@@ -11,25 +11,34 @@ destination it reaches the schedules of its own user, or all if the destination 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from config.permissions import Action
 from engine.backlog.context import Context
 from engine.consumers.client import Client
+from engine.consumers.permissions import Access
 from engine.features.broker_questions import Answerer, Questions, Replies
-from engine.features.scheduler.pending_schedules import Schedule
+from engine.features.scheduler.pending_schedules import Schedule, key_of, place_of
 from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.schedule_record import ScheduleHeader, read_header
 from engine.features.scheduler.scheduler import Scheduler
-from engine.features.scheduler.ticket import JOB_ID, Ticket, read_ticket
-from engine.limits.permissions import Access
 from engine.ports.timers import TimerTarget
 from engine.sources.composite import Target
-from engine.sources.question_queue import QuestionQueue
+from engine.sources.queue import QuestionQueue
 from engine.sources.registry import Destinations
-from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
-from engine.values.message import PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
+from engine.values.message import (
+    JOB_ID,
+    ORIGINAL_DESTINATION,
+    PERSISTENT,
+    PLAIN,
+    PRIORITY_SHIFT,
+    SCHEDULED,
+    Message,
+    annotation,
+)
 
 ACTION: Final = "AMQ_SCHEDULER_ACTION"
 START: Final = "ACTION_START_TIME"
@@ -46,17 +55,15 @@ STEP: Final = 256  # schedules examined at a time
 REMOVED_AT_ONCE: Final = 1_000
 
 
+@dataclass(slots=True)
 class Question:
     """The request in one message; ``first_ms`` to ``last_ms``: due times, both included."""
 
-    __slots__ = ("action", "place", "first_ms", "last_ms", "reply_to")
-
-    def __init__(self, action: str, place: int, first_ms: int, last_ms: int, reply_to: object) -> None:
-        self.action = action
-        self.place = place
-        self.first_ms = first_ms
-        self.last_ms = last_ms
-        self.reply_to = reply_to
+    action: str
+    place: int
+    first_ms: int
+    last_ms: int
+    reply_to: object
 
 
 class Management(Answerer):
@@ -165,9 +172,8 @@ class Walk:
         self.management = management
         self.client = client
         self.action: Action = action
-        scheduler = management.scheduler
-        self.after = scheduler.key_of(question.first_ms, 0) - 1
-        self.last = scheduler.key_of(question.last_ms + 1, 0) - 1
+        self.after = key_of(question.first_ms, 0) - 1
+        self.last = key_of(question.last_ms + 1, 0) - 1
         self.is_over = False
 
     def next(self, most: int) -> list[Schedule]:
@@ -178,7 +184,7 @@ class Walk:
             self.is_over = True
             return []
         self.after = keys[-1]
-        found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
+        found = [scheduler.pending.find(place_of(key)) for key in keys]
         return [one for one in found if one and self.management.allows(self.client, self.action, one)]
 
 
@@ -248,15 +254,15 @@ class Browse(TimerTarget):
         schedule = self.left.pop(0)
         if messages:
             try:
-                ticket, own = read_ticket(messages[0].annotations)
+                header, own = read_header(messages[0].annotations)
             except (KeyError, ValueError):
                 pass  # not written by this gateway
             else:
-                if self._may_see(ticket):
-                    self._send(schedule, messages[0], ticket, own)
+                if self._may_see(header):
+                    self._send(schedule, messages[0], header, own)
         self.go_on()
 
-    def _may_see(self, ticket: Ticket) -> bool:
+    def _may_see(self, header: ScheduleHeader) -> bool:
         """Say whether a client may read the destination of a message.
 
         The schedule has no number of a temporary destination, or of one that was deleted.
@@ -267,17 +273,17 @@ class Browse(TimerTarget):
             return True
         if client is None:
             return False
-        if ticket.kind in (QUEUE, TOPIC):
-            return management.access.allows(client, "read", ticket.kind, ticket.name)
+        if header.kind in (QUEUE, TOPIC):
+            return management.access.allows(client, "read", header.kind, header.name)
         owned = management.destinations.owned.get(client.client_number, [])
-        return any(one.name == ticket.name for one in owned)
+        return any(one.name == header.name for one in owned)
 
-    def _send(self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes) -> None:
+    def _send(self, schedule: Schedule, record: Message, header: ScheduleHeader, own: bytes) -> None:
         lines = [
             annotation(JOB_ID, self.management.scheduler.job_id(schedule.place)),
-            annotation(ORIGINAL_DESTINATION, f"/{KIND_NAMES[ticket.kind]}/{ticket.name}"),
+            annotation(ORIGINAL_DESTINATION, f"/{KIND_NAMES[header.kind]}/{header.name}"),
             annotation("AMQ_SCHEDULED_TIME", str(schedule.due_ms)),
-            *_plan_lines(ticket.plan),
+            *_plan_lines(header.plan),
             own,
         ]
         message = Message(
@@ -285,7 +291,7 @@ class Browse(TimerTarget):
             record.encoding,
             record.flags & ((1 << PRIORITY_SHIFT) - 1) & ~(SCHEDULED | PERSISTENT | PLAIN),
             record.jms_priority(),
-            ticket.tag_hash,
+            header.tag_hash,
             0,
             0,
             b"".join(lines),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.consumers.client import Client
-from engine.consumers.quota import Quota
+from engine.consumers.user_quota import Quota
 from engine.values.errors import LimitReached
 
 NOBODY: Final = 0

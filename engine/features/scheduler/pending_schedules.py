@@ -5,13 +5,30 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.values.stored import Range
 
 CHUNK_COUNT: Final = 512
 SMALL_COUNT: Final = 128  # neighbouring chunks with no more than this together are merged
+PLACE_BITS: Final = 52  # of a key: log offset below, due time above
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 SPOT_SHIFT: Final = 4  # of a spot: queue offset above, lane below
+
+
+def key_of(due_ms: int, place: int) -> int:
+    """Return the place of a schedule in the order of due times."""
+    return due_ms << PLACE_BITS | place
+
+
+def due_of(key: int) -> int:
+    return key >> PLACE_BITS
+
+
+def place_of(key: int) -> int:
+    return key & PLACE_MASK
 
 
 class Schedule(NamedTuple):
@@ -30,45 +47,44 @@ class Schedule(NamedTuple):
     size: int
     owner: int = 0
 
+    def key(self) -> int:
+        """Return its place in the order of due times."""
+        return self.due_ms << PLACE_BITS | self.place
+
     def entry(self) -> Range:
         """Return its entry as a range for a settlement."""
         return Range(self.lane, self.queue_offset, 1, 0, self.size, (self.size,))
 
 
+@dataclass(slots=True, eq=False)
 class Chunk:
     """Schedules by ascending place; one column per field."""
 
-    __slots__ = ("places", "spots", "dues", "targets", "sizes", "owners")
+    places: array[int] = field(default_factory=partial(array, "q"))
+    spots: array[int] = field(default_factory=partial(array, "q"))
+    dues: array[int] = field(default_factory=partial(array, "q"))
+    targets: array[int] = field(default_factory=partial(array, "i"))
+    sizes: array[int] = field(default_factory=partial(array, "I"))
+    owners: array[int] = field(default_factory=partial(array, "i"))
 
-    def __init__(self) -> None:
-        self.places = array("q")
-        self.spots = array("q")
-        self.dues = array("q")
-        self.targets = array("i")
-        self.sizes = array("I")
-        self.owners = array("i")
+    def columns(self) -> tuple[array[int], ...]:
+        return self.places, self.spots, self.dues, self.targets, self.sizes, self.owners
 
     def extend(self, other: Chunk) -> None:
         """Append the rows that follow."""
-        self.places.extend(other.places)
-        self.spots.extend(other.spots)
-        self.dues.extend(other.dues)
-        self.targets.extend(other.targets)
-        self.sizes.extend(other.sizes)
-        self.owners.extend(other.owners)
+        for own, more in zip(self.columns(), other.columns(), strict=True):
+            own.extend(more)
 
     def part(self, at: int, end: int) -> Chunk:
         """Return the rows from ``at`` to ``end``."""
-        part = Chunk()
-        part.places = self.places[at:end]
-        part.spots = self.spots[at:end]
-        part.dues = self.dues[at:end]
-        part.targets = self.targets[at:end]
-        part.sizes = self.sizes[at:end]
-        part.owners = self.owners[at:end]
-        return part
+        return Chunk(*(column[at:end] for column in self.columns()))
+
+    def in_order(self, rows: list[int]) -> Chunk:
+        """Return the rows in another order."""
+        return Chunk(*(array(column.typecode, map(column.__getitem__, rows)) for column in self.columns()))
 
     def remove(self, at: int) -> None:
+        # One by one: many may be cancelled in one turn.
         del self.places[at]
         del self.spots[at]
         del self.dues[at]
@@ -100,26 +116,16 @@ def by_place(lanes: list[Chunk]) -> Chunk:
         found.extend(lane)
     if sum(bool(lane.places) for lane in lanes) <= 1:
         return found
-    order = sorted(range(len(found.places)), key=found.places.__getitem__)
-    merged_rows = Chunk()
-    merged_rows.places.extend(map(found.places.__getitem__, order))
-    merged_rows.spots.extend(map(found.spots.__getitem__, order))
-    merged_rows.dues.extend(map(found.dues.__getitem__, order))
-    merged_rows.targets.extend(map(found.targets.__getitem__, order))
-    merged_rows.sizes.extend(map(found.sizes.__getitem__, order))
-    merged_rows.owners = found.owners  # none of them has an owner
-    return merged_rows
+    return found.in_order(sorted(range(len(found.places)), key=found.places.__getitem__))
 
 
+@dataclass(slots=True, eq=False)
 class PendingSchedules:
     """All pending schedules by place; they are added in ascending order."""
 
-    __slots__ = ("_chunks", "_firsts", "_count")
-
-    def __init__(self) -> None:
-        self._chunks: list[Chunk] = []
-        self._firsts: list[int] = []
-        self._count = 0
+    _chunks: list[Chunk] = field(default_factory=list)
+    _firsts: list[int] = field(default_factory=list)
+    _count: int = 0
 
     def __len__(self) -> int:
         return self._count
@@ -177,7 +183,6 @@ class PendingSchedules:
         chunk.dues[at] = due_ms
 
     def remove(self, place: int) -> Schedule:
-        """Remove and return a pending schedule."""
         chunk, at = self._locate(place)
         assert chunk is not None, "the schedule is there"
         found = chunk.schedule(at)
@@ -232,3 +237,16 @@ def merged(ranges: list[Range]) -> list[Range]:
 
 def _where(one: Range) -> tuple[int, int]:
     return one.priority, one.first
+
+
+# One-shots with similar delays share a lane, so they leave it nearly in the order of arrival and its cursor moves on.
+LANE_DELAYS_MS: Final = (10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000)
+REPEATING_LANE: Final = 9
+
+
+def lane_for(delay_ms: int) -> int:
+    """Return the lane of a one-shot."""
+    for lane, most_ms in enumerate(LANE_DELAYS_MS):
+        if delay_ms < most_ms:
+            return lane
+    return len(LANE_DELAYS_MS)

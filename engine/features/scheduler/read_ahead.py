@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from engine.features.scheduler.pending_schedules import Schedule
+from engine.features.scheduler.pending_schedules import Schedule, due_of, place_of
+from engine.features.scheduler.schedule_book import ScheduleBook
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.features.scheduler.schedule_book import ScheduleBook
 
 SCHEDULE_READER: Final = -3  # the reader to which the store answers
 
@@ -19,38 +18,27 @@ AHEAD_BYTES: Final = 16 * 1024 * 1024
 GAP_ENTRIES: Final = 8  # others in between are read along rather than starting a new page
 REQUEST_MESSAGES: Final = 1_024
 REQUEST_BYTES: Final = 4 * 1024 * 1024
-LOOK_KEYS: Final = 512
+KEYS_EXAMINED: Final = 512  # of schedules examined at a time; once they have been read the next ones are
 PAUSE_MS: Final = 200  # after an empty page, because the disk has not accepted the records yet
 NEVER_MS: Final = 1 << 62
 
 
+@dataclass(slots=True, eq=False)
 class ReadAhead:
-    """loaded: by place.  asked: requests under way, with their sizes.  looked_to: the last key examined.
+    """loaded: by place.  asked: requests under way, with their sizes.  examined_to: the last key examined.
     paused_to_ms: monotonic time before which nothing is requested.
 
-    A schedule that is added or moved below ``looked_to`` and finds no room is read when it is due.
+    A schedule that is added or moved below ``examined_to`` and finds no room is read when it is due.
     """
 
-    __slots__ = (
-        "scheduler",
-        "loaded",
-        "loaded_bytes",
-        "asked",
-        "asked_bytes",
-        "looked_to",
-        "paused_to_ms",
-        "_requests",
-    )
-
-    def __init__(self, scheduler: ScheduleBook) -> None:
-        self.scheduler = scheduler
-        self.loaded: dict[int, Message] = {}
-        self.loaded_bytes = 0
-        self.asked: dict[int, int] = {}
-        self.asked_bytes = 0
-        self.looked_to = -1
-        self.paused_to_ms = 0
-        self._requests: dict[tuple[int, int], list[Schedule]] = {}
+    scheduler: ScheduleBook
+    loaded: dict[int, Message] = field(default_factory=dict)
+    loaded_bytes: int = 0
+    asked: dict[int, int] = field(default_factory=dict)
+    asked_bytes: int = 0
+    examined_to: int = -1
+    paused_to_ms: int = 0
+    _requests: dict[tuple[int, int], list[Schedule]] = field(default_factory=dict)
 
     def came(self, due_ms: int, record: Message) -> None:
         """Keep a message that is in memory anyway, if it is due soon."""
@@ -71,34 +59,29 @@ class ReadAhead:
         """Return the wall time of the next read."""
         if not self._has_room():
             return NEVER_MS
-        following = self.scheduler.keys.after(self.looked_to, 1)
-        return self.scheduler.due_of(following[0]) - LATEST_MS if following else NEVER_MS
+        following = self.scheduler.keys.after(self.examined_to, 1)
+        return due_of(following[0]) - LATEST_MS if following else NEVER_MS
 
     def pause_ms(self) -> int:
         """Return for how long nothing may be requested."""
         return max(0, self.paused_to_ms - self.scheduler.context.clock.monotonic_ms())
 
     def read(self) -> None:
-        """Read messages that are due soon, as far as there is room."""
+        """Read some messages that are due soon, as far as there is room."""
         scheduler = self.scheduler
         now_ms = scheduler.context.wall_ms
-        if self.pause_ms() or self.next_ms() > now_ms:
+        if self.asked or self.pause_ms() or self.next_ms() > now_ms:
             return
         held = scheduler.held  # messages in it are read when their gate opens
         latest_ms = now_ms + AHEAD_MS
         wanted: list[Schedule] = []
-        while self._has_room():
-            keys = scheduler.keys.after(self.looked_to, LOOK_KEYS)
-            for key in keys:
-                if scheduler.due_of(key) > latest_ms or not self._has_room():
-                    keys = []
-                    break
-                self.looked_to = key
-                place = scheduler.place_of(key)
-                if not held.count or held.find(scheduler.schedule_at(place).target) is None:
-                    self._ask(place, wanted)
-            if not keys:
+        for key in scheduler.keys.after(self.examined_to, KEYS_EXAMINED):
+            if due_of(key) > latest_ms or not self._has_room():
                 break
+            self.examined_to = key
+            place = place_of(key)
+            if not held.count or held.find(scheduler.schedule_at(place).target) is None:
+                self._ask(place, wanted)
         self._request(wanted)
 
     def want(self, places: list[int]) -> None:
@@ -134,7 +117,7 @@ class ReadAhead:
         if left and next_offset <= first:
             for schedule in left:
                 self._answered(schedule)
-            self.looked_to = scheduler.held.reached
+            self.examined_to = scheduler.held.reached
             self.paused_to_ms = scheduler.context.clock.monotonic_ms() + PAUSE_MS
         else:
             self._request(left)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.features.scheduler.pending_schedules import SPOT_SHIFT, Chunk, by_place, spot_of
+from engine.features.scheduler.schedule_book import ScheduleBook
 from engine.values.destination import QUEUE
 from engine.values.stored import EntryColumns, LaneState
-
-if TYPE_CHECKING:
-    from engine.features.scheduler.schedule_book import ScheduleBook
 
 ENTRIES_AT_ONCE: Final = 65_536
 GAP_ENTRIES: Final = 1_024  # settled entries in between are read along

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Final
 
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
-from engine.fate.acceptance import Acceptance
 from engine.features.message_copies import MessageCopies
-from engine.features.scheduler.held_back import HeldBack
-from engine.features.scheduler.lanes import REPEATING_LANE
+from engine.features.scheduler.held_back import Held, HeldBack
 from engine.features.scheduler.owners import Owners
-from engine.features.scheduler.pending_schedules import Chunk, PendingSchedules, Schedule, merged
+from engine.features.scheduler.pending_schedules import (
+    REPEATING_LANE,
+    Chunk,
+    PendingSchedules,
+    Schedule,
+    due_of,
+    key_of,
+    merged,
+)
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.sorted_keys import SortedKeys
-from engine.limits.producer_gate import Flow
+from engine.limits.producer_gates import ProducerGates
 from engine.ports.timers import TimerTarget
-from engine.sources.observer import Observers
+from engine.sources.observer import Observer
 from engine.sources.registry import Destinations
 from engine.values.message import Message, later_ms
 from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
-
-PLACE_BITS: Final = 52  # of a key: log offset below, due time above
-PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 
 LATE_MOST: Final = 10_000  # counted at most
 ASIDE_MS: Final = 3_600_000  # between two attempts to fire a schedule that cannot be fired (a defect)
 DAMAGED_RETRY_MS: Final = 10_000  # after an unreadable record; the others do not wait for it
 
 
+@dataclass(slots=True, eq=False)
 class ScheduleBook(TimerTarget):
     """number: of the schedule's queue in the store, 0 before its first message.
 
@@ -40,54 +46,23 @@ class ScheduleBook(TimerTarget):
     aside: why a schedule could not be fired, by place: it is kept, may be cancelled, and is retried after ASIDE_MS.
     """
 
-    __slots__ = (
-        "context",
-        "destinations",
-        "flow",
-        "acceptance",
-        "copies",
-        "observers",
-        "limits",
-        "owners",
-        "number",
-        "pending",
-        "keys",
-        "held",
-        "fired",
-        "counts",
-        "cancelled_count",
-        "unreadable",
-        "aside",
-    )
-
-    def __init__(
-        self,
-        context: Context,
-        destinations: Destinations,
-        flow: Flow,
-        acceptance: Acceptance,
-        copies: MessageCopies,
-        observers: Observers,
-        limits: ScheduleLimits,
-        owners: Owners,
-    ) -> None:
-        self.context = context
-        self.destinations = destinations
-        self.flow = flow
-        self.acceptance = acceptance
-        self.copies = copies
-        self.observers = observers
-        self.limits = limits
-        self.owners = owners
-        self.number = 0
-        self.pending = PendingSchedules()
-        self.keys = SortedKeys()
-        self.held = HeldBack()
-        self.fired: dict[int, int] = {}
-        self.counts: dict[int, int] = {}
-        self.cancelled_count = 0
-        self.unreadable: dict[int, str] = {}
-        self.aside: dict[int, str] = {}
+    context: Context
+    destinations: Destinations
+    producer_gates: ProducerGates
+    acceptance: Acceptance
+    copies: MessageCopies
+    observers: list[Observer]
+    limits: ScheduleLimits
+    owners: Owners
+    number: int = 0
+    pending: PendingSchedules = field(default_factory=PendingSchedules)
+    keys: SortedKeys = field(default_factory=SortedKeys)
+    held: HeldBack = field(default_factory=HeldBack)
+    fired: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    cancelled_count: int = 0
+    unreadable: dict[int, str] = field(default_factory=dict)
+    aside: dict[int, str] = field(default_factory=dict)
 
     def has_room(self, owner: int) -> bool:
         """Say whether a time of a cron expression may begin one more schedule; nobody is there to be refused."""
@@ -111,14 +86,9 @@ class ScheduleBook(TimerTarget):
     def move(self, schedule: Schedule, due_ms: int) -> None:
         """Change the due time of a schedule."""
 
-    @abstractmethod
-    def has_use_for(self, schedule: Schedule) -> bool:
-        """Say whether the record of a schedule, just read, is needed."""
-
     # -- pending schedules
 
     def schedule_at(self, place: int) -> Schedule:
-        """Return a schedule that is pending."""
         schedule = self.pending.find(place)
         assert schedule is not None, "a schedule with a key is pending"
         return schedule
@@ -126,12 +96,17 @@ class ScheduleBook(TimerTarget):
     def is_repeating(self, schedule: Schedule) -> bool:
         return schedule.lane == REPEATING_LANE
 
+    def has_use_for(self, schedule: Schedule) -> bool:
+        """Say whether a record that was just read must stay in memory."""
+        one = self.held.shut.get(schedule.target)
+        return one is None or self.held.keep(one, schedule)
+
     def take_up(self, found: Chunk) -> None:
         """Restore what recovery found, by ascending place."""
         self.pending.take_up(found)
         self.counts = dict(Counter(found.targets))
         self.keys = SortedKeys(
-            sorted([due_ms << PLACE_BITS | place for due_ms, place in zip(found.dues, found.places, strict=True)])
+            sorted([key_of(due_ms, place) for due_ms, place in zip(found.dues, found.places, strict=True)])
         )
 
     def cancel(self, schedules: list[Schedule]) -> None:
@@ -166,7 +141,6 @@ class ScheduleBook(TimerTarget):
     # -- names and numbers
 
     def job_id(self, place: int) -> str:
-        """Return the id of a schedule for clients."""
         return f"{self.context.readers.id_prefix}{place}"
 
     def place_named(self, job_id: str) -> int:
@@ -177,18 +151,6 @@ class ScheduleBook(TimerTarget):
             return 0
         return int(number)
 
-    @staticmethod
-    def key_of(due_ms: int, place: int) -> int:
-        return due_ms << PLACE_BITS | place
-
-    @staticmethod
-    def due_of(key: int) -> int:
-        return key >> PLACE_BITS
-
-    @staticmethod
-    def place_of(key: int) -> int:
-        return key & PLACE_MASK
-
     # -- state
 
     def aside_reason(self) -> str:
@@ -198,6 +160,28 @@ class ScheduleBook(TimerTarget):
             return f"scheduled message {self.job_id(place)}: {reason}{more}"
         return ""
 
+    def held_reason(self) -> str:
+        """Return in words what holds back due messages, "" for nothing."""
+        shut = self.held.shut
+        if not shut:
+            return ""
+        more = f", and {len(shut) - 1} more destinations" if len(shut) > 1 else ""
+        return f"{self._gate_of(next(iter(shut.values())))}{more}"
+
+    def reason(self, schedule: Schedule) -> str:
+        """Return in words what holds back a pending message, "" if it only waits for its time or its turn."""
+        if schedule.place in self.aside:
+            return f"it cannot be fired: {self.aside[schedule.place]}"
+        one = self.held.shut.get(schedule.target)
+        if one is None or not one.keys.has(schedule.key()):
+            return ""
+        since_ms = self.context.clock.monotonic_ms() - one.since_ms
+        return f"{self._gate_of(one)}; for {since_ms / 1000:.1f} s"
+
+    def _gate_of(self, one: Held) -> str:
+        assert one.destination is not None, "a gate is one of a destination"
+        return self.producer_gates.describe_gate(one.gate, one.destination)
+
     def fault(self) -> str:
         """Return which record cannot be read and why, "" for none."""
         for place, reason in self.unreadable.items():
@@ -206,7 +190,7 @@ class ScheduleBook(TimerTarget):
 
     def late_count(self) -> int:
         """Return how many are past due and have not fired, at most LATE_MOST."""
-        now_key = self.key_of(self.context.wall_ms, 0)
+        now_key = key_of(self.context.wall_ms, 0)
         count = 0
         after = -1
         while count < LATE_MOST:
@@ -220,4 +204,4 @@ class ScheduleBook(TimerTarget):
 
     def next_due_ms(self) -> int:
         """Return when the first one is due, 0 if there is none."""
-        return self.keys.first() >> PLACE_BITS if len(self.keys) else 0
+        return due_of(self.keys.first()) if len(self.keys) else 0

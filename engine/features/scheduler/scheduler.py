@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.acceptance import Acceptance
 from engine.backlog.context import Context
-from engine.fate.acceptance import Acceptance
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.ending import Ending, EndsWithDestination
 from engine.features.scheduler.firing import Firing
-from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
 from engine.features.scheduler.owners import Owners
-from engine.features.scheduler.pending_schedules import Schedule
+from engine.features.scheduler.pending_schedules import REPEATING_LANE, Schedule, due_of, key_of, lane_for, place_of
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.read_ahead import NEVER_MS, ReadAhead
 from engine.features.scheduler.recovery import restore
-from engine.features.scheduler.schedule_book import PLACE_BITS, PLACE_MASK, ScheduleBook
-from engine.features.scheduler.ticket import to_record
-from engine.limits.producer_gate import Flow
-from engine.sources.observer import Observers
+from engine.features.scheduler.schedule_book import ScheduleBook
+from engine.features.scheduler.schedule_record import to_record
+from engine.limits.producer_gates import ProducerGates
+from engine.sources.observer import Observer
 from engine.sources.registry import Destinations
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
@@ -32,7 +31,7 @@ from engine.values.errors import LimitReached
 from engine.values.message import Message
 
 TICK_MS: Final = 5  # between two checks for due messages
-HELD_LOOK_MS: Final = 20  # between two checks of shut gates; most report when they open
+HELD_CHECK_MS: Final = 20  # between two checks of shut gates; most report when they open
 CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set, so timers are no longer than this
 RETRY_MS: Final = 1_000  # while the disk accepts nothing
 
@@ -46,14 +45,14 @@ class Scheduler(ScheduleBook):
         self,
         context: Context,
         destinations: Destinations,
-        flow: Flow,
+        producer_gates: ProducerGates,
         acceptance: Acceptance,
         copies: MessageCopies,
-        observers: Observers,
+        observers: list[Observer],
         limits: ScheduleLimits,
         owners: Owners,
     ) -> None:
-        super().__init__(context, destinations, flow, acceptance, copies, observers, limits, owners)
+        super().__init__(context, destinations, producer_gates, acceptance, copies, observers, limits, owners)
         self.armed_ms = 0
         self.scheduled_count = 0
         self.ahead = ReadAhead(self)
@@ -62,15 +61,15 @@ class Scheduler(ScheduleBook):
         restore(self, SCHEDULE_QUEUE)
         self.ending.take_up()
         self._arm()
-        flow.own_senders.append(self.firing)
-        observers.join(EndsWithDestination(self.ending))
+        producer_gates.own_senders.append(self.firing)
+        observers.append(EndsWithDestination(self.ending))
 
     # -- sending
 
     def take(self, delayed: Delayed, message: Message) -> int:
         """Schedule ``message``, or return the gate that holds it back.  Raises: LimitReached, InvalidOption."""
-        if self.flow.is_blocked:
-            gate = self.flow.schedule_gate()
+        if self.producer_gates.is_blocked:
+            gate = self.producer_gates.schedule_gate()
             if gate != gates.OPEN:
                 return gate
         self.require_room(len(delayed.parts))
@@ -113,13 +112,11 @@ class Scheduler(ScheduleBook):
     def opened(self, delayed: Delayed) -> Delayed:
         """Return the same with deleted destinations recreated.
 
-        Raises: InvalidDestination for a temporary destination that is gone.
+        Raises: what ``MessageCopies.there`` raises.
         """
         if not any(part.is_closed for part in delayed.parts):
             return delayed
-        target = self.destinations.target
-        parts = [target(part.kind, part.name) if part.is_closed else part for part in delayed.parts]
-        return Delayed(parts, delayed.plan)
+        return Delayed([self.copies.there(part) for part in delayed.parts], delayed.plan)
 
     def is_due(self, delayed: Delayed) -> bool:
         """Say whether a delayed message is due already."""
@@ -130,15 +127,16 @@ class Scheduler(ScheduleBook):
         due_ms = record.expires_ms
         self.context.store.append(record)
         place = record.log_offset
-        self.pending.add(Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size, owner))
+        schedule = Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size, owner)
+        self.pending.add(schedule)
         self.counts[target] = self.counts.get(target, 0) + 1
-        key = due_ms << PLACE_BITS | place
+        key = schedule.key()
         self.keys.add(key)
         if key <= self.held.reached:
             self.held.came_late(target, key)
         self.scheduled_count += 1
         self.ahead.came(due_ms, record)
-        if self.keys.first() & PLACE_MASK == place:
+        if place_of(self.keys.first()) == place:
             self._arm()
 
     # -- firing
@@ -161,10 +159,9 @@ class Scheduler(ScheduleBook):
     # -- pending schedules
 
     def forget(self, schedule: Schedule) -> None:
-        """Forget a schedule."""
         place = schedule.place
         target = schedule.target
-        key = schedule.due_ms << PLACE_BITS | place
+        key = schedule.key()
         self.pending.remove(place)
         self.owners.give_back(schedule.owner)
         self.keys.remove(key)
@@ -183,15 +180,12 @@ class Scheduler(ScheduleBook):
     def move(self, schedule: Schedule, due_ms: int) -> None:
         """Change the due time of a schedule."""
         place = schedule.place
-        key = schedule.due_ms << PLACE_BITS | place
+        key = schedule.key()
         self.keys.remove(key)
         self.held.remove(schedule.target, key, place)
-        self.keys.add(due_ms << PLACE_BITS | place)
+        self.keys.add(key_of(due_ms, place))
         self.pending.move(place, due_ms)
         self.ahead.moved(place, due_ms)
-
-    def has_use_for(self, schedule: Schedule) -> bool:
-        return self.firing.has_use_for(schedule)
 
     # -- time
 
@@ -203,11 +197,11 @@ class Scheduler(ScheduleBook):
         wall_ms = clock.wall_ms()
         held = self.held
         following = self.keys.after(held.reached, 1)
-        wake_ms = min(self.due_of(following[0]) if following else NEVER_MS, self.ahead.next_ms())
+        wake_ms = min(due_of(following[0]) if following else NEVER_MS, self.ahead.next_ms())
         if held.going:
             wake_ms = wall_ms
         elif held.shut:
-            wake_ms = min(wake_ms, wall_ms + HELD_LOOK_MS)
+            wake_ms = min(wake_ms, wall_ms + HELD_CHECK_MS)
         delay_ms = max(least_ms, TICK_MS, min(wake_ms - wall_ms, CLOCK_CHECK_MS))
         due_ms = clock.monotonic_ms() + delay_ms
         if not 0 < self.armed_ms <= due_ms:

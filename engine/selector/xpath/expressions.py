@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
+from engine.selector.arithmetic import approximate
 from engine.selector.xpath.document import ATTRIBUTE, ELEMENT, TEXT, Node
-from engine.selector.xpath.values import (
-    Budget,
-    Focus,
-    Nodes,
-    Result,
-    boolean_of,
-    compared,
-    in_order,
-    number_of,
-)
+from engine.selector.xpath.values import Budget, Focus, Nodes, Result, boolean_of, compared, in_order, number_of
 
 AXES: Final = frozenset(
     (
@@ -33,6 +25,7 @@ AXES: Final = frozenset(
         "preceding-sibling",
     )
 )
+_OPERATORS: Final = {"div": "/", "mod": "%"}
 _BACKWARDS: Final = frozenset(("parent", "ancestor", "ancestor-or-self", "preceding-sibling"))
 
 
@@ -44,24 +37,20 @@ class Expression(ABC):
         """Raises: StepsUsedUp."""
 
 
+@dataclass(slots=True, eq=False)
 class Constant(Expression):
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Result) -> None:
-        self._value = value
+    _value: Result
 
     def value(self, focus: Focus) -> Result:
         return self._value
 
 
+@dataclass(slots=True, eq=False)
 class Chain(Expression):
     """Operators of one precedence, from left to right; ``and`` and ``or`` stop as soon as the result is known."""
 
-    __slots__ = ("_first", "_rest")
-
-    def __init__(self, first: Expression, rest: list[tuple[str, Expression]]) -> None:
-        self._first = first
-        self._rest = rest
+    _first: Expression
+    _rest: list[tuple[str, Expression]]
 
     def value(self, focus: Focus) -> Result:
         budget = focus.budget
@@ -81,43 +70,26 @@ class Chain(Expression):
                 budget.spend(len(result) + len(other))
                 result = in_order(result + other)
             else:
-                result = _computed(operator, number_of(result, budget), number_of(operand.value(focus), budget))
+                left, right = number_of(result, budget), number_of(operand.value(focus), budget)
+                result = approximate(_OPERATORS.get(operator, operator), left, right)
         return result
 
 
-def _computed(operator: str, left: float, right: float) -> float:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
-    if operator == "mod":
-        return math.nan if not right or math.isinf(left) or left != left or right != right else math.fmod(left, right)
-    if right:
-        return left / right
-    return math.nan if not left or left != left else math.copysign(math.inf, left) * math.copysign(1.0, right)
-
-
+@dataclass(slots=True, eq=False)
 class Negative(Expression):
-    __slots__ = ("_operand",)
-
-    def __init__(self, operand: Expression) -> None:
-        self._operand = operand
+    _operand: Expression
 
     def value(self, focus: Focus) -> Result:
         return -number_of(self._operand.value(focus), focus.budget)
 
 
+@dataclass(slots=True)
 class Step:
     """axis, and a test: a name, ``*``, ``text()`` or ``node()``."""
 
-    __slots__ = ("axis", "test", "predicates")
-
-    def __init__(self, axis: str, test: str, predicates: list[Expression]) -> None:
-        self.axis = axis
-        self.test = test
-        self.predicates = predicates
+    axis: str
+    test: str
+    predicates: list[Expression]
 
     def taken(self, node: Node, budget: Budget) -> Nodes:
         found: Nodes = []
@@ -183,18 +155,14 @@ def filtered(nodes: Nodes, predicate: Expression, budget: Budget) -> Nodes:
     return found
 
 
+@dataclass(slots=True, eq=False)
 class Path(Expression):
     """start: where the steps begin, None for the focus; is_absolute: they begin at the root."""
 
-    __slots__ = ("_start", "_is_absolute", "_predicates", "_steps")
-
-    def __init__(
-        self, start: Expression | None, is_absolute: bool, predicates: list[Expression], steps: list[Step]
-    ) -> None:
-        self._start = start
-        self._is_absolute = is_absolute
-        self._predicates = predicates
-        self._steps = steps
+    _start: Expression | None
+    _is_absolute: bool
+    _predicates: list[Expression]
+    _steps: list[Step]
 
     def value(self, focus: Focus) -> Result:
         budget = focus.budget
@@ -218,12 +186,10 @@ class Path(Expression):
         return nodes
 
 
+@dataclass(slots=True, eq=False)
 class Call(Expression):
-    __slots__ = ("_function", "_arguments")
-
-    def __init__(self, function: Callable[[Focus, list[Result]], Result], arguments: list[Expression]) -> None:
-        self._function = function
-        self._arguments = arguments
+    _function: Callable[[Focus, list[Result]], Result]
+    _arguments: list[Expression]
 
     def value(self, focus: Focus) -> Result:
         focus.budget.spend(1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -26,25 +27,21 @@ class StepsUsedUp(Exception):
     """The evaluation exceeds the limit of steps for this message."""
 
 
+@dataclass(slots=True)
 class Focus:
     """The node for which an expression is evaluated, its place among the nodes of its step, and the budget."""
 
-    __slots__ = ("node", "position", "size", "budget")
-
-    def __init__(self, node: Node, position: int, size: int, budget: Budget) -> None:
-        self.node = node
-        self.position = position
-        self.size = size
-        self.budget = budget
+    node: Node
+    position: int
+    size: int
+    budget: Budget
 
 
+@dataclass(slots=True, eq=False)
 class Budget:
     """The steps that one selector may still spend on one message, over all its expressions."""
 
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = XPATH_STEPS_MAX
+    left: int = XPATH_STEPS_MAX
 
     def taken(self) -> int:
         """Return the steps that the message has cost."""
@@ -62,7 +59,6 @@ class Budget:
 
 
 def text_of(node: Node, budget: Budget) -> str:
-    """Return the string-value of a node."""
     if node.kind in (ATTRIBUTE, TEXT):
         return budget.spend_text(node.value)
     parts: list[str] = []

@@ -7,6 +7,7 @@ from engine.consumers.consumer import Consumer
 from engine.selector.evaluate import Selector, selector_of
 from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
+from engine.sources.roster import Roster
 from engine.sources.topics.topic import Topic
 from engine.values.destination import NAME_MAX_BYTES, TOPIC, uri
 from engine.values.errors import AccessDenied, InvalidOption, SubscriptionInUse
@@ -20,6 +21,7 @@ class NamedSubscription(SubscriptionBase):
     client_id: "" for a shared subscription that belongs to no client id.
     source: name of the topic, or a wildcard; kind: of the topic.
     queues: by the topic's number; a durable subscription has one per topic, any other a single one.
+    roster: these, for work on all of them.
     carrier: queue of a durable wildcard's own record; it holds nothing and represents it while no topic matches.
     consumers: their present number.
     holder: the user or other holder for whom ``Quotas`` counts it, "" for none.
@@ -40,6 +42,7 @@ class NamedSubscription(SubscriptionBase):
         "owner",
         "holder",
         "queues",
+        "roster",
         "carrier",
         "consumers",
     )
@@ -70,6 +73,7 @@ class NamedSubscription(SubscriptionBase):
         self.owner = owner
         self.holder = ""
         self.queues: dict[int, Queue] = {}
+        self.roster = Roster(self.queues)
         self.carrier: Queue | None = None
         self.consumers = 0
 
@@ -92,11 +96,15 @@ class NamedSubscription(SubscriptionBase):
 
     def require_owner(self, user: str) -> None:
         """Raises: AccessDenied for another user.  A gateway that checks no logins knows no users and denies nobody."""
-        if self.owner and user and user != self.owner:
+        if self.is_of_another_user(user):
             raise AccessDenied(
                 f"subscription {self.full_name()[:200]!r} belongs to another user; only that user may "
                 + ("change or delete it" if self.is_shared else "use or delete it")
             )
+
+    def is_of_another_user(self, user: str) -> bool:
+        """Say whether its owner and ``user`` are two users whose logins were checked."""
+        return bool(self.owner and user and user != self.owner)
 
     def require_joinable(self, asked: NamedSubscription, user: str) -> None:
         """Raises: AccessDenied, SubscriptionInUse if the user may neither join nor replace it."""
@@ -141,7 +149,7 @@ class NamedSubscription(SubscriptionBase):
             consumer
             for queue in self.all_queues()
             for consumer in queue.consumers.values()
-            if consumer.departure is None and consumer.client is not client
+            if consumer.departing() is None and consumer.client is not client
         ]
 
     def description(self) -> dict[str, str]:

@@ -6,34 +6,36 @@ Source: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
 
 from engine.backlog.lane import lane_of
-from engine.backlog.memory import MemoryBudget
-from engine.consumers.window import Window
-from engine.selector.properties import Value
-from engine.selector.readers import PropertyReaders
+from engine.backlog.memory_budget import MemoryBudget
+from engine.consumers.prefetch_window import Window
+from engine.consumers.turn_steps import Steps
+from engine.selector.properties import PropertyReaders, Value
 from engine.sources.feed import PendingRule
-from engine.sources.observer import Observers
+from engine.sources.observer import Observer
+from engine.sources.queue import Queue
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 
-if TYPE_CHECKING:
-    from engine.sources.queue import Queue
+# What has gone is forgotten once so much more came than half of what was left the last time.
+PRUNE_COUNT: Final = 1_024
+PRUNE_BYTES: Final = 1024 * 1024
+PLACES_A_STEP: Final = 1_000  # between an evicted message and the nearer end of those that wait
 
-PRUNE_COUNT: Final = 1_024  # values are pruned once there are this many more than twice those of the last pruning
 
-
+@dataclass(slots=True, eq=False)
 class PendingLimits:
     """What the limits of all subscriptions share.  evicted_count: messages evicted since the start."""
 
-    __slots__ = ("memory", "readers", "evicted_count", "observers")
-
-    def __init__(self, memory: MemoryBudget, readers: PropertyReaders, observers: Observers) -> None:
-        self.memory = memory
-        self.readers = readers
-        self.evicted_count = 0
-        self.observers = observers
+    memory: MemoryBudget
+    readers: PropertyReaders
+    observers: list[Observer]
+    steps: Steps
+    evicted_count: int = 0
 
     def limit(self, queue: Queue, window: Window, requested: int) -> PendingLimit | None:
         """Return the limit of a new subscription, None for no limit.  requested: its maximumPendingMessageLimit."""
@@ -71,14 +73,17 @@ class PendingLimit(PendingRule):
         """Evict one message.  Messages in flight stay, and so do those that fit into the window next."""
         for lane in queue.used_lanes:
             lane.drop_taken()  # needed if a selection took deliveries out of order
-        delivery = self._choose(queue, self.window.room())
+        room = self.window.room()
+        delivery = self._choose(queue, room)
         if delivery is None:
             return
         lane_of(delivery).remove(delivery)
+        self.common.steps.left -= min(room, self.limit) // PLACES_A_STEP
         delivery.state = advance(delivery.state, EXPIRE)
         queue.depth -= 1
         self.common.evicted_count += 1
-        self.common.observers.discarded(queue, delivery.message)
+        for observer in self.common.observers:
+            observer.discarded(queue, delivery.message)
         self.common.memory.release(delivery.message)
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:
@@ -101,20 +106,21 @@ class PendingLimit(PendingRule):
         return chosen
 
 
+@dataclass(slots=True, eq=False)
 class Replaced:
     """Waiting messages for which a newer one has the same value of a property, in the order of those newer ones.
 
     newest: by value.  If all values are unique, simply the oldest message is evicted.
+    came, came_bytes: since the last pruning, less half of what it left.  Some of these messages have gone, and no
+    budget counts them.
     """
 
-    __slots__ = ("name", "readers", "newest", "older", "kept_count")
-
-    def __init__(self, name: str, readers: PropertyReaders) -> None:
-        self.name = name
-        self.readers = readers
-        self.newest: dict[Value, Delivery] = {}
-        self.older: deque[Delivery] = deque()
-        self.kept_count = 0
+    name: str
+    readers: PropertyReaders
+    newest: dict[Value, Delivery] = field(default_factory=dict)
+    older: deque[Delivery] = field(default_factory=deque)
+    came: int = 0
+    came_bytes: int = 0
 
     def add(self, delivery: Delivery | None) -> None:
         """Note a message that has arrived; None if it is only in the log."""
@@ -125,19 +131,30 @@ class Replaced:
         self.newest[value] = delivery
         if earlier is not None and earlier.state == READY:
             self.older.append(earlier)
-        if len(self.newest) > 2 * self.kept_count + PRUNE_COUNT:
-            self.newest = {value: one for value, one in self.newest.items() if one.state == READY}
-            self.kept_count = len(self.newest)
+        self.came += 1
+        self.came_bytes += delivery.message.size
+        if self.came > PRUNE_COUNT or self.came_bytes > PRUNE_BYTES:
+            self._prune()
+
+    def _prune(self) -> None:
+        self.newest = {value: one for value, one in self.newest.items() if _waits(one)}
+        self.older = deque(one for one in self.older if _waits(one))
+        self.came = -(len(self.newest) + len(self.older)) // 2
+        self.came_bytes = -sum(one.message.size for one in chain(self.newest.values(), self.older)) // 2
 
     def take_first(self, queue: Queue, room: int) -> Delivery | None:
         """Return the first that waits behind ``room`` others, None if there is none."""
         older = self.older
         while older:
             delivery = older.popleft()
-            is_waiting = delivery.state == READY and lane_of(delivery).has_place(delivery)
-            if is_waiting and _rank(queue, delivery) >= room:
+            if _waits(delivery) and _rank(queue, delivery) >= room:
                 return delivery  # others were handed over or soon will be, or are in a temporary file
         return None
+
+
+def _waits(delivery: Delivery) -> bool:
+    """Say whether a delivery waits in memory."""
+    return delivery.state == READY and lane_of(delivery).has_place(delivery)
 
 
 def _rank(queue: Queue, delivery: Delivery) -> int:

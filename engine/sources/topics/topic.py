@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Final
+
 from config.policies import AddressSettings
 from engine.backlog.address_account import Account, SharedAddress
 from engine.backlog.intake import intake_for
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.memory_budget import MemoryBudget
 from engine.consumers.consumer import AUTO
-from engine.selector.evaluate import Selector
+from engine.selector.evaluate import Selector, selector_of
 from engine.selector.table import SelectorTable
 from engine.sources.queue import FateCounts, Queue
-from engine.sources.queue_rules import is_told, is_watched
+from engine.sources.queue_rules import has_send_advisories, is_watched
 from engine.sources.topics.topic_offers import TopicOffers
 from engine.values.destination import uri
 from engine.values.message import Message
 
+FEW_COPIES: Final = 50  # queues that get a message without a count in the steps of the turn
+AT_ONCE_MOST: Final = 200  # queues that get a message in the turn of its publication, selectors aside
+EVERYTHING: Final = selector_of("TRUE")
 
+
+@dataclass(slots=True, eq=False)
 class SelectedQueues:
-    """Queues in memory that take what their selector matches.
+    """Queues in memory that take what their selector matches, and those that are too many to get a message at once.
 
     queues, selectors: by the number of their feed.  newest: the last of these numbers.
     offers: messages that not all selectors have been asked about, None before the first of them.
     """
 
-    __slots__ = ("queues", "selectors", "newest", "offers")
-
-    def __init__(self) -> None:
-        self.queues: dict[int, Queue] = {}
-        self.selectors = SelectorTable()
-        self.newest = 0
-        self.offers: TopicOffers | None = None
+    queues: dict[int, Queue] = field(default_factory=dict)
+    selectors: SelectorTable = field(default_factory=SelectorTable)
+    newest: int = 0
+    offers: TopicOffers | None = None
 
     def add(self, queue: Queue, selector: Selector) -> None:
         number = queue.feed.number
@@ -65,14 +70,14 @@ class Topic(SharedAddress):
     is_logged: persistent messages are logged, even without subscribers; False for temporary and advisory topics.
     Subscriptions only hold references.
     is_indirect: publishing takes more than this class does: the topic has ended, others get copies, advisories report
-    each message (is_told), or the message may be sent on.
+    each message (has_send_advisories), or the message may be sent on.
     is_advisory: made by the broker for its advisories.
     owner: number of the client whose temporary topic this is, 0 for none.
     subscriptions: of this topic alone, by the number of their feed; those of wildcards have counts of their own.
-    plain: queues in memory that take every message for one consumer, also those of wildcards.
-    selected: queues in memory with a selector.  choosy: all others.
-    is_choosy: some subscriptions are not plain, or the topic is_sent_on: messages that nobody takes are sent to the
-    dead-letter address in their own batch, so such a topic is indirect, too.
+    plain: queues in memory that take every message for one consumer, also those of wildcards; AT_ONCE_MOST at most.
+    selected: queues in memory with a selector, and those beyond ``plain``.  choosy: all others.
+    is_choosy: some subscriptions are not plain, or they are many, or the topic is_sent_on: messages that nobody takes
+    are sent to the dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
     """
 
@@ -108,7 +113,7 @@ class Topic(SharedAddress):
         self.is_logged = is_logged
         self.is_closed = False
         self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
-        self.is_indirect = is_told(settings) or self.is_sent_on
+        self.is_indirect = has_send_advisories(settings) or self.is_sent_on
         self.owner = 0
         self.is_advisory = False
         self.subscriptions: dict[int, Queue] = {}
@@ -160,11 +165,16 @@ class Topic(SharedAddress):
             self.subscriptions[number] = queue
         if not is_plain:
             self.choosy[number] = queue
-        elif feed.selector is None:
+        elif feed.selector is None and len(self.plain) < AT_ONCE_MOST:
             self.plain[number] = queue
         else:
-            self.selected.add(queue, feed.selector)
-        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues)
+            selector = feed.selector or EVERYTHING
+            assert selector is not None, "this selector has a text"
+            self.selected.add(queue, selector)
+        self._judge()
+
+    def _judge(self) -> None:
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues) or len(self.plain) > FEW_COPIES
 
     def longest_durable(self) -> int:
         return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)
@@ -178,7 +188,7 @@ class Topic(SharedAddress):
         self.plain.pop(number, None)
         self.choosy.pop(number, None)
         self.selected.remove(number)
-        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues)
+        self._judge()
         queue = self.subscriptions.pop(number, None)
         if queue is None:
             return

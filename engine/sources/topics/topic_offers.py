@@ -5,31 +5,28 @@ The waiting messages of a topic keep their order.  A subscription does not get m
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
-
+from engine.backlog.memory_budget import MemoryBudget
 from engine.consumers.turn_steps import Chore, Steps
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import Properties, PropertyReaders
 from engine.selector.table import ASKED_AT_ONCE
+from engine.sources.queue import Queue
 from engine.values.message import Message
 
 if TYPE_CHECKING:
-    from engine.backlog.memory import MemoryBudget
-    from engine.selector.properties import Properties
-    from engine.sources.queue import Queue
     from engine.sources.topics.topic import SelectedQueues
 
 FEW_CONDITIONS: Final = 50  # selectors of a topic evaluated at once, whatever is left of the turn; without XPath
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class OfferTaker:
-    @abstractmethod
-    def give(self, queue: Queue, message: Message) -> None:
-        """Give a message to the queue of a subscription whose selector matches it."""
+def give(queue: Queue, message: Message, memory: MemoryBudget) -> None:
+    """Give a message to the queue in memory of a subscription that wants it."""
+    memory.hold(message)
+    queue.enqueue(message)
+    if queue.rotation:
+        queue.mark_dirty()
 
 
 class TopicOffers(Chore):
@@ -38,13 +35,10 @@ class TopicOffers(Chore):
     unasked: numbers of subscriptions that were not asked about the first message yet, None for all.
     """
 
-    __slots__ = ("selected", "taker", "readers", "memory", "waiting", "unasked", "properties")
+    __slots__ = ("selected", "readers", "memory", "waiting", "unasked", "properties")
 
-    def __init__(
-        self, selected: SelectedQueues, taker: OfferTaker, readers: PropertyReaders, memory: MemoryBudget
-    ) -> None:
+    def __init__(self, selected: SelectedQueues, readers: PropertyReaders, memory: MemoryBudget) -> None:
         self.selected = selected
-        self.taker = taker
         self.readers = readers
         self.memory = memory
         self.waiting: deque[tuple[Message, int]] = deque()
@@ -67,6 +61,8 @@ class TopicOffers(Chore):
 
     def go_on(self, steps: Steps) -> bool:
         waiting = self.waiting
+        if self.memory.is_relieved:
+            return not waiting
         least = steps.left_to_others()
         while waiting:
             if steps.left <= least:
@@ -93,11 +89,13 @@ class TopicOffers(Chore):
         else:
             found = selectors.ask(self.unasked, properties, most)
         steps.left -= selectors.take_asked()
+        if len(found) > FEW_CONDITIONS:
+            steps.left -= len(found)
         for number in found:
             queue = selected.queues.get(number)
             # The queue of a wildcard that has ended leaves its topics over several turns.
             if queue is not None and not queue.is_closed and number <= newest:
-                self.taker.give(queue, message)
+                give(queue, message, self.memory)
         is_done = not selectors.unasked
         self.unasked = None if is_done else selectors.unasked
         self.properties = None if is_done else properties

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
-from engine.backlog.memory import MemoryBudget
+from engine.consumers.client import Client
 from engine.consumers.turn_steps import Steps
 from engine.selector.table import ASKED_AT_ONCE
-from engine.sources.feeds import Feeds
+from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue
-from engine.sources.topics.topic import Topic
-from engine.sources.topics.topic_joins import TopicJoins
-from engine.sources.topics.topic_offers import OfferTaker, TopicOffers
+from engine.sources.topics.topic import FEW_COPIES, Topic
+from engine.sources.topics.topic_offers import TopicOffers, give
+from engine.sources.topics.wildcard_joins import TopicJoins
 from engine.values.message import DEAD_LETTER, Message
 
-
-class _OfferTaker(OfferTaker):
-    __slots__ = ("_memory",)
-
-    def __init__(self, memory: MemoryBudget) -> None:
-        self._memory = memory
-
-    def give(self, queue: Queue, message: Message) -> None:
-        self._memory.hold(message)
-        queue.enqueue(message)
-        if queue.rotation:
-            queue.mark_dirty()
+PLAIN_A_STEP: Final = 4  # plain subscriptions; fewer in a turn would make many small writes to their sockets
 
 
 class TopicPublication:
-    """joins: of wildcards that have not joined all topics yet.
+    """clients: by number.  joins: of wildcards that have not joined all topics yet.
 
     unrouted: messages just published that nobody takes, of topics that send them on.
     """
 
-    __slots__ = ("store", "memory", "readers", "feeds", "steps", "joins", "unrouted", "_taker")
+    __slots__ = ("store", "memory", "readers", "feeds", "steps", "clients", "joins", "unrouted")
 
-    def __init__(self, context: Context, feeds: Feeds, steps: Steps) -> None:
+    def __init__(self, context: Context, feeds: Feeds, steps: Steps, clients: dict[int, Client]) -> None:
         self.store = context.store
         self.memory = context.memory
         self.readers = context.readers
         self.feeds = feeds
         self.steps = steps
+        self.clients = clients
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
-        self._taker = _OfferTaker(context.memory)
 
     def publish(self, topic: Topic, message: Message, sender: int) -> None:
         """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
@@ -56,17 +47,25 @@ class TopicPublication:
         """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
         if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
             self.unrouted.append((topic, message))
+        if len(topic.plain) + len(topic.choosy) > FEW_COPIES:
+            self._charge(len(topic.choosy) + len(topic.plain) // PLAIN_A_STEP, sender)
         selected = topic.selected
         if not topic.choosy and not selected.queues:
             return
         if selected.queues:
             if selected.offers is None:
-                selected.offers = TopicOffers(selected, self._taker, self.readers, self.memory)
+                selected.offers = TopicOffers(selected, self.readers, self.memory)
             selected.offers.offer(message, self.steps)
         if topic.choosy:
             self._offer_to_choosy(topic, message, sender)
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.store)
+
+    def _charge(self, count: int, sender: int) -> None:
+        """Count the steps of a message's copies; without steps left its sender's next input waits for a later turn."""
+        self.steps.left -= count
+        if self.steps.left <= 0 and sender in self.clients:
+            self.clients[sender].end_input()
 
     def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
         properties = self.readers.properties(message, 1, False)
@@ -89,7 +88,7 @@ class TopicPublication:
                 else:
                     self._give_logged(queue, lane, message)
             elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
-                self._taker.give(queue, message)
+                give(queue, message, self.memory)
             if feed.selector is not None:
                 self.steps.left -= feed.selector.last_cost()
 
@@ -139,5 +138,7 @@ class TopicPublication:
         lane.add_behind(message)
         queue.depth += 1
         queue.enqueued_count += 1
+        if queue.selection is not None:
+            queue.selection.arrived(lane, message)
         if queue.rotation:
             queue.mark_dirty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.ports.store import StoreListener
@@ -11,14 +12,12 @@ CHECKPOINT: Final = 1
 CONSUME_QUEUE: Final = 2
 
 
+@dataclass(slots=True, eq=False)
 class Health:
     """The parts of the store that fail now, each with the system's reason."""
 
-    __slots__ = ("_listener", "_reasons")
-
-    def __init__(self) -> None:
-        self._listener: StoreListener | None = None
-        self._reasons: dict[int, str] = {}
+    _listener: StoreListener | None = None
+    _reasons: dict[int, str] = field(default_factory=dict)
 
     def attach(self, listener: StoreListener) -> None:
         """Report to ``listener`` from now on."""
@@ -29,7 +28,6 @@ class Health:
         return not self._reasons
 
     def is_failing(self, part: int) -> bool:
-        """Return whether ``part`` fails."""
         return part in self._reasons
 
     def fail(self, part: int, reason: str) -> None:
@@ -41,5 +39,7 @@ class Health:
 
     def heal(self, part: int) -> None:
         """Note that ``part`` works again, if it did not."""
+        if not self._reasons:
+            return
         if self._reasons.pop(part, None) is not None and not self._reasons and self._listener is not None:
             self._listener.store_healed()

@@ -11,6 +11,7 @@ import ctypes
 import os
 import platform
 import sys
+from dataclasses import dataclass
 from typing import Final
 
 from engine.store.disk.files import WholeSync
@@ -21,14 +22,12 @@ TRUSTED: Final = frozenset((0xEF53, 0x58465342, 0x9123683E))
 STATFS_BYTES: Final = 256  # more than any system has; the type is its first long
 
 
+@dataclass(slots=True, eq=False)
 class RealWholeSync(WholeSync):
     """syncfs on an open directory, whose descriptor remembers which errors were reported."""
 
-    __slots__ = ("_libc", "_descriptor")
-
-    def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
-        self._libc = libc
-        self._descriptor = descriptor
+    _libc: ctypes.CDLL
+    _descriptor: int
 
     def sync(self) -> None:
         if self._libc.syncfs(self._descriptor) != 0:

@@ -21,8 +21,6 @@ FILE_MODE: Final = 0o640
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class File:
-    """One open file."""
-
     @abstractmethod
     def pwrite(self, octets: bytes | memoryview, position: int) -> int:
         """Write at ``position``; return how many octets were taken."""
@@ -144,7 +142,7 @@ class Files:
         """Return the number of this process."""
 
 
-def write_fully(file: File, octets: bytes, position: int) -> None:
+def write_fully(file: File, octets: bytes | memoryview, position: int) -> None:
     """Write all of ``octets``, however often the system takes only a part."""
     written = file.pwrite(octets, position)
     if written == len(octets):
@@ -173,6 +171,15 @@ def read_fully(file: File, size: int, position: int) -> bytes:
         parts.append(octets)
         left -= len(octets)
     return b"".join(parts)
+
+
+def read_file(files: Files, path: str, size: int, position: int = 0) -> bytes:
+    """Open a file, read ``size`` octets, fewer only at its end, and close it."""
+    file = files.open_to_read(path)
+    try:
+        return read_fully(file, size, position)
+    finally:
+        file.close()
 
 
 def describe(error: OSError, path: str) -> str:

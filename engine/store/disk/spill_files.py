@@ -6,6 +6,8 @@ killed process are removed at the next start.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -13,7 +15,8 @@ from crc32c import crc32c
 
 from engine.ports.temp_store import SpilledBlock, SpillListener, SpillSpace
 from engine.ports.workers import FILE_LANE, READ_LANE, Job, Workers
-from engine.store.disk.files import File, Files, describe, read_fully, write_fully
+from engine.store.disk.disk_job import DiskJob
+from engine.store.disk.files import Files, describe, read_file, write_fully
 from engine.values.message import Message
 
 FOLDER: Final = "spill"
@@ -124,13 +127,11 @@ class SpillFiles(SpillSpace):
         self._listener = listener
 
     def remove_all(self) -> None:
-        """Remove everything that is there."""
         for name in self._files.list_directory(self._directory):
             if name.endswith(SUFFIX):
                 self._files.unlink(f"{self._directory}/{name}")
 
     def path(self, number: int) -> str:
-        """Return the path of a file."""
         return f"{self._directory}/{number:08d}{SUFFIX}"
 
     def write(self, block: SpilledBlock) -> None:
@@ -146,11 +147,11 @@ class SpillFiles(SpillSpace):
         self._wanted[self._number] = self._wanted.get(self._number, 0) + 1
         directory = "" if self._is_made else self._directory
         self._is_made = True
-        job = WriteJob(self, self._files, self.path(self._number), directory, block, octets)
-        self._workers.submit(job, FILE_LANE)
+        path = self.path(self._number)
+        work = partial(_write, self._files, directory, path, octets, block.place)
+        self._workers.submit(DiskJob(work, partial(self._wrote, block), path), FILE_LANE)
 
-    def wrote(self, block: SpilledBlock, reason: str) -> None:
-        """Handle the outcome of a job."""
+    def _wrote(self, block: SpilledBlock, _: None, reason: str) -> None:
         if reason:
             self._is_made = False
             self._let_go(block.file_number)
@@ -171,65 +172,37 @@ class SpillFiles(SpillSpace):
             if number == self._number:
                 self._number += 1
                 self._used = 0
-            self._workers.submit(RemoveJob(self._files, self.path(number)), FILE_LANE)
+            # If that fails, the next start removes it.
+            self._workers.submit(DiskJob(partial(self._files.unlink, self.path(number))), FILE_LANE)
 
 
-class WriteJob(Job):
-    """Writes one block, without a sync, as nothing is promised to survive."""
-
-    __slots__ = ("_space", "_files", "_path", "_directory", "_block", "_octets", "_reason")
-
-    def __init__(
-        self, space: SpillFiles, files: Files, path: str, directory: str, block: SpilledBlock, octets: bytes
-    ) -> None:
-        self._space = space
-        self._files = files
-        self._path = path
-        self._directory = directory
-        self._block = block
-        self._octets = octets
-        self._reason = ""
-
-    def run(self) -> None:
-        file: File | None = None
-        try:
-            if self._directory:
-                self._files.make_directory(self._directory)
-            is_there = self._files.exists(self._path)
-            file = self._files.open(self._path) if is_there else self._files.create(self._path)
-            write_fully(file, self._octets, self._block.place)
-        except OSError as error:
-            self._reason = describe(error, self._path)
-        finally:
-            if file is not None:
-                file.close()
-
-    def finish(self) -> None:
-        self._space.wrote(self._block, self._reason)
+def _write(files: Files, directory: str, path: str, octets: bytes, place: int) -> None:
+    """Write one block, without a sync, as nothing is promised to survive.  directory: to be made, "" if it is there."""
+    if directory:
+        files.make_directory(directory)
+    file = files.open(path) if files.exists(path) else files.create(path)
+    try:
+        write_fully(file, octets, place)
+    finally:
+        file.close()
 
 
+@dataclass(slots=True, eq=False)
 class ReadJob(Job):
     """Reads one block.  After a refusal of the disk it may be tried again; a missing or altered block is lost."""
 
-    __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_positions", "_reason", "_is_lost")
-
-    def __init__(self, listener: SpillListener, files: Files, path: str, block: SpilledBlock) -> None:
-        self._listener = listener
-        self._files = files
-        self._path = path
-        self._block = block
-        self._messages: list[Message] = []
-        self._positions: list[int] = []
-        self._reason = ""
-        self._is_lost = False
+    _listener: SpillListener
+    _files: Files
+    _path: str
+    _block: SpilledBlock
+    _messages: list[Message] = field(default_factory=list)
+    _positions: list[int] = field(default_factory=list)
+    _reason: str = ""
+    _is_lost: bool = False
 
     def run(self) -> None:
         try:
-            file = self._files.open_to_read(self._path)
-            try:
-                octets = read_fully(file, self._block.length, self._block.place)
-            finally:
-                file.close()
+            octets = read_file(self._files, self._path, self._block.length, self._block.place)
             self._messages, self._positions = unpack_messages(octets, self._block.count)
         except OSError as error:
             self._reason = describe(error, self._path)
@@ -243,22 +216,3 @@ class ReadJob(Job):
             self._listener.refused(self._block, self._reason, self._is_lost)
         else:
             self._listener.loaded(self._block, self._positions, self._messages)
-
-
-class RemoveJob(Job):
-    """Removes a file; if that fails, the next start removes it."""
-
-    __slots__ = ("_files", "_path")
-
-    def __init__(self, files: Files, path: str) -> None:
-        self._files = files
-        self._path = path
-
-    def run(self) -> None:
-        try:
-            self._files.unlink(self._path)
-        except OSError:
-            pass
-
-    def finish(self) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""Readers for the heads of a store's files: the checkpoint's slots, a segment's header, its seal.
+"""The heads of a store's files: the checkpoint's slots, a segment's header, its seal.
 
 The gateway and the readers both take these from here.  Spark workers load this module, so it imports nothing live.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.store.format import layout
+from engine.store.format.checksum import crc32c
 from engine.values.errors import StoreCorrupt
 
 
@@ -18,7 +17,7 @@ class NotWhole(StoreCorrupt):
     """Octets that are not a whole header or seal: damaged, or still being written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Checkpoint:
     """One slot of the checkpoint.  Consume queues hold the entries of all records below ``consume_queue_offset``.
 
@@ -38,8 +37,6 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """The header of a segment file."""
-
     is_continuation: bool
     is_sparse: bool
     base: int
@@ -68,6 +65,23 @@ class Seal:
 HEADS_BYTES: Final = (
     layout.SPARSE_HEAD_POSITION + layout.SPARSE_HEAD.size + layout.CRC.size
 )  # octets that are read here
+
+
+def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Return one slot."""
+    octets = layout.CHECKPOINT.pack(
+        layout.CHECKPOINT_MAGIC,
+        checkpoint.version,
+        layout.CLEAN_STOP if checkpoint.is_clean else 0,
+        checkpoint.generation,
+        checkpoint.durable_offset,
+        checkpoint.durable_time_ms,
+        checkpoint.next_sequence,
+        checkpoint.consume_queue_offset,
+        checkpoint.first_offset,
+        checkpoint.start_count,
+    )
+    return (octets + layout.CRC.pack(crc32c(octets))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
 
 
 def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:

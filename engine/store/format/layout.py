@@ -131,7 +131,7 @@ from __future__ import annotations
 from struct import Struct, pack
 from typing import Final
 
-from crc32c import crc32c
+from engine.store.format.checksum import crc32c
 
 # Files carry the lowest version that a reader must support to understand them.
 FORMAT_VERSION: Final = 1

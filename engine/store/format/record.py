@@ -6,57 +6,36 @@ Spark workers load this module, so it imports nothing live.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.store.format import layout
 
-UNPACK_MESSAGE: Final = layout.MESSAGE_FIXED.unpack_from
-UNPACK_SETTLEMENT: Final = layout.SETTLEMENT_FIXED.unpack_from
+Unpack = Callable[[memoryview, int], tuple[int, ...]]
+
+UNPACK_MESSAGE: Final[Unpack] = layout.MESSAGE_FIXED.unpack_from
+UNPACK_SETTLEMENT: Final[Unpack] = layout.SETTLEMENT_FIXED.unpack_from
 RANGES_AT: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 
 
+@dataclass(slots=True)
 class Record:
     """One record; ``data`` is all of it, header included, without padding.
 
     is_followed: the next record of the log follows in this segment; may be False in a sparse segment.
     """
 
-    __slots__ = (
-        "offset",
-        "size",
-        "type",
-        "encoding",
-        "flags",
-        "destination_id",
-        "sequence",
-        "store_time_ms",
-        "data",
-        "is_followed",
-    )
-
-    def __init__(
-        self,
-        offset: int,
-        size: int,
-        record_type: int,
-        encoding: int,
-        flags: int,
-        destination_id: int,
-        sequence: int,
-        store_time_ms: int,
-        data: memoryview,
-        is_followed: bool = True,
-    ) -> None:
-        self.offset = offset
-        self.size = size
-        self.type = record_type
-        self.encoding = encoding
-        self.flags = flags
-        self.destination_id = destination_id
-        self.sequence = sequence
-        self.store_time_ms = store_time_ms
-        self.data = data
-        self.is_followed = is_followed
+    offset: int
+    size: int
+    type: int
+    encoding: int
+    flags: int
+    destination_id: int
+    sequence: int
+    store_time_ms: int
+    data: memoryview
+    is_followed: bool = True
 
     def end(self) -> int:
         """Return the offset at which the next record starts, unless the segment ends here."""
@@ -104,14 +83,6 @@ class MessageParts:
         "queue_offset",
         "_data",
     )
-    annotation_bytes: int
-    header_bytes: int
-    body_bytes: int
-    priority: int
-    tag_hash: int
-    group_hash: int
-    expires_ms: int
-    queue_offset: int
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -156,10 +127,6 @@ class Settlement:
     """
 
     __slots__ = ("consumer_id", "outcome", "cause", "due_or_freed", "ranges")
-    consumer_id: int
-    outcome: int
-    cause: int
-    due_or_freed: int
 
     def __init__(self, data: memoryview) -> None:
         _, self.consumer_id, self.outcome, self.cause, _, count, self.due_or_freed = UNPACK_SETTLEMENT(

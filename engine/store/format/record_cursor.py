@@ -14,11 +14,11 @@ them equal to this.  Spark workers load this module, so it imports nothing live.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.store.format import layout
+from engine.store.format.checksum import crc32c
 from engine.store.format.record import Record
 from engine.store.format.sparse_runs import NOT_THERE, Runs
 
@@ -57,14 +57,12 @@ class Piece:
         self.length = len(octets)
 
 
+@dataclass(slots=True)
 class Bounds:
     """Records begin below ``stop``, and none reaches past ``limit``."""
 
-    __slots__ = ("stop", "limit")
-
-    def __init__(self, stop: int, limit: int) -> None:
-        self.stop = stop
-        self.limit = limit
+    stop: int
+    limit: int
 
 
 class RecordCursor:
@@ -99,13 +97,7 @@ class RecordCursor:
     )
 
     def __init__(
-        self,
-        source: LogOctets,
-        start: int,
-        stop: int,
-        limit: int,
-        piece_bytes: int = PIECE_BYTES,
-        verify_from: int = 0,
+        self, source: LogOctets, start: int, stop: int, limit: int, piece_bytes: int = PIECE_BYTES, verify_from: int = 0
     ) -> None:
         self.offset = start
         self.size = 0

@@ -11,9 +11,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.store.format import layout
+from engine.store.format.checksum import crc32c
 from engine.store.format.file_heads import SparseHead
 from engine.values.errors import StoreCorrupt
 

@@ -23,7 +23,7 @@ from engine.store.index.index_file import (
     file_begin,
     unpack_header,
 )
-from engine.store.log.log_map import LogMap
+from engine.store.log.segment import LogMap
 from engine.store.log.segment_octets import SegmentOctets, open_path
 from engine.values.message_keys import Keys
 

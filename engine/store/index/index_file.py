@@ -227,7 +227,6 @@ class IndexWriter:
         ).pack()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

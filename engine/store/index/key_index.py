@@ -7,54 +7,47 @@ index: messages not in it are found by reading the log, and an index that cannot
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, Job
 from engine.store.context import StoreContext
+from engine.store.disk.disk_job import DiskJob
 from engine.store.disk.files import describe
 from engine.store.index.index_directory import IndexDirectory
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.log.commit_log import CommitLog
-from engine.store.log.log_follower import LogFollower
-from engine.store.log.log_map import LogMap
-from engine.values.errors import StoreError
+from engine.store.log.log_port import LogFollower
+from engine.store.log.segment import LogMap
 from engine.values.message import KEYED
 
 NOTED_MAX: Final = 500_000  # recorded messages with keys; beyond, the log is scanned for them
 
 
+@dataclass(slots=True, eq=False)
 class KeyIndex(LogFollower):
     """Starts a worker a while after something became durable.
 
     reason: why the disk refused the last attempt, "" if it did not.
     """
 
-    __slots__ = (
-        "reason",
-        "_index",
-        "_log",
-        "_context",
-        "_durable",
-        "_known_from",
-        "_noted",
-        "_is_waiting",
-        "_is_closed",
-    )
+    _context: StoreContext
+    _index: IndexDirectory
+    _log: CommitLog
+    reason: str = ""
+    _durable: int = 0
+    _known_from: int = field(init=False)
+    _noted: list[int] = field(default_factory=list)
+    _is_waiting: bool = False  # for a timer or a job
+    _is_closed: bool = False
 
-    def __init__(self, context: StoreContext, index: IndexDirectory, log: CommitLog) -> None:
-        self.reason = ""
-        self._index = index
-        self._log = log
-        self._context = context
-        self._durable = 0
-        self._known_from = log.end
-        self._noted: list[int] = []
-        log.noted_flags = KEYED
-        self._is_waiting = False  # for a timer or a job
-        self._is_closed = False
+    def __post_init__(self) -> None:
+        self._known_from = self._log.end
+        self._log.noted_flags = KEYED
         # At once: while the directory is held, readers trust a growing file.
         try:
-            index.open(log.files.segments[0].base, log.end)
+            self._index.open(self._log.files.segments[0].base, self._log.end)
         except OSError as error:
             self.reason = describe(error, INDEX_DIRECTORY)
 
@@ -72,16 +65,17 @@ class KeyIndex(LogFollower):
         if not self._is_closed:
             self._context.workers.submit(self._job(self._durable), FILE_LANE)
 
-    def _job(self, stop: int) -> IndexJob:
+    def _job(self, stop: int) -> Job:
         log = self._log
         self._noted += log.noted
         log.noted.clear()
         if len(self._noted) > NOTED_MAX:
             self._noted = []
             self._known_from = log.end
-        return IndexJob(self, self._index, log.files.map(), stop, self._known_from, self._noted)
+        work = partial(_follow, self._index, log.files.map(), stop, self._known_from, self._noted)
+        return DiskJob(work, self.followed, INDEX_DIRECTORY)
 
-    def followed(self, reason: str) -> None:
+    def followed(self, _: None, reason: str) -> None:
         """Handle the outcome of a job."""
         self.reason = reason
         self._is_waiting = False
@@ -96,9 +90,9 @@ class KeyIndex(LogFollower):
         self._noted = []
         self._log.noted.clear()
         self._known_from = self._log.end
-        self._context.workers.submit(AnewJob(self, self._index), FILE_LANE)
+        self._context.workers.submit(DiskJob(self._index.begin_anew, self.began_anew, INDEX_DIRECTORY), FILE_LANE)
 
-    def began_anew(self, reason: str) -> None:
+    def began_anew(self, _: None, reason: str) -> None:
         """Continue from the beginning."""
         self.reason = reason
         self.log_durable(self._durable)
@@ -127,51 +121,8 @@ class KeyIndex(LogFollower):
             pass  # the next start removes a file that is not at rest, and makes it again
 
 
-class IndexJob(Job):
-    """Extends the index up to an offset, or some way towards it."""
-
-    __slots__ = ("_owner", "_index", "_log", "_stop", "_known_from", "_noted", "_reason")
-
-    def __init__(
-        self, owner: KeyIndex, index: IndexDirectory, log: LogMap, stop: int, known_from: int, noted: list[int]
-    ) -> None:
-        self._owner = owner
-        self._index = index
-        self._log = log
-        self._stop = stop
-        self._known_from = known_from
-        self._noted = noted  # not changed until the job is finished
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            if self._index.end < 0:
-                self._index.open(self._log.bases[0], self._stop)
-            self._index.follow(self._log, self._stop, self._known_from, self._noted)
-        except OSError as error:
-            self._reason = describe(error, str(error.filename or INDEX_DIRECTORY))
-        except StoreError as error:
-            self._reason = str(error)
-
-    def finish(self) -> None:
-        self._owner.followed(self._reason)
-
-
-class AnewJob(Job):
-    """Removes the files of the index."""
-
-    __slots__ = ("_owner", "_index", "_reason")
-
-    def __init__(self, owner: KeyIndex, index: IndexDirectory) -> None:
-        self._owner = owner
-        self._index = index
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            self._index.begin_anew()
-        except OSError as error:
-            self._reason = describe(error, str(error.filename or INDEX_DIRECTORY))
-
-    def finish(self) -> None:
-        self._owner.began_anew(self._reason)
+def _follow(index: IndexDirectory, log: LogMap, stop: int, known_from: int, noted: list[int]) -> None:
+    """Extend the index up to ``stop``, or some way towards it.  noted: not changed until the job is finished."""
+    if index.end < 0:
+        index.open(log.bases[0], stop)
+    index.follow(log, stop, known_from, noted)

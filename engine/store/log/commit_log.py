@@ -6,20 +6,20 @@ octets to the disk.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from crc32c import crc32c
 
 from engine.store.format import layout
-from engine.store.log.chunk import Chunk
 from engine.store.log.log_files import LogFiles
-from engine.store.log.segment import Segment
+from engine.store.log.segment import Chunk, Segment
 from engine.store.log.transaction_room import TransactionRoom
-from engine.store.state.closed_segment import Closing
-from engine.store.state.consume_queue import ConsumeQueue
+from engine.store.state.consume_queue import Closing, ConsumeQueue
 from engine.store.state.log_state import StoreState
-from engine.store.state.snapshot_draft import DRAFT_PART, SnapshotDraft
+from engine.store.state.snapshot import DRAFT_PART, SnapshotDraft
 from engine.values.message import IN_TRANSACTION, Message
+from engine.values.pieces import PIECE_BYTES
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 MESSAGE: Final = layout.MESSAGE
@@ -35,6 +35,7 @@ PADDING: Final = [bytes(-size & 7) for size in range(8)]
 BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
 
+@dataclass(slots=True, eq=False)
 class CommitLog:
     """Appended records until the medium takes them.  They belong to the last segment of ``files``.
 
@@ -43,49 +44,34 @@ class CommitLog:
     noted: log offsets of messages with any of ``noted_flags``, taken by the key index.
     """
 
-    __slots__ = (
-        "files",
-        "end",
-        "limit",
-        "sequence",
-        "store_time_ms",
-        "closings",
-        "state",
-        "noted_flags",
-        "noted",
-        "_draft",
-        "_entries_before",
-        "_first_sequence",
-        "_parts",
-        "_parts_offset",
-        "_chunks",
-        "_transaction_flag",
-        "_room",
-        "_snapshot_bytes",
-    )
+    files: LogFiles
+    state: StoreState
+    end: int
+    sequence: int
+    store_time_ms: int
+    _draft: SnapshotDraft = field(init=False)
+    _entries_before: int = field(init=False)
+    limit: int = field(init=False)
+    _first_sequence: int = field(init=False)  # of the segment, or of what this process appended to it
+    closings: list[Closing] = field(default_factory=list)
+    _parts: list[bytes] = field(default_factory=list)
+    _parts_offset: int = field(init=False)
+    _chunks: list[Chunk] = field(default_factory=list)
+    _transaction_flag: int = 0
+    _room: TransactionRoom = field(default_factory=TransactionRoom)
+    _snapshot_bytes: int = 0  # size of the last snapshot
+    noted_flags: int = 0
+    noted: list[int] = field(default_factory=list)
 
-    def __init__(self, files: LogFiles, state: StoreState, end: int, sequence: int, store_time_ms: int) -> None:
-        self.files = files
-        self.state = state
-        state.open_generation()
-        current = files.current()
-        self._draft = SnapshotDraft(state, end)
+    def __post_init__(self) -> None:
+        self.state.open_generation()
+        current = self.files.segments[-1]
+        self._draft = SnapshotDraft(self.state, self.end)
         self._draft.expect_end(current.capacity // DRAFT_PART)
-        self._entries_before = sum(len(lane.entries) for lane in state.all_lanes())  # octets, of recovered records
-        self._first_sequence = sequence  # of the segment, or of what this process appended to it
-        self.end = end
+        self._entries_before = sum(len(lane.entries) for lane in self.state.all_lanes())  # octets, of recovered records
         self.limit = current.limit()
-        self.sequence = sequence
-        self.store_time_ms = store_time_ms
-        self.closings: list[Closing] = []
-        self._parts: list[bytes] = []
-        self._parts_offset = end
-        self._chunks: list[Chunk] = []
-        self._transaction_flag = 0
-        self._room = TransactionRoom()
-        self._snapshot_bytes = 0  # size of the last snapshot
-        self.noted_flags = 0
-        self.noted: list[int] = []
+        self._first_sequence = self.sequence
+        self._parts_offset = self.end
 
     def append(self, message: Message, lane: ConsumeQueue) -> None:
         """Add a message to the batch and to its consume queue."""
@@ -320,9 +306,11 @@ class CommitLog:
     def _cut_chunk(self, part_count: int, end: int, next_sequence: int) -> None:
         """Make a chunk of the first parts collected: those below ``end``."""
         if part_count:
-            octets = b"".join(self._parts[:part_count])
+            parts = self._parts[:part_count]
+            if end - self._parts_offset <= PIECE_BYTES or max(map(len, parts)) <= PIECE_BYTES:
+                parts = [b"".join(parts)]
             self._chunks.append(
-                Chunk(self.files.segments[-1], self._parts_offset, octets, end, next_sequence, self.store_time_ms)
+                Chunk(self.files.segments[-1], self._parts_offset, parts, end, next_sequence, self.store_time_ms)
             )
             self._parts = self._parts[part_count:]
             self._parts_offset = end
@@ -352,4 +340,4 @@ class CommitLog:
         """Note a segment that was made after a failed sync; ``files`` has it already."""
         for chunk in self._chunks:
             if chunk.segment is old:
-                chunk.segment = new
+                chunk.move(new)

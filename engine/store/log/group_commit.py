@@ -1,4 +1,7 @@
-"""One flush for many appends: hands batches to the medium and makes them durable.  Only this file syncs the log.
+"""One flush for many appends: hands batches to the medium and makes them durable.
+
+While the store is open, only this file decides when the log is synced.  gateway.loop.engine_loop asks for it at the end
+of a turn; engine.store_listener confirms to clients once it hears the durable offset.
 
 Octets stay in memory until a sync has covered them.  After a failed write they are written again.  After a failed
 sync the system may have forgotten what it could not write, and may report success the next time.  So that file is no
@@ -16,24 +19,26 @@ from engine.store.context import StoreContext
 from engine.store.disk import disk_health as parts
 from engine.store.disk.files import describe
 from engine.store.log.checkpoint import CheckpointFile
-from engine.store.log.chunk import Chunk
 from engine.store.log.commit_log import CommitLog
-from engine.store.log.log_follower import LogFollower
-from engine.store.log.log_map import LogMap
-from engine.store.log.segment import Segment
-from engine.store.log.sync_jobs import RepairJob, SyncJob, SyncTarget
+from engine.store.log.log_port import DurableLog, LogFollower
+from engine.store.log.segment import Chunk, LogMap, Segment
+from engine.store.log.sync_jobs import RepairJob, SyncJob
 from engine.store.settings import ASYNC
 from engine.values.errors import StoreError
+from engine.values.pieces import PIECE_BYTES
 
 RETRY: Final = 0
 FLUSH: Final = 1
+WRITE: Final = 2
+NO_LIMIT: Final = 1 << 62
+BACKLOG_PART: Final = 32  # of what is not written: so much of large messages is written in a turn, if it is more
 
 
-class GroupCommit(SyncTarget):
+class GroupCommit(DurableLog):
     """The log on one disk.
 
-    ``durable`` moves only once the checkpoint records it.  Otherwise readers would stop short of what was confirmed,
-    and the next start would take damage in it for a torn tail.
+    ``durable`` moves only once the checkpoint file has it, by a plain write without a sync of its own.  The checkpoint
+    tells readers how far to read, and the next start below which offset damage is more than a torn tail.
     is_async: confirmed once written; the sync follows at an interval.
     """
 
@@ -48,10 +53,11 @@ class GroupCommit(SyncTarget):
         "_unsynced",
         "_is_in_flight",
         "_is_wanted",
-        "_is_held",
+        "_awaits_retry",
+        "_is_writing",
         "_is_retry_set",
         "_heal_offset",
-        "_told",
+        "_reported",
         "_broken",
         "_synced_segment",
         "_is_closed",
@@ -69,10 +75,11 @@ class GroupCommit(SyncTarget):
         self._unsynced: deque[Chunk] = deque()
         self._is_in_flight = False  # a sync or a repair is with a worker
         self._is_wanted = False  # another sync follows the one in flight
-        self._is_held = False  # batches wait in memory until the retry
+        self._awaits_retry = False  # batches wait in memory until the retry
+        self._is_writing = False  # a divided chunk is written, a piece in each turn
         self._is_retry_set = False
         self._heal_offset = 0
-        self._told = log.end  # the durable offset as reported to listeners
+        self._reported = log.end  # the durable offset that followers and the listener know
         self._broken: Segment | None = None  # its sync failed and it is not replaced yet
         self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
@@ -93,35 +100,55 @@ class GroupCommit(SyncTarget):
                 closings = self._log.take_closings()
                 for follower in self._followers:
                     follower.segments_closed(closings)
-            if not self._is_held:
+            if not self._awaits_retry and not self._is_writing:
                 self._write_out()
             self._log.prepare_ahead()
 
-    def _write_out(self) -> None:
+    def _write_out(self, is_all: bool = False) -> None:
+        """Write what waits; of a large message one piece, and the next turns write the rest, and what comes after it.
+
+        More is written if so much waits that the disk would fall behind, and everything if ``is_all``.
+        """
         unwritten = self._unwritten
         before = self.written
+        large_bytes = NO_LIMIT  # what may still be written of large messages
+        if not is_all and self._log.end - before > PIECE_BYTES:
+            large_bytes = max(PIECE_BYTES, (self._log.end - before) // BACKLOG_PART)
         while unwritten:
             chunk = unwritten[0]
             segment = chunk.segment
+            is_large = len(chunk.parts) > 1
+            if is_large and large_bytes <= 0:
+                break
             try:
                 if segment.file is None or not segment.is_on_disk:
                     self._log.files.put_on_disk(segment)
-                segment.write(chunk.octets, chunk.offset)
+                end = chunk.write_piece()
+                while end < chunk.end and large_bytes >= 2 * PIECE_BYTES:
+                    large_bytes -= PIECE_BYTES
+                    end = chunk.write_piece()
             except OSError as error:
-                self._hold(describe(error, segment.path()))
+                self._await_retry(describe(error, segment.path()))
                 break
+            if is_large:
+                large_bytes -= PIECE_BYTES
+                if end < chunk.end:
+                    break
             unwritten.popleft()
             self._unsynced.append(chunk)
             self.written = chunk.end
+        if unwritten and not self._awaits_retry:
+            self._is_writing = True
+            self._context.call_later(0, self, WRITE)
         if self._is_async and self.written > before and self._listener is not None:
             self._listener.durable(self.written)
 
     def sync(self) -> None:
-        if self._is_in_flight or self._is_held:
+        if self._is_in_flight or self._awaits_retry:
             self._is_wanted = True
             return
         self.write()
-        if self._unsynced and not self._is_held:
+        if self._unsynced and not self._awaits_retry:
             self._start_sync()
 
     def _start_sync(self) -> None:
@@ -141,19 +168,20 @@ class GroupCommit(SyncTarget):
         return segments
 
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
+        """Handle the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
         self._is_in_flight = False
         if self._is_closed:
             return
         if broken is not None:
             self._broken = broken
-            self._hold(reason)
+            self._await_retry(reason)
             return
         self._synced(target)
         if self._is_wanted:
             self._is_wanted = False
             self.sync()
-        self._tell()
-        if not self._is_held and target >= self._heal_offset:
+        self._report()
+        if not self._awaits_retry and target >= self._heal_offset:
             self._context.health.heal(parts.LOG)
 
     def _synced(self, target: int) -> None:
@@ -172,26 +200,28 @@ class GroupCommit(SyncTarget):
                 unsynced and unsynced[0].segment is last.segment
             ):
                 last.segment.close()
-            self._checkpoint.durable_offset = last.end
-            self._checkpoint.durable_time_ms = last.store_time_ms
-            self._checkpoint.next_sequence = last.next_sequence
+            values = self._checkpoint.values
+            values.durable_offset = last.end
+            values.durable_time_ms = last.store_time_ms
+            values.next_sequence = last.next_sequence
             self._publish()
 
-    def _publish_and_tell(self) -> bool:
+    def _publish_and_report(self) -> bool:
         is_published = self._publish()
-        self._tell()
+        self._report()
         return is_published
 
     def map(self) -> LogMap:
         return self._log.files.map()
 
     def drop_prefix(self, base: int) -> bool:
-        before = self._checkpoint.first_offset
-        self._checkpoint.first_offset = base
-        if not self._publish_and_tell():
+        values = self._checkpoint.values
+        before = values.first_offset
+        values.first_offset = base
+        if not self._publish_and_report():
             # Readers and the next start would look for the removed segments.  No later checkpoint may record this drop
             # either, because the segments may be needed by then.
-            self._checkpoint.first_offset = before
+            values.first_offset = before
             return False
         segments = self._log.files.segments
         self._log.files.drop(sum([segment.base < base for segment in segments]))
@@ -199,7 +229,7 @@ class GroupCommit(SyncTarget):
 
     def require(self, version: int) -> None:
         # If the disk refuses, that is reported, and the next checkpoint contains the version.
-        self._checkpoint.version = version
+        self._checkpoint.values.version = version
         if not self._publish():
             return
         try:
@@ -217,20 +247,20 @@ class GroupCommit(SyncTarget):
             self._set_retry()
             return False
         self._context.health.heal(parts.CHECKPOINT)
-        self.durable = self._checkpoint.durable_offset
+        self.durable = self._checkpoint.values.durable_offset
         return True
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Report how far the log is durable, if that has changed."""
-        if self.durable > self._told:
-            self._told = self.durable
+        if self.durable > self._reported:
+            self._reported = self.durable
             for follower in self._followers:
                 follower.log_durable(self.durable)
             if not self._is_async and self._listener is not None:
                 self._listener.durable(self.durable)
 
-    def _hold(self, reason: str) -> None:
-        self._is_held = True
+    def _await_retry(self, reason: str) -> None:
+        self._awaits_retry = True
         self._set_retry()
         self._context.health.fail(parts.LOG, reason)
 
@@ -246,10 +276,15 @@ class GroupCommit(SyncTarget):
             self._context.call_later(self._context.settings.flush_interval_ms, self, FLUSH)
             self.sync()
             return
+        if key == WRITE:
+            self._is_writing = False
+            if not self._awaits_retry:
+                self._write_out()
+            return
         self._is_retry_set = False
         if self._context.health.is_failing(parts.CHECKPOINT):
-            self._publish_and_tell()
-        if not self._is_held:
+            self._publish_and_report()
+        if not self._awaits_retry:
             return
         if self._is_in_flight:
             self._set_retry()
@@ -261,9 +296,9 @@ class GroupCommit(SyncTarget):
 
     def _resume(self) -> None:
         """Write what was held back; later batches are written at once again."""
-        self._is_held = False
+        self._awaits_retry = False
         self._write_out()
-        if self._is_held:
+        if self._awaits_retry:
             return
         self._heal_offset = self.written
         if self._unsynced:
@@ -275,15 +310,16 @@ class GroupCommit(SyncTarget):
         chunks = [chunk for chunk in self._unsynced if chunk.segment is broken]
         start = chunks[0].offset
         new = Segment(broken.directory, start, broken.limit() - start, broken.is_continuation or start > broken.base)
-        next_sequence = self._checkpoint.next_sequence
+        next_sequence = self._checkpoint.values.next_sequence
         return RepairJob(self, self._context, broken, new, chunks, next_sequence)
 
     def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
+        """Accept a new file with everything of ``old`` that is not durable, or the reason why there is none."""
         self._is_in_flight = False
         if self._is_closed:
             return
         if reason:
-            self._hold(reason)
+            self._await_retry(reason)
             return
         self._replace(old, new)
         self._resume()
@@ -297,7 +333,7 @@ class GroupCommit(SyncTarget):
         for chunks in (self._unsynced, self._unwritten):
             for chunk in chunks:
                 if chunk.segment is old:
-                    chunk.segment = new
+                    chunk.move(new)
         self._broken = None
 
     def close(self) -> None:
@@ -309,7 +345,7 @@ class GroupCommit(SyncTarget):
             if job.reason:
                 raise StoreError(job.reason)
             self._replace(self._broken, job.new)
-        self._write_out()
+        self._write_out(is_all=True)
         if self._unwritten:
             raise StoreError(f"{self._unwritten[0].segment.path()}: log offsets from {self.written} are not written")
         if self._unsynced:

@@ -10,8 +10,8 @@ from typing import Final
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
-from engine.store.log.recovery_report import LogRange, RecoveryReport
 from engine.store.log.segment import PREPARED_SUFFIX, Segment, load_segment, records_limit, seal
+from engine.store.log.store_directory import LogRange, RecoveryReport
 from engine.values.errors import StoreCorrupt
 
 READ_BYTES: Final = 4 << 20
@@ -22,16 +22,7 @@ HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 class LogEnd:
     """The log ends just below ``end``; ``sequence`` is that of the next record."""
 
-    __slots__ = (
-        "_files",
-        "_directory",
-        "_segments",
-        "_durable",
-        "_is_durable_known",
-        "_report",
-        "_end",
-        "_sequence",
-    )
+    __slots__ = ("_files", "_directory", "_segments", "_durable", "_is_durable_known", "_report", "_end", "_sequence")
 
     def __init__(
         self,

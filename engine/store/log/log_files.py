@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, Job
 from engine.store.context import StoreContext
 from engine.store.disk.files import File, Files
-from engine.store.log.log_map import LogMap
-from engine.store.log.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
+from engine.store.log.segment import (
+    NEW_SUFFIX,
+    PREPARED_SUFFIX,
+    SUFFIX,
+    LogMap,
+    Segment,
+    make_segment_file,
+    segment_name,
+)
 
 GROWN_SNAPSHOTS: Final = 3  # room in the next segment, in snapshots of the last size: two, grown by half
 NEVER: Final = 1 << 62
@@ -20,16 +28,7 @@ class LogFiles:
     prepare_at: end of the log from which the next one must be prepared.
     """
 
-    __slots__ = (
-        "segments",
-        "segment_bytes",
-        "_map",
-        "_context",
-        "_directory",
-        "_prepared",
-        "prepare_at",
-        "_is_closed",
-    )
+    __slots__ = ("segments", "segment_bytes", "_map", "_context", "_directory", "_prepared", "prepare_at", "_is_closed")
 
     def __init__(self, context: StoreContext, directory: str, segments: list[Segment]) -> None:
         self.segments = segments
@@ -40,10 +39,6 @@ class LogFiles:
         self._prepared: Segment | None = None
         self.prepare_at = _half_of(segments[-1])
         self._is_closed = False
-
-    def current(self) -> Segment:
-        """Return the segment that records are appended to."""
-        return self.segments[-1]
 
     def map(self) -> LogMap:
         """Return a map of the log as it is now."""
@@ -62,7 +57,7 @@ class LogFiles:
 
     def begin_continuation(self, start: int) -> Segment:
         """End the current segment at ``start``, and continue there in one without room yet."""
-        self.current().sealed_end = start
+        self.segments[-1].sealed_end = start
         self._discard_prepared()  # it was made for the earlier end of the current segment
         return self._add(Segment(self._directory, start, 0, True))
 
@@ -108,7 +103,7 @@ class LogFiles:
         """Have a worker make the next segment's file, in one attempt.  snapshot_bytes: size of the last snapshot."""
         self.prepare_at = NEVER
         capacity = max(self.segment_bytes, GROWN_SNAPSHOTS * snapshot_bytes)
-        segment = Segment(self._directory, self.current().limit(), capacity, False)
+        segment = Segment(self._directory, self.segments[-1].limit(), capacity, False)
         context = self._context
         job = PrepareJob(self, context.files, segment, context.clock.wall_ms(), context.store_id)
         context.workers.submit(job, FILE_LANE)
@@ -164,7 +159,6 @@ class LogFiles:
         return [part.path() for part in found]
 
     def close(self) -> None:
-        """Close all files."""
         self._is_closed = True
         self._discard_prepared()
         for segment in self.segments:
@@ -175,18 +169,16 @@ def _half_of(segment: Segment) -> int:
     return segment.limit() - segment.capacity // 2
 
 
+@dataclass(slots=True, eq=False)
 class PrepareJob(Job):
     """Makes the file of the next segment, whose allocation takes the disk a while."""
 
-    __slots__ = ("_log", "_files", "_segment", "_created_ms", "_store_id", "_file")
-
-    def __init__(self, log: LogFiles, files: Files, segment: Segment, created_ms: int, store_id: str) -> None:
-        self._log = log
-        self._files = files
-        self._segment = segment
-        self._created_ms = created_ms
-        self._store_id = store_id
-        self._file: File | None = None
+    _log: LogFiles
+    _files: Files
+    _segment: Segment
+    _created_ms: int
+    _store_id: str
+    _file: File | None = None
 
     def run(self) -> None:
         directory = self._segment.directory

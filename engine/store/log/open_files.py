@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 
-from engine.ports.workers import Job
 from engine.store.disk.files import File, Files
 from engine.store.format.sparse_runs import Runs
 from engine.store.log.segment import read_runs
 
 
+@dataclass(slots=True, eq=False)
 class OpenFiles:
     """Recently read files by path; at most ``limit`` of them stay open.  For one thread.
 
@@ -17,14 +18,11 @@ class OpenFiles:
     add to it.
     """
 
-    __slots__ = ("dropped", "_files", "_limit", "_open", "_runs")
-
-    def __init__(self, files: Files, limit: int) -> None:
-        self.dropped: set[str] = set()
-        self._files = files
-        self._limit = limit
-        self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
-        self._runs: dict[str, Runs | None] = {}  # of segments, once asked for
+    _files: Files
+    _limit: int
+    dropped: set[str] = field(default_factory=set)
+    _open: OrderedDict[str, tuple[File, int]] = field(default_factory=OrderedDict)
+    _runs: dict[str, Runs | None] = field(default_factory=dict)  # of segments, once asked for
 
     def get(self, path: str, edition: int) -> File:
         """Return the file, opened again if it is not the edition that is open."""
@@ -58,28 +56,14 @@ class OpenFiles:
         if known is not None:
             known[0].close()
 
+    def forget_dropped(self, paths: list[str]) -> None:
+        """Close files that were dropped: earlier requests came before, and later ones know the new segments."""
+        for path in paths:
+            self.forget(path)
+            self.dropped.discard(path)
+
     def close(self) -> None:
-        """Close all."""
         for file, _ in self._open.values():
             file.close()
         self._open.clear()
         self._runs.clear()
-
-
-class ForgetJob(Job):
-    """Closes files that were dropped."""
-
-    __slots__ = ("_open_files", "_paths")
-
-    def __init__(self, open_files: OpenFiles, paths: list[str]) -> None:
-        self._open_files = open_files
-        self._paths = paths
-
-    def run(self) -> None:
-        for path in self._paths:
-            self._open_files.forget(path)
-            # Earlier requests come before this job, and later ones know the new segments.
-            self._open_files.dropped.discard(path)
-
-    def finish(self) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""One preallocated file of the commit log.  Layout: format/layout.py.
+"""One preallocated file of the commit log, and the map of all of them.  Layout: format/layout.py.
 
 A segment is made under another name and renamed once its header is on the disk, so a file with a segment's name always
 has a whole header.
@@ -6,15 +6,17 @@ has a whole header.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
 
-from engine.store.disk.files import File, Files, read_fully, write_fully
+from engine.store.disk.files import File, Files, read_file, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import HEADS_BYTES, unpack_seal, unpack_segment_header, unpack_sparse_head
 from engine.store.format.sparse_runs import Runs, unpack_runs
 from engine.values.errors import StoreCorrupt
+from engine.values.pieces import Pieces
 
 SUFFIX: Final = ".log"
 # Made in advance.  A power cut may undo its rename, so recovery treats it as a segment that was in use.
@@ -32,6 +34,7 @@ def segment_name(base: int) -> str:
     return f"{base:020d}"
 
 
+@dataclass(slots=True, eq=False)
 class Segment:
     """One segment of the log.  ``file`` is None while nothing has to be written to it.
 
@@ -43,36 +46,19 @@ class Segment:
     edition: increases when another file takes the same name, so that a reader opens the new one.
     """
 
-    __slots__ = (
-        "directory",
-        "base",
-        "capacity",
-        "is_continuation",
-        "file",
-        "is_on_disk",
-        "is_name_durable",
-        "sealed_end",
-        "next_sequence",
-        "is_sparse",
-        "message_count",
-        "kept_bytes",
-        "edition",
-    )
-
-    def __init__(self, directory: str, base: int, capacity: int, is_continuation: bool) -> None:
-        self.directory = directory
-        self.base = base
-        self.capacity = capacity
-        self.is_continuation = is_continuation
-        self.file: File | None = None
-        self.is_on_disk = False
-        self.is_name_durable = False
-        self.sealed_end = NOT_SEALED
-        self.next_sequence = 0
-        self.is_sparse = False
-        self.message_count = 0
-        self.kept_bytes = 0
-        self.edition = 0
+    directory: str
+    base: int
+    capacity: int
+    is_continuation: bool
+    file: File | None = None
+    is_on_disk: bool = False
+    is_name_durable: bool = False
+    sealed_end: int = NOT_SEALED
+    next_sequence: int = 0
+    is_sparse: bool = False
+    message_count: int = 0
+    kept_bytes: int = 0
+    edition: int = 0
 
     def path(self) -> str:
         """Return the path of the segment's file."""
@@ -90,7 +76,7 @@ class Segment:
         """Return the log offset just past the room that the segment has."""
         return self.base + self.capacity
 
-    def write(self, octets: bytes, offset: int) -> None:
+    def write(self, octets: bytes | memoryview, offset: int) -> None:
         """Write ``octets`` at log offset ``offset``."""
         assert self.file is not None
         write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
@@ -106,7 +92,6 @@ class Segment:
             self.is_name_durable = True
 
     def close(self) -> None:
-        """Close the file."""
         if self.file is not None:
             self.file.close()
             self.file = None
@@ -189,11 +174,7 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
     Raises: StoreCorrupt if the file is not a segment, or is damaged or of another version.
     """
     path = f"{directory}/{name}"
-    file = files.open_to_read(path)
-    try:
-        octets = read_fully(file, layout.SEGMENT_HEADER_BYTES, 0)
-    finally:
-        file.close()
+    octets = read_file(files, path, layout.SEGMENT_HEADER_BYTES)
     header = unpack_segment_header(octets, path)
     if len(octets) < layout.SEGMENT_HEADER_BYTES:
         raise StoreCorrupt(f"{path}, position {len(octets)}: the file ends inside its header")
@@ -212,3 +193,75 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
     elif header.is_sparse:
         raise StoreCorrupt(f"{path}, position {layout.SEAL_POSITION}: a sparse segment has a seal, this one has none")
     return segment, header.store_id
+
+
+class Chunk:
+    """The octets of a batch, or of its part in one segment, kept until they are durable.
+
+    parts: one, unless the batch has messages of more than PIECE_BYTES; their octets are not copied.
+    end, next_sequence, store_time_ms: the log as it is just past the chunk.
+    """
+
+    __slots__ = ("segment", "offset", "parts", "end", "next_sequence", "store_time_ms", "_pieces", "_written")
+
+    def __init__(
+        self, segment: Segment, offset: int, parts: list[bytes], end: int, next_sequence: int, store_time_ms: int
+    ) -> None:
+        self.segment = segment
+        self.offset = offset
+        self.parts = parts
+        self.end = end
+        self.next_sequence = next_sequence
+        self.store_time_ms = store_time_ms
+        self._pieces: Pieces | None = None  # the first that is not written, once one is
+        self._written = 0
+
+    def write(self) -> None:
+        """Write all of it.  Raises: OSError."""
+        while self.write_piece() < self.end:
+            pass
+
+    def write_piece(self) -> int:
+        """Write the next piece; return the log offset up to which the chunk is written.
+
+        Raises: OSError; the piece may be tried again.
+        """
+        parts = self.parts
+        if len(parts) == 1:
+            self.segment.write(parts[0], self.offset)
+            return self.end
+        if self._pieces is None:
+            self._pieces = Pieces()
+        pieces = self._pieces
+        place, within = pieces.place, pieces.within
+        piece = pieces.take(parts)
+        try:
+            self.segment.write(piece, self.offset + self._written)
+        except OSError:
+            pieces.place, pieces.within = place, within
+            raise
+        self._written += len(piece)
+        return self.end if pieces.place == len(parts) else self.offset + self._written
+
+    def move(self, segment: Segment) -> None:
+        """Write it from its beginning to another file."""
+        self.segment = segment
+        self._pieces = None
+        self._written = 0
+
+
+class LogMap:
+    """The segments at one moment; ``limits``: upper bounds for the end of each one's records."""
+
+    __slots__ = ("bases", "limits", "paths", "editions", "end")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.bases = [segment.base for segment in segments]
+        self.end = segments[-1].limit()
+        self.limits = [records_limit(segments, place) for place in range(len(segments))]
+        self.paths = [segment.path() for segment in segments]
+        self.editions = [segment.edition for segment in segments]
+
+    def next_base(self, place: int) -> int:
+        """Return where the segment after ``place`` begins."""
+        return self.bases[place + 1] if place + 1 < len(self.bases) else self.end

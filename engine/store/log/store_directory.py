@@ -1,10 +1,11 @@
-"""The directory of a store: its lock and its id."""
+"""The directory of a store: its lock, its id, and what opening it has found."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 
-from engine.store.disk.files import File, Files, read_fully, write_fully
+from engine.store.disk.files import File, Files, read_file, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import is_known_version, other_version
 from engine.store.log.segment import SUFFIX, load_segment
@@ -27,11 +28,7 @@ def lock_directory(files: Files, directory: str) -> File:
     path = f"{directory}/{LOCK_FILE}"
     lock = files.lock(path)
     if lock is None:
-        file = files.open_to_read(path)
-        try:
-            pid = read_fully(file, PID_DIGITS_MAX, 0).decode("ascii", "replace").strip()
-        finally:
-            file.close()
+        pid = read_file(files, path, PID_DIGITS_MAX).decode("ascii", "replace").strip()
         raise StoreLocked(f"{directory} is in use by process {pid or 'unknown'}, which holds {path}")
     try:
         lock.truncate(0)
@@ -96,3 +93,34 @@ def _id_in_segments(files: Files, directory: str) -> str:
         if name.endswith(SUFFIX):
             return load_segment(files, directory, name)[1]
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A place in the log: from ``offset`` to ``end``, at ``position`` of the file ``path``, and what is wrong there."""
+
+    offset: int
+    end: int
+    path: str
+    position: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a store has found.
+
+    is_clean: the store was closed properly.  replayed_from, replayed_to: the tail, as log offsets.
+    rebuilt: why the consume queues were rebuilt from the first segment, "" if they were not.
+    cut: the torn end that was cut off, None if the log ended with a whole record.
+    skipped: ranges lost to corruption and skipped, as the operator has allowed.
+    """
+
+    is_clean: bool = False
+    is_new: bool = False
+    replayed_from: int = 0
+    replayed_to: int = 0
+    replayed_records: int = 0
+    rebuilt: str = ""
+    cut: LogRange | None = None
+    skipped: list[LogRange] = field(default_factory=list)

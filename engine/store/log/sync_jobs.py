@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.ports.workers import Job
 from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
-from engine.store.log.chunk import Chunk
-from engine.store.log.durable_log import DurableLog
-from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
+from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Chunk, Segment, make_segment_file, seal, segment_name
+
+if TYPE_CHECKING:
+    from engine.store.log.group_commit import GroupCommit
 
 SMALL_SYNC_BYTES: Final = 4096  # a message or two, as from a single sender
-
-
-class SyncTarget(DurableLog):
-    """A log that has these jobs run."""
-
-    @abstractmethod
-    def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
-        """Handle the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
-
-    @abstractmethod
-    def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
-        """Accept a new file with everything of ``old`` that is not durable, or the reason why there is none."""
 
 
 class SyncJob(Job):
@@ -32,7 +20,9 @@ class SyncJob(Job):
 
     __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
 
-    def __init__(self, commit: SyncTarget, files: Files, segments: list[Segment], target: int, size_bytes: int) -> None:
+    def __init__(
+        self, commit: GroupCommit, files: Files, segments: list[Segment], target: int, size_bytes: int
+    ) -> None:
         self._commit = commit
         self._size_bytes = size_bytes
         self._files = files
@@ -60,21 +50,11 @@ class SyncJob(Job):
 class RepairJob(Job):
     """Writes the octets of ``old`` that are not durable into a new file."""
 
-    __slots__ = (
-        "_commit",
-        "_files",
-        "_old",
-        "new",
-        "_octets",
-        "_created_ms",
-        "_store_id",
-        "_next_sequence",
-        "reason",
-    )
+    __slots__ = ("_commit", "_files", "_old", "new", "_octets", "_created_ms", "_store_id", "_next_sequence", "reason")
 
     def __init__(
         self,
-        commit: SyncTarget,
+        commit: GroupCommit,
         context: StoreContext,
         old: Segment,
         new: Segment,
@@ -85,7 +65,7 @@ class RepairJob(Job):
         self._files = context.files
         self._old = old
         self.new = new
-        self._octets = [chunk.octets for chunk in chunks]
+        self._octets = [part for chunk in chunks for part in chunk.parts]
         self._created_ms = context.clock.wall_ms()
         self._store_id = context.store_id
         self._next_sequence = next_sequence

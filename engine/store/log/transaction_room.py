@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.store.log.segment import Segment
 
 
+@dataclass(slots=True, eq=False)
 class TransactionRoom:
     """The open transaction, and the sizes of earlier ones.
 
@@ -13,17 +16,14 @@ class TransactionRoom:
     own_bytes: size of the largest transaction since the last roll that got its own segment.
     """
 
-    __slots__ = ("sequence", "start", "part_count", "own", "reserved", "own_bytes", "_largest", "_largest_before")
-
-    def __init__(self) -> None:
-        self.sequence = 0
-        self.start = 0
-        self.part_count = 0
-        self.own: Segment | None = None
-        self.reserved = 0
-        self.own_bytes = 0
-        self._largest = 0  # octets, in this segment
-        self._largest_before = 0  # and in the one before
+    sequence: int = 0
+    start: int = 0
+    part_count: int = 0
+    own: Segment | None = None
+    reserved: int = 0
+    own_bytes: int = 0
+    _largest: int = 0  # octets, in this segment
+    _largest_before: int = 0  # and in the one before
 
     def began(self, sequence: int, start: int, part_count: int) -> None:
         """Record the end of the log as a transaction begins."""

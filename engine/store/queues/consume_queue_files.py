@@ -23,7 +23,6 @@ BLOCKS_TOGETHER: Final = 128
 
 
 def lane_directory(root: str, destination_id: int, priority: int) -> str:
-    """Return the directory of one consume queue."""
     return f"{root}/{destination_id}/{priority}"
 
 
@@ -100,12 +99,11 @@ class ConsumeQueueFiles:
         self._named |= written
 
     def close(self) -> None:
-        """Close the file system."""
         if self._whole is not None:
             self._whole.close()
             self._whole = None
 
-    def look_again(self) -> None:
+    def forget_found(self) -> None:
         """Check for each file again, as another part may have removed it."""
         self._named.clear()
 
@@ -158,10 +156,10 @@ class ConsumeQueueFiles:
 
         Raises: StoreCorrupt when a file is missing between two others.
         """
-        first, end, _ = self.look(destination_id, priority)
+        first, end, _ = self.extent(destination_id, priority)
         return first, end
 
-    def look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
+    def extent(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
         """Return the same, and whether ``truncate`` would have nothing to remove."""
         directory = lane_directory(self.root, destination_id, priority)
         first = end = -1

@@ -86,7 +86,7 @@ class EntrySearch:
 
 
 class SeekJob(Job):
-    """One ``Store.seek``."""
+    """One ``Store.seek``; it finds nothing if its reader has gone before it begins."""
 
     __slots__ = ("_listener", "_open_files", "_reader", "_log_start", "_searches", "_places", "_reason")
 
@@ -114,7 +114,12 @@ class SeekJob(Job):
         self._places: list[LanePlace] = []
         self._reason = ""
 
+    def is_short(self) -> bool:
+        return not self._listener.is_awaited(self._reader)
+
     def run(self) -> None:
+        if self.is_short():
+            return
         try:
             for priority, entry, wanted, kept in self._searches:
                 first = entry if wanted is None else wanted.find(self._open_files)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Final
 
+from engine.ports.store import StoreListener
+from engine.ports.workers import Job
 from engine.store.disk.files import read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue_files import file_name, lane_directory
 from engine.store.state.consume_queue import ConsumeQueue
-from engine.values.errors import StoreCorrupt
-from engine.values.stored import EntryColumns
+from engine.values.errors import StoreCorrupt, StoreError
+from engine.values.stored import NEVER_MS, Entry, EntryColumns, expired_entries
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 
@@ -93,13 +96,44 @@ def written_end(lane: ConsumeQueue, end: int, written: int) -> int:
     return end
 
 
+@dataclass(slots=True, eq=False)
 class _LogOffsets:
     """The log offsets of entries, by their place."""
 
-    __slots__ = ("_octets",)
-
-    def __init__(self, octets: bytearray) -> None:
-        self._octets = octets
+    _octets: bytearray
 
     def at(self, entry: int) -> int:
         return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")
+
+
+class ExpiredJob(Job):
+    """One ``Store.look_for_expired``.  asked_first: first entry requested; those before the span were dropped."""
+
+    __slots__ = ("_listener", "_open_files", "_span", "_asked_first", "_wall_ms", "_next", "_expired", "_next_ms")
+
+    def __init__(
+        self, listener: StoreListener, open_files: OpenFiles, span: EntrySpan, asked_first: int, wall_ms: int
+    ) -> None:
+        self._listener = listener
+        self._open_files = open_files
+        self._span = span
+        self._asked_first = asked_first
+        self._wall_ms = wall_ms
+        self._next = asked_first
+        self._expired: list[Entry] = []
+        self._next_ms = NEVER_MS
+
+    def run(self) -> None:
+        span = self._span
+        try:
+            octets = span.read(self._open_files)
+        except (OSError, StoreError):
+            return  # a page of these entries reports the error; the next sweep tries again
+        self._expired, self._next_ms = expired_entries(entry_columns(span.first, octets), self._wall_ms)
+        self._next = span.end
+
+    def finish(self) -> None:
+        span = self._span
+        self._listener.expired_found(
+            span.destination_id, span.priority, self._asked_first, self._next, self._expired, self._next_ms
+        )

@@ -6,27 +6,30 @@ The worker opens its own files, so the writer never waits for it, and retention 
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import Final
 
 from crc32c import crc32c
 
 from engine.ports.store import StoreListener
 from engine.ports.workers import Job
-from engine.store.disk.files import describe, read_fully
+from engine.store.disk.files import File, describe, read_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import NOT_THERE
-from engine.store.log.log_map import LogMap
 from engine.store.log.open_files import OpenFiles
-from engine.store.log.recovery_report import LogRange, RecoveryReport
+from engine.store.log.segment import LogMap
+from engine.store.log.store_directory import LogRange, RecoveryReport
 from engine.store.queues.entry_span import EntrySpan
 from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION, Message
+from engine.values.pieces import PIECE_BYTES
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
 GAP_BYTES: Final = 32 << 10  # octets of other records that are read along rather than starting another read
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
+MESSAGE_FLAGS: Final = ~IN_TRANSACTION  # which is of the record; copies of the message are not in that transaction
 UNPACK_RECORD: Final = layout.MESSAGE_RECORD.unpack_from
 
 
@@ -40,15 +43,13 @@ class DamagedRecord(StoreCorrupt):
         self.lost = LogRange(offset, offset + size, path, position, f"entry {entry}: {what}")
 
 
+@dataclass(slots=True, eq=False)
 class Skipping:
     """Whether damaged records are skipped in pages, and which were: ``report`` lists them."""
 
-    __slots__ = ("is_wanted", "_report", "_told")
-
-    def __init__(self, is_wanted: bool, report: RecoveryReport) -> None:
-        self.is_wanted = is_wanted
-        self._report = report
-        self._told: set[tuple[int, int, int]] = set()  # of reader 0: destination, priority, entry
+    is_wanted: bool
+    _report: RecoveryReport
+    _notified: set[tuple[int, int, int]] = field(default_factory=set)  # of reader 0: destination, priority, entry
 
     def is_news(self, damaged: DamagedRecord, entry: tuple[int, int, int], reader: int) -> bool:
         """Record a damaged record that a page lacks; return whether to notify ``reader``: reader 0 is notified once."""
@@ -56,13 +57,13 @@ class Skipping:
             self._report.skipped.append(damaged.lost)
         if reader:
             return True
-        is_first = entry not in self._told
-        self._told.add(entry)
+        is_first = entry not in self._notified
+        self._notified.add(entry)
         return is_first
 
 
 class PageJob(Job):
-    """One ``Store.request``: the messages of ``span``.
+    """One ``Store.request``: the messages of ``span``, or none if its reader has gone before it begins.
 
     Sound messages before a damaged record are handed over.  The damage answers the next request, which begins at that
     entry, unless damaged records are skipped.
@@ -84,6 +85,8 @@ class PageJob(Job):
         "_next",
         "_skipped",
         "_reason",
+        "_file",
+        "_read_at",
     )
 
     def __init__(
@@ -112,8 +115,15 @@ class PageJob(Job):
         self._next = span.first
         self._skipped: list[DamagedRecord] = []
         self._reason = ""
+        self._file: File | None = None  # of the read under way, which begins at ``_read_at`` of it
+        self._read_at = 0
+
+    def is_short(self) -> bool:
+        return not self._listener.is_awaited(self._reader)
 
     def run(self) -> None:
+        if self.is_short():
+            return
         try:
             self._read()
         except OSError as error:
@@ -202,13 +212,14 @@ class PageJob(Job):
         if end > self._map.limits[place]:
             what = "by its entry it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)
-        octets = read_fully(self._open_files.get(path, self._map.editions[place]), end - offset, position)
+        self._file = self._open_files.get(path, self._map.editions[place])
+        self._read_at = position
+        octets = read_fully(self._file, end - offset, position)
         length = len(octets)
         view = memoryview(octets)
         messages = self._messages
         taken = 0
-        for number in range(at, until):
-            entry_offset, size = entries[number]
+        for number, (entry_offset, size) in enumerate(entries[at:until], at):
             start = entry_offset - offset
             try:
                 if start + size > length or size < MESSAGE_HEAD_BYTES:
@@ -262,19 +273,32 @@ class PageJob(Job):
         message = Message(
             destination_id,
             encoding,
-            flags & ~IN_TRANSACTION,  # of the record; copies of the message are not in that transaction
+            flags & MESSAGE_FLAGS,
             priority,
             tag_hash,
             group_hash,
             expires_ms,
             octets[start + MESSAGE_HEAD_BYTES : at_headers],
             octets[at_headers:at_body],
-            octets[at_body : at_body + body_length],
+            octets[at_body : at_body + body_length]
+            if body_length <= PIECE_BYTES
+            else self._large_body(view[at_body : at_body + body_length], at_body),
         )
         message.log_offset = record_offset
         message.queue_offset = queue_offset
         message.store_time_ms = time_ms
         return message
+
+    def _large_body(self, body: memoryview, at_body: int) -> bytes:
+        """Read a large body once more: its copy would hold up all other threads, and a read does not.
+
+        Raises: StoreCorrupt, OSError.
+        """
+        assert self._file is not None, "its record has just been read"
+        octets = read_fully(self._file, len(body), self._read_at + at_body)
+        if crc32c(octets) != crc32c(body):
+            raise StoreCorrupt("a second read of it gave other octets")
+        return octets
 
 
 def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:

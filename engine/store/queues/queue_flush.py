@@ -8,18 +8,19 @@ recovery rebuilds them from the log.  So writing them earlier, or at a stop, wou
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, Job
 from engine.store.context import StoreContext
 from engine.store.disk import disk_health as parts
+from engine.store.disk.disk_job import DiskJob
 from engine.store.disk.files import describe
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.checkpoint import CheckpointFile
-from engine.store.log.log_follower import LogFollower
+from engine.store.log.log_port import LogFollower
 from engine.store.queues.consume_queue_files import BLOCKS_TOGETHER, ConsumeQueueFiles
-from engine.store.state.closed_segment import Closing
-from engine.store.state.consume_queue import ConsumeQueue, EntryBlock
+from engine.store.state.consume_queue import Closing, ConsumeQueue, EntryBlock
 from engine.store.state.log_state import StoreState
 
 TOGETHER: Final = 512  # queues whose entries are gathered, or released, per turn of the engine
@@ -147,7 +148,7 @@ class ConsumeQueues(LogFollower):
             blocks = self._batch[self._written : self._written + BLOCKS_TOGETHER]
             self._context.workers.submit(StoreEntriesJob(self, blocks, self._is_whole), FILE_LANE)
         else:
-            self._context.workers.submit(SyncEntriesJob(self), FILE_LANE)
+            self._context.workers.submit(DiskJob(self.files.sync_whole, self.synced, self.files.root), FILE_LANE)
 
     def stored(self, count: int, reason: str) -> None:
         """Handle the outcome of a job: ``count`` more blocks are written, and durable unless all are synced at once."""
@@ -162,7 +163,7 @@ class ConsumeQueues(LogFollower):
         else:
             self._go_on()
 
-    def synced(self, reason: str) -> None:
+    def synced(self, _: None, reason: str) -> None:
         """Handle the outcome of the sync of all that was written."""
         if self._is_closed:
             return
@@ -199,7 +200,7 @@ class ConsumeQueues(LogFollower):
 
     def _finish_batch(self) -> None:
         self._batch = []
-        self._checkpoint.consume_queue_offset = self._batch_end
+        self._checkpoint.values.consume_queue_offset = self._batch_end
         self._is_in_flight = False
         self._begin_batch()
 
@@ -228,16 +229,14 @@ def _queue(block: EntryBlock) -> tuple[int, int]:
     return block.destination_id, block.priority
 
 
+@dataclass(slots=True, eq=False)
 class StoreEntriesJob(Job):
     """Writes some blocks of entries, and syncs them unless all are synced at once."""
 
-    __slots__ = ("_queues", "_blocks", "_is_whole", "_reason")
-
-    def __init__(self, queues: ConsumeQueues, blocks: list[EntryBlock], is_whole: bool) -> None:
-        self._queues = queues
-        self._blocks = blocks
-        self._is_whole = is_whole
-        self._reason = ""
+    _queues: ConsumeQueues
+    _blocks: list[EntryBlock]
+    _is_whole: bool
+    _reason: str = ""
 
     def run(self) -> None:
         files = self._queues.files
@@ -251,22 +250,3 @@ class StoreEntriesJob(Job):
 
     def finish(self) -> None:
         self._queues.stored(len(self._blocks), self._reason)
-
-
-class SyncEntriesJob(Job):
-    """Syncs all blocks that were written."""
-
-    __slots__ = ("_queues", "_reason")
-
-    def __init__(self, queues: ConsumeQueues) -> None:
-        self._queues = queues
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            self._queues.files.sync_whole()
-        except OSError as error:
-            self._reason = describe(error, self._queues.files.root)
-
-    def finish(self) -> None:
-        self._queues.synced(self._reason)

@@ -12,15 +12,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
-from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE
+from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE, RealFiles
 from engine.store.format import layout
-from engine.store.format.file_heads import Checkpoint
+from engine.store.format.file_heads import Checkpoint, pack_checkpoint
 from engine.store.read.reader import StoreReader
 from engine.store.read.segment_files import SegmentFile
 from engine.values.errors import StoreError
@@ -91,7 +89,7 @@ def copy_store(source: Path, target: Path) -> Backup:
         if target.exists():
             target.rmdir()
         making.rename(target)
-        _sync_directory(target.absolute().parent)
+        RealFiles().sync_directory(str(target.absolute().parent))
         found.directory = str(target)
         return found
     raise StoreError(f"retention has dropped files of {source} {TRIES} times before they could be linked; try again")
@@ -174,19 +172,8 @@ class _Copy:
 
     def _write_checkpoint(self, known: Checkpoint, is_published: bool) -> None:
         """Write the published offset as that of a clean stop; the checkpoint of a crashed store is copied unchanged."""
-        body = layout.CHECKPOINT.pack(
-            layout.CHECKPOINT_MAGIC,
-            known.version,
-            layout.CLEAN_STOP if is_published else 0,
-            known.generation,
-            known.durable_offset,
-            known.durable_time_ms,
-            known.next_sequence,
-            known.consume_queue_offset,
-            max(known.first_offset, self._reader.first_offset),
-            known.start_count,
-        )
-        slot = (body + layout.CRC.pack(crc32c(body))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
+        first = max(known.first_offset, self._reader.first_offset)
+        slot = pack_checkpoint(replace(known, is_clean=is_published, first_offset=first))
         place = known.generation % 2 * layout.CHECKPOINT_SLOT_BYTES
         mode = _mode(self._reader.directory / "checkpoint", FILE_MODE)
         with open(self._target / "checkpoint", "xb", opener=_private) as file:
@@ -226,7 +213,7 @@ class _Copy:
         self._made.copied_files += 1
 
     def _sync(self, name: str) -> None:
-        _sync_directory(self._target / name)
+        RealFiles().sync_directory(str(self._target / name))
 
 
 def _private(path: str, flags: int) -> int:
@@ -253,11 +240,3 @@ def _identities(folder: Path) -> dict[str, Identity]:
         except FileNotFoundError:  # dropped by retention meanwhile
             continue
     return found
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

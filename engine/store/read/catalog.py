@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
+from engine.store.read.reader import DestinationInfo, StoreReader, first_record
 from engine.store.read.segment_files import OpenSegment, SegmentFile, open_segment
 from engine.values.errors import StoreCorrupt
 
@@ -35,52 +35,49 @@ class SubscriptionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """By number: every destination that has messages in the log, and the subscriptions that are open at its end."""
+    """By number: every destination that has messages in the log, and the subscriptions that are open at its end.
+
+    closed: subscriptions whose records may still be in the log.
+    """
 
     destinations: dict[int, DestinationInfo] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionInfo] = field(default_factory=dict)
+    closed: dict[int, SubscriptionInfo] = field(default_factory=dict)
 
 
-class Skipped:
-    """Records that a catalog does without.
-
-    tail: the whole records of the part of the log without an index.  ranges: receives the damaged ranges.
-    """
-
-    __slots__ = ("tail", "ranges")
-
-    def __init__(self, tail: Iterable[Record]) -> None:
-        self.tail = tail
-        self.ranges: list[tuple[int, int]] = []
-
-
-def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped | None = None) -> Catalog:
+def read_catalog(
+    reader: StoreReader,
+    stop: int | None = None,
+    tail: Iterable[Record] | None = None,
+    skipped: list[tuple[int, int]] | None = None,
+) -> Catalog:
     """Return the catalog as of log offset ``stop``, the reader's end unless given.
 
-    skipped: allows damage: what is lost is taken from later snapshots.
+    tail: the whole records of ``KINDS`` in the part of the log without an index, if the caller has read it.
+    skipped: allows damage, and receives its ranges; what is lost is taken from later snapshots.  It needs ``tail``.
     Raises: RangeGone, StoreCorrupt.
     """
     stop = reader.end().offset if stop is None else stop
     if skipped is not None:
-        return _read_damaged(reader, stop, skipped)
+        return _read_damaged(reader, stop, tail or (), skipped)
     catalog = Catalog()
     first = next((each for each in reader.segments if _opens_with_snapshot(each, stop)), None)
     if first is None:
         return catalog
     start = max(first.base, min(reader.entries_offset, stop))
-    snapshot = next(reader.scan(first.base, min(first.limit, stop)), None)
+    snapshot = first_record(first, min(first.limit, stop), verify=True)
     if snapshot is None or snapshot.type != layout.SNAPSHOT:
         raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is missing")
     _take_snapshot(catalog, snapshot.described())
     for record_type, payload in _listed(reader, first.base, start, None):
         _take(catalog, record_type, payload)
-    for record in reader.scan(start, stop):
+    for record in reader.scan(start, stop) if tail is None else tail:
         if record.type in KINDS:
             _take(catalog, record.type, record.described())
     return catalog
 
 
-def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
+def _read_damaged(reader: StoreReader, stop: int, tail: Iterable[Record], skipped: list[tuple[int, int]]) -> Catalog:
     catalog = Catalog()
     first = -1
     later = Catalog()
@@ -88,18 +85,18 @@ def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
         if not _opens_with_snapshot(segment, stop):
             continue
         try:
-            snapshot = next(scan_piece(segment, segment.base, min(segment.limit, stop), verify=True), None)
+            snapshot = first_record(segment, min(segment.limit, stop), verify=True)
             if snapshot is None or snapshot.type != layout.SNAPSHOT:
                 raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
             _take_snapshot(catalog if first < 0 else later, snapshot.described())
         except StoreCorrupt:
-            skipped.ranges.append((segment.base, segment.base + layout.ALIGNMENT))
+            skipped.append((segment.base, segment.base + layout.ALIGNMENT))
             continue
         first = segment.base if first < 0 else first
     start = min(reader.entries_offset, stop)
     for record_type, payload in _listed(reader, max(first, 0), start, skipped):
         _take(catalog, record_type, payload)
-    for record in skipped.tail:
+    for record in tail:
         if record.type in KINDS:
             _take(catalog, record.type, record.described())
     for info in later.destinations.values():
@@ -116,8 +113,9 @@ def _take_snapshot(catalog: Catalog, snapshot: dict[str, Any]) -> None:
     for described in snapshot["destinations"]:
         _take(catalog, layout.DESTINATION, described)
     for described in snapshot.get("subscriptions", []):
-        if not described["is_closing"]:
-            _take(catalog, layout.SUBSCRIPTION, {**described, "starts": []})
+        _take(catalog, layout.SUBSCRIPTION, {**described, "starts": []})
+        if described["is_closing"]:
+            _take(catalog, layout.CLOSE, described)
 
 
 def _take(catalog: Catalog, record_type: int, described: dict[str, Any]) -> None:
@@ -132,11 +130,11 @@ def _take(catalog: Catalog, record_type: int, described: dict[str, Any]) -> None
         )
     else:
         for each in [one for one in catalog.subscriptions.values() if number in (one.number, one.topic_id)]:
-            del catalog.subscriptions[each.number]
+            catalog.closed[each.number] = catalog.subscriptions.pop(each.number)
 
 
 def _listed(
-    reader: StoreReader, start: int, stop: int, skipped: Skipped | None
+    reader: StoreReader, start: int, stop: int, skipped: list[tuple[int, int]] | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (type, payload) of the records of metadata from ``start`` to ``stop`` that the system queue lists."""
     if not reader.segments:
@@ -158,7 +156,7 @@ def _listed(
             if record is None:
                 if skipped is None:
                     raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
-                skipped.ranges.append((offset, offset + size))
+                skipped.append((offset, offset + size))
                 continue
             yield record_type, record.described()
     finally:

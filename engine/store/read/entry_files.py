@@ -7,12 +7,15 @@ them again.  Until then the remaining files must not be taken for all.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.store.format import layout
+
+ENTRIES_AT_ONCE: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,17 @@ def entry_files(directory: Path, destination_id: int, priority: int) -> list[Ent
             found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))
     found.sort(key=lambda file: file.first)
     return found
+
+
+def entries_in(file: EntryFile, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield (index, fields as in ``layout.ENTRY``) of the file's whole entries from index ``first`` on."""
+    with open(file.path, "rb") as stream:
+        entry = max(first, file.first)
+        stream.seek((entry - file.first) * layout.ENTRY_BYTES)
+        while octets := stream.read(ENTRIES_AT_ONCE * layout.ENTRY_BYTES):
+            for fields in layout.ENTRY.iter_unpack(octets[: len(octets) - len(octets) % layout.ENTRY_BYTES]):
+                yield entry, fields
+                entry += 1
 
 
 def are_complete(directory: Path, snapshot: dict[str, Any]) -> bool:

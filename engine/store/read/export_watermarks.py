@@ -1,80 +1,190 @@
-"""Tells a gateway what has been exported: a small file in the store's directory for each export target.
+"""Tells a gateway what has been read from its log: a small file in the store's directory for each reader.
 
-``exports/<hash of the target>.json`` says up to which log offset which destinations are exported.  The exporter writes
-the whole file under another name and renames it; the gateway reads the files whenever it checks its segments.  An
-invalid file has no effect: retention then waits longer, at most until its deadline.
+A reader is the target of an export, or a stream that was given a name.  ``exports/<hash of the reader>.json`` says up
+to which log offset it has the messages of which destinations.  The reader writes the whole file under another name and
+renames it; the gateway reads the files whenever it checks its segments.  An invalid file has no effect: retention then
+waits longer, at most until its deadline.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from engine.store.disk.files import Files, read_fully
+from engine.store.disk.files import Files, RealFiles, read_fully
+from engine.store.read.selection import Selection, parse
+from engine.values.errors import StoreError
 
 FOLDER: Final = "exports"
 FORMAT: Final = 1
 SIZE_MAX: Final = 16 << 20  # of one file
+PACE_MS: Final = 60_000  # the time over which a reader's pace is measured, at least
+STREAM: Final = "stream"
+EXPORT: Final = "export"
 
 
-def write_watermark(
-    data: Path, store_id: str, target: str, pattern: str, numbers: list[int], to_offset: int, now_ms: int
-) -> None:
-    """Inform the gateway of ``data`` that messages of these destinations below ``to_offset`` are in ``target``.
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """``reader`` has everything below log offset ``to_offset`` of the ``chosen`` destinations.
+
+    reader: the directory of an export, or the name of a stream.
+    numbers: of an export, the destinations that it found; those of a stream are all that match, also later ones.
+    has_messages: False for a stream of another table; retention waits for it, but not for it alone.
+    since_offset, since_ms: where the reader was about PACE_MS before, for its pace.
+    """
+
+    reader: str
+    chosen: Selection
+    to_offset: int
+    written_ms: int
+    is_stream: bool = False
+    has_messages: bool = True
+    numbers: frozenset[int] = frozenset()
+    since_offset: int = 0
+    since_ms: int = 0
+
+    def covers(self, number: int, kind: int, name: str) -> bool:
+        """Return whether the reader takes this destination's messages."""
+        if self.is_stream:
+            return self.chosen.matches(kind, name)
+        return number in self.numbers
+
+    def title(self) -> str:
+        return f"stream {self.reader!r}" if self.is_stream else f"export to {self.reader!r}"
+
+    def pace(self) -> float:
+        """Return the octets of log that it has read in a second, 0 if it has not gone on."""
+        return (self.to_offset - self.since_offset) * 1000 / max(1, self.written_ms - self.since_ms)
+
+
+class Reached(NamedTuple):
+    """What has been read of a destination: everything below ``offset``.  stream: the one that is last, "" for none."""
+
+    offset: int
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """Those of all readers of a store."""
+
+    marks: list[Watermark] = field(default_factory=list)
+
+    def reached(self, number: int, kind: int, name: str) -> Reached:
+        """Return how far a destination has been read: of exports the furthest counts, and every stream counts."""
+        furthest = 0
+        last: Watermark | None = None
+        for mark in self.marks:
+            if mark.covers(number, kind, name):
+                if mark.has_messages:
+                    furthest = max(furthest, mark.to_offset)
+                if mark.is_stream and (last is None or mark.to_offset < last.to_offset):
+                    last = mark
+        if last is not None and last.to_offset <= furthest:
+            return Reached(last.to_offset, last.reader)
+        return Reached(furthest, "")
+
+
+def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
+    """Inform the gateway of ``data``; a watermark of the same reader is replaced, and gives the new one its pace.
 
     Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
     folder.mkdir(exist_ok=True)
+    path = _path(data, mark.is_stream, mark.reader)
+    before = _parsed(path.read_bytes(), store_id) if path.exists() else None
+    since_offset, since_ms = mark.to_offset, mark.written_ms
+    if before is not None and before.to_offset <= mark.to_offset:  # otherwise it has begun anew
+        since_offset, since_ms = before.since_offset, before.since_ms
+        if before.written_ms - since_ms >= PACE_MS:
+            since_offset, since_ms = before.to_offset, before.written_ms
     described = {
         "format": FORMAT,
         "store_id": store_id,
-        "target": target,
-        "destination": pattern,
-        "destinations": numbers,
-        "to_offset": to_offset,
-        "written_ms": now_ms,
+        "kind": STREAM if mark.is_stream else EXPORT,
+        "target": mark.reader,
+        "destination": str(mark.chosen),
+        "destinations": sorted(mark.numbers),
+        "has_messages": mark.has_messages,
+        "to_offset": mark.to_offset,
+        "written_ms": mark.written_ms,
+        "since_offset": since_offset,
+        "since_ms": since_ms,
     }
-    name = sha256(target.encode()).hexdigest()[:16]
-    temporary = folder / f"{name}.{os.getpid()}.tmp"
+    temporary = path.with_name(f"{path.stem}.{os.getpid()}.tmp")
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(described, file)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    os.rename(temporary, folder / f"{name}.json")
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    os.rename(temporary, path)
+    RealFiles().sync_directory(str(folder))
 
 
-def read_watermarks(files: Files, directory: str, store_id: str) -> dict[int, int]:
-    """Return the log offset up to which each destination is exported, by its number; the furthest export counts.
+def forget_stream(data: Path, name: str) -> None:
+    """Let retention wait no longer for the stream of this name.
 
-    Raises: OSError.
+    Raises: StoreError if there is none; OSError if the store's directory cannot be written to.
     """
-    found: dict[int, int] = {}
-    for name in files.list_directory(f"{directory}/{FOLDER}"):
+    path = _path(data, True, name)
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        known = [repr(mark.reader) for mark in _all_marks(RealFiles(), str(data), None) if mark.is_stream]
+        raise StoreError(f"no stream is named {name!r}; the store knows {', '.join(sorted(known)) or 'none'}") from None
+    RealFiles().sync_directory(str(path.parent))
+
+
+def read_watermarks(files: Files, directory: str, store_id: str) -> Watermarks:
+    """Return the watermarks of all readers.  Raises: OSError."""
+    return Watermarks(list(_all_marks(files, directory, store_id)))
+
+
+def _all_marks(files: Files, directory: str, store_id: str | None) -> Iterator[Watermark]:
+    for name in sorted(files.list_directory(f"{directory}/{FOLDER}")):
         if not name.endswith(".json"):
             continue
-        file = files.open_to_read(f"{directory}/{FOLDER}/{name}")
+        try:
+            file = files.open_to_read(f"{directory}/{FOLDER}/{name}")
+        except FileNotFoundError:
+            continue  # it was forgotten meanwhile
         try:
             octets = read_fully(file, min(file.size(), SIZE_MAX), 0)
         finally:
             file.close()
-        try:
-            described = json.loads(octets)
-            if described["format"] != FORMAT or described["store_id"] != store_id:
-                continue
-            to_offset = int(described["to_offset"])
-            numbers = [int(number) for number in described["destinations"]]
-        except (KeyError, TypeError, ValueError):
-            continue
-        for number in numbers:
-            found[number] = max(found.get(number, 0), to_offset)
-    return found
+        mark = _parsed(octets, store_id)
+        if mark is not None:
+            yield mark
+
+
+def _parsed(octets: bytes, store_id: str | None) -> Watermark | None:
+    """Return None for an invalid watermark and for one of another store."""
+    try:
+        described: dict[str, Any] = json.loads(octets)
+        if described["format"] != FORMAT or store_id not in (None, described["store_id"]):
+            return None
+        to_offset, written_ms = int(described["to_offset"]), int(described.get("written_ms", 0))
+        return Watermark(
+            reader=str(described.get("target", "")),
+            chosen=parse(str(described.get("destination", ""))),
+            to_offset=to_offset,
+            written_ms=written_ms,
+            is_stream=described.get("kind", EXPORT) == STREAM,
+            has_messages=bool(described.get("has_messages", True)),
+            numbers=frozenset(int(number) for number in described["destinations"]),
+            since_offset=int(described.get("since_offset", to_offset)),
+            since_ms=int(described.get("since_ms", written_ms)),
+        )
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _path(data: Path, is_stream: bool, reader: str) -> Path:
+    told = f"{STREAM} {reader}" if is_stream else reader
+    return data / FOLDER / f"{sha256(told.encode()).hexdigest()[:16]}.json"

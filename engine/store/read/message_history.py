@@ -9,17 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.features.scheduler.ticket import JOB_ID
 from engine.store.format import layout
 from engine.store.format.record import Record, Settlement
 from engine.store.read.catalog import read_catalog
-from engine.store.read.entry_files import entry_files
+from engine.store.read.entry_files import entries_in, entry_files
 from engine.store.read.reader import StoreReader, scan_piece
 from engine.store.read.records import Records, UnknownMessage, offset_of
 from engine.store.read.segment_files import SegmentFile
-from engine.values.annotations import annotation, split_annotations
 from engine.values.destination import QUEUE, uri
-from engine.values.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
+from engine.values.message import (
+    DEAD_LETTER,
+    IN_TRANSACTION,
+    JOB_ID,
+    PERSISTENT,
+    SCHEDULED,
+    annotation,
+    split_annotations,
+)
 from engine.values.outcomes import (
     CAUSE_FIRED,
     CAUSE_NAMES,
@@ -37,7 +43,6 @@ SETTLED: Final = "settled"
 _EVENT_TYPES: Final = (layout.SETTLEMENT, layout.ATTEMPTS)
 _MOVING: Final = (DEAD_LETTERED, EXPIRED, DROPPED)
 _ORIGINS: Final = ("originalMessageId", "dlqRetriedMessageId", JOB_ID)
-_READ_ENTRIES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +176,11 @@ def _listed(reader: StoreReader, offset: int, stop: int, owners: dict[int, str])
     """Yield the log offsets that the system queue lists, without scanning the log."""
     first = reader.first_offset
     for file in entry_files(reader.directory, layout.SYSTEM_QUEUE, 0):
-        with open(file.path, "rb") as stream:
-            while octets := stream.read(_READ_ENTRIES * layout.ENTRY_BYTES):
-                whole = len(octets) - len(octets) % layout.ENTRY_BYTES
-                for at, _, _, _, kind, _, owner, _, _, _ in layout.ENTRY.iter_unpack(octets[:whole]):
-                    if at >= stop:
-                        return
-                    if owner in owners and at >= first and _concerns(kind, at, offset):
-                        yield at
+        for _, (at, _, _, _, kind, _, owner, *_) in entries_in(file):
+            if at >= stop:
+                return
+            if owner in owners and at >= first and _concerns(kind, at, offset):
+                yield at
 
 
 def _concerns(record_type: int, at: int, offset: int) -> bool:

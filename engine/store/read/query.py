@@ -29,6 +29,7 @@ from engine.values.message_keys import Keys
 ENTRIES_AT_ONCE: Final = 256
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 STORE_TIME_AT: Final = 32  # in an entry
+PAGE_BYTES: Final = 16 * 1024 * 1024  # of the messages of a page; one message always fits
 WILDCARDS: Final = frozenset("*>#")
 
 
@@ -51,7 +52,6 @@ class StoreQuery:
         self.close()
 
     def close(self) -> None:
-        """Close the files."""
         self._records.close()
 
     # Queries.
@@ -152,9 +152,6 @@ class StoreQuery:
             self._damaged.append(offset)
         return record if record is not None and record.type == layout.MESSAGE else None
 
-    def _keys_of(self, record: Record) -> list[str]:
-        return self._keys.of(record.encoding, record.message().headers())
-
     def _found(self, record: Record) -> FoundMessage:
         message = record.message()
         headers = message.headers()
@@ -179,12 +176,13 @@ class StoreQuery:
 
     def _page(self, records: Iterator[Record], bounds: Bounds) -> Page:
         messages: list[FoundMessage] = []
-        next_before = 0
+        next_before = size_bytes = 0
         for record in records:
-            if len(messages) == bounds.limit:
+            if len(messages) == bounds.limit or size_bytes >= PAGE_BYTES:
                 next_before = messages[-1].log_offset
                 break
             messages.append(self._found(record))
+            size_bytes += record.size
         end = self._reader.end()
         return Page(messages, next_before, self._scanned_bytes, end.offset, end.time_ms, self._damaged)
 
@@ -207,7 +205,7 @@ class StoreQuery:
         yield from reversed(newest)
 
     def _has_key(self, record: Record, key: str) -> bool:
-        return key in self._keys_of(record)
+        return key in self._keys.of(record.encoding, record.message().headers())
 
     def _chained(self, recent: Iterator[Record], offsets: Iterator[int]) -> Iterator[Record]:
         yield from recent

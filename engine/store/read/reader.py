@@ -19,14 +19,9 @@ from typing import Any, Final
 
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
-from engine.store.format.file_heads import (
-    Checkpoint,
-    is_known_version,
-    other_version,
-    unpack_checkpoint,
-)
+from engine.store.format.file_heads import Checkpoint, is_known_version, other_version, unpack_checkpoint
 from engine.store.format.record import Record
-from engine.store.format.record_cursor import NO_CHECKSUMS, RecordCursor
+from engine.store.format.record_cursor import NO_CHECKSUMS, ONE_RECORD_BYTES, PIECE_BYTES, RecordCursor
 from engine.store.read.entry_files import are_complete
 from engine.store.read.segment_files import SegmentFile, list_segments, open_segment
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
@@ -115,7 +110,7 @@ class StoreReader:
             if segment.is_continuation or not self.first_offset <= segment.base <= min(stop, segment.limit - 1):
                 continue
             try:
-                record = next(_scan_segment(segment, segment.base, segment.limit, segment.base, True, False), None)
+                record = first_record(segment, segment.limit, verify=True)
             except StoreCorrupt:
                 continue  # a reader of the log itself reports it
             if record is not None and record.type == layout.SNAPSHOT:
@@ -214,6 +209,8 @@ class StoreReader:
         Raises: RangeGone, StoreCorrupt with the position.
         """
         self.check_range(start, stop)
+        if start == stop:
+            return iter(())
         return self._scan(start, stop, sequence=0, verify=verify, is_tail=False, is_exact=is_exact)
 
     def _scan(
@@ -251,6 +248,23 @@ class StoreReader:
                 f"the checkpoint says {checkpoint.next_sequence - 1}"
             )
 
+    def offset_at(self, time_ms: int) -> int:
+        """Return the offset of the first record of a store time or later, the end if there is none."""
+        end = self.end().offset
+        start = max(self.oldest_offset, self.first_offset)
+        for segment in self.segments:
+            limit = min(segment.limit, end)
+            if segment.base < start or segment.base >= limit:
+                continue
+            first = first_record(segment, limit)
+            if first is not None and first.store_time_ms >= time_ms:
+                break
+            start = segment.base
+        if start == end:
+            return end
+        later = (record.offset for record in self.scan(start, end, verify=False) if record.store_time_ms >= time_ms)
+        return next(later, end)
+
     def _segment_at(self, offset: int) -> SegmentFile:
         """Return the segment that holds ``offset``, the last one for offsets past the end."""
         found = self.segments[0]
@@ -268,8 +282,22 @@ def scan_piece(segment: SegmentFile, start: int, stop: int, *, verify: bool = Fa
     return _scan_segment(segment, start, stop, start, verify, False)
 
 
+def first_record(segment: SegmentFile, stop: int, *, verify: bool = False) -> Record | None:
+    """Return the first record of a segment below ``stop``, without reading more of it; its checksum on request.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
+    return next(_scan_segment(segment, segment.base, stop, segment.base, verify, False, ONE_RECORD_BYTES), None)
+
+
 def _scan_segment(
-    segment: SegmentFile, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
+    segment: SegmentFile,
+    start: int,
+    limit: int,
+    wanted: int,
+    verify: bool,
+    is_tail: bool,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[Record]:
     """Yield the records of one file from ``start`` up to ``limit``; those of a sparse one were never torn.
 
@@ -277,7 +305,8 @@ def _scan_segment(
     """
     file = open_segment(segment)
     try:
-        cursor = RecordCursor(file, start, limit, segment.limit, verify_from=wanted if verify else NO_CHECKSUMS)
+        verify_from = wanted if verify else NO_CHECKSUMS
+        cursor = RecordCursor(file, start, limit, segment.limit, piece_bytes, verify_from)
         while cursor.advance():
             yield cursor.record()
         if cursor.flaw and not (is_tail and file.runs is None):

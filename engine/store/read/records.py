@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final
+from typing import ClassVar, Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.reader import StoreReader
 from engine.store.read.segment_files import OpenSegment, open_segment
+from engine.store.state.log_state import StoreState
+from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 
 
 class UnknownMessage(StoreError):
     """No message with this id is in the store; the text says what is there instead."""
+
+    condition: ClassVar[str] = "unknown-message"
 
 
 DIGITS_MOST: Final = 20  # of a log offset
@@ -49,7 +53,6 @@ class Records:
         self.close()
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -121,3 +124,12 @@ class Records:
         file = self._files.get(bisect_right(self._bases, offset) - 1)
         octets = b"" if file is None else file.pread(layout.RECORD_HEADER_BYTES, offset)
         return len(octets) == layout.RECORD_HEADER_BYTES and layout.RECORD_HEADER.unpack(octets)[6] == offset
+
+
+def last_state(reader: StoreReader) -> tuple[StoreState, int]:
+    """Return the last state that a snapshot describes and consume queues are complete for, and the offset behind it."""
+    with Records(reader) as records:
+        snapshot = records.last_snapshot(reader.entries_offset)
+    if snapshot is None:
+        return StoreState(), reader.first_offset
+    return load_snapshot(snapshot.payload()), snapshot.end()

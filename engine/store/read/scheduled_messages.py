@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any
 
-from engine.features.scheduler.lanes import REPEATING_LANE
+from engine.features.scheduler.pending_schedules import REPEATING_LANE
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.catalog import read_catalog
-from engine.store.read.entry_files import entry_files
+from engine.store.read.entry_files import entries_in, entry_files
 from engine.store.read.reader import StoreReader
-from engine.store.read.records import Records
+from engine.store.read.records import last_state
 from engine.store.state.log_state import StoreState
-from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE, uri
 from engine.values.stored import Attempts, Range
-
-ENTRIES_AT_ONCE: Final = 8_192
 
 Found = tuple[int, int, int, int, int, int]  # due time, log offset, lane, queue offset, size, target's number
 
@@ -29,13 +26,13 @@ def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list
     destination: only these, as a URI; "" for all.  Raises: StoreError.
     """
     reader = StoreReader(directory)
-    names = {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
-    look = _Look(reader)
+    names = _names(reader)
+    schedules = _Schedules(reader)
     count = 0
 
     def wanted() -> Iterator[Found]:
         nonlocal count
-        for one in look.pending():
+        for one in schedules.pending():
             count += 1
             if not destination or names.get(one[5], "") == destination:
                 yield one
@@ -48,7 +45,7 @@ def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list
             "due_ms": due_ms,
             "size_bytes": size - layout.MESSAGE_HEAD_BYTES,
             "repeats": lane == REPEATING_LANE,
-            "fired": look.fired(lane, entry),
+            "fired": schedules.fired(lane, entry),
             "held": "",
         }
         for due_ms, place, lane, entry, size, target in first
@@ -61,16 +58,20 @@ def entries_of(directory: str, destination: str) -> dict[str, Range]:
     destination: only these, as a URI; "" for all.  Raises: StoreError.
     """
     reader = StoreReader(directory)
-    names = {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
+    names = _names(reader)
     found: dict[str, Range] = {}
-    for _, place, lane, entry, record_bytes, target in _Look(reader).pending():
+    for _, place, lane, entry, record_bytes, target in _Schedules(reader).pending():
         if not destination or names.get(target, "") == destination:
             size = record_bytes - layout.MESSAGE_HEAD_BYTES
             found[f"ID:{reader.store_id}-{place}"] = Range(lane, entry, 1, 0, size, (size,))
     return found
 
 
-class _Look:
+def _names(reader: StoreReader) -> dict[int, str]:
+    return {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
+
+
+class _Schedules:
     """recent: entries of records that are not in files yet: lane, queue offset, log offset, size, due time, target."""
 
     def __init__(self, reader: StoreReader) -> None:
@@ -90,14 +91,9 @@ class _Look:
             for file in entry_files(self._reader.directory, self._number, lane.priority):
                 if file.first + file.count <= settled.cursor:
                     continue
-                with open(file.path, "rb") as stream:
-                    entry = file.first
-                    while octets := stream.read(ENTRIES_AT_ONCE * layout.ENTRY_BYTES):
-                        whole = len(octets) - len(octets) % layout.ENTRY_BYTES
-                        for place, size, _, _, _, _, target, _, due_ms, _ in layout.ENTRY.iter_unpack(octets[:whole]):
-                            if size and place < stop and not settled.contains(entry):
-                                yield self._found(lane.priority, entry, place, size, due_ms, target)
-                            entry += 1
+                for entry, (place, size, _, _, _, _, target, _, due_ms, _) in entries_in(file):
+                    if size and place < stop and not settled.contains(entry):
+                        yield self._found(lane.priority, entry, place, size, due_ms, target)
         for lane_number, entry, place, size, due_ms, target in self._recent:
             if not self._state.open_lane(self._number, lane_number).settled.contains(entry):
                 yield self._found(lane_number, entry, place, size, due_ms, target)
@@ -117,11 +113,7 @@ class _Look:
     def _read_log(self) -> None:
         reader = self._reader
         end = reader.end().offset
-        start = reader.first_offset
-        with Records(reader) as records:
-            snapshot = records.last_snapshot(reader.entries_offset)
-        if snapshot is not None:
-            self._state, start = load_snapshot(snapshot.payload()), snapshot.end()
+        self._state, start = last_state(reader)
         self._number = self._state.number_of(QUEUE, SCHEDULE_QUEUE)
         for record in reader.scan(start, end):
             self._apply(record)

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.store.format import layout
-from engine.store.format.file_heads import (
-    HEADS_BYTES,
-    NotWhole,
-    unpack_seal,
-    unpack_segment_header,
-    unpack_sparse_head,
-)
+from engine.store.format.file_heads import HEADS_BYTES, NotWhole, unpack_seal, unpack_segment_header, unpack_sparse_head
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import LogOctets, record_at
 from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
@@ -62,7 +56,6 @@ class OpenSegment(LogOctets):
         return record_at(self, offset, self.segment.limit)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self.descriptor)
 
 

@@ -9,11 +9,10 @@ from engine.store.format import layout
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_files import LogFiles
-from engine.store.log.recovery_report import RecoveryReport
-from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY
+from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, RecoveryReport
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.recovery import Recovery
-from engine.store.state.closed_segment import Closing
+from engine.store.state.consume_queue import Closing
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.stored import DestinationState
 
@@ -50,20 +49,21 @@ def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
         log.begin_anew()
         for chunk in log.take_chunks():
             log_files.put_on_disk(chunk.segment)
-            chunk.segment.write(chunk.octets, chunk.offset)
+            chunk.write()
             chunk.segment.sync(files)
-    checkpoint.durable_offset = log.end
-    checkpoint.durable_time_ms = recovered.store_time_ms if report.is_clean else store_time_ms
-    checkpoint.next_sequence = log.sequence
-    checkpoint.consume_queue_offset = recovered.consume_queue_offset
-    checkpoint.first_offset = log_files.segments[0].base
+    values = checkpoint.values
+    values.durable_offset = log.end
+    values.durable_time_ms = recovered.store_time_ms if report.is_clean else store_time_ms
+    values.next_sequence = log.sequence
+    values.consume_queue_offset = recovered.consume_queue_offset
+    values.first_offset = log_files.segments[0].base
     if known is not None:
-        checkpoint.start_count = known.start_count + 1
+        values.start_count = known.start_count + 1
     else:
         # It must never repeat, and the number of starts is lost with the checkpoint.
-        checkpoint.start_count = 1 if report.is_new else now_ms // 1000
+        values.start_count = 1 if report.is_new else now_ms // 1000
     if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
-        checkpoint.version = layout.SCHEDULE_VERSION
+        values.version = layout.SCHEDULE_VERSION
     # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
     checkpoint.begin()
     return OpenedLog(report, log, checkpoint, queue_files, destinations, recovered.closings + log.take_closings())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
-from engine.store.state.closed_segment import Closing
-from engine.store.state.consume_queue import RECOVERED, ConsumeQueue
+from engine.store.state.consume_queue import RECOVERED, Closing, ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE
@@ -35,6 +35,7 @@ class InvalidRecord(Exception):
         self.is_whole = is_whole
 
 
+@dataclass(slots=True, eq=False)
 class RebuiltState:
     """closings: consume-queue entries that are not in the files yet; below ``consume_queue_offset`` all are.
 
@@ -42,18 +43,13 @@ class RebuiltState:
     has_gaps: the same in a sparse segment, and until the next snapshot.
     """
 
-    __slots__ = ("state", "closings", "consume_queue_offset", "has_skipped", "has_gaps", "_queues", "_closing_bytes")
-
-    def __init__(
-        self, queues: ConsumeQueueFiles, state: StoreState, consume_queue_offset: int, has_skipped: bool
-    ) -> None:
-        self.state = state
-        self.closings: list[Closing] = []
-        self.consume_queue_offset = consume_queue_offset
-        self.has_skipped = has_skipped
-        self.has_gaps = False
-        self._queues = queues
-        self._closing_bytes = 0
+    _queues: ConsumeQueueFiles
+    state: StoreState
+    consume_queue_offset: int
+    has_skipped: bool
+    closings: list[Closing] = field(default_factory=list)
+    has_gaps: bool = False
+    _closing_bytes: int = 0
 
     def is_lenient(self) -> bool:
         """Return whether records may name what does not exist."""
@@ -80,16 +76,7 @@ class RebuiltState:
                 continue
             message = record.message()
             lane = self.lane_at(record.offset, record.destination_id, message.priority, message.queue_offset)
-            lane.add(
-                record.offset,
-                record.size,
-                record.flags,
-                MESSAGE,
-                message.tag_hash,
-                message.group_hash,
-                message.expires_ms,
-                record.store_time_ms,
-            )
+            lane.add_record(record, message.tag_hash, message.group_hash, message.expires_ms)
             lane.live_bytes += record.size - MESSAGE_HEAD_BYTES
 
     def apply(self, record: Record) -> None:
@@ -114,16 +101,7 @@ class RebuiltState:
             if not self.is_lenient():
                 reason = f"a record of type {record_type} that cannot be read: {error!r}"
                 raise InvalidRecord(record.offset, reason, True) from None
-        state.system.add(
-            record.offset,
-            record.size,
-            record.flags,
-            record_type,
-            record.destination_id,
-            0,
-            0,
-            record.store_time_ms,
-        )
+        state.system.add_record(record, record.destination_id)
 
     def meet_snapshot(self, record: Record, is_first: bool) -> None:
         """Begin a segment; ``is_first``: the state is from this very snapshot."""

@@ -7,15 +7,14 @@ the log is cut there.  Below that offset they are corruption, which is an error 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.store.disk.files import Files, read_fully
+from engine.store.disk.files import Files, read_file
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.log_end import LogEnd
-from engine.store.log.recovery_report import LogRange, RecoveryReport
 from engine.store.log.segment import (
     NEW_SUFFIX,
     NOT_SEALED,
@@ -28,11 +27,11 @@ from engine.store.log.segment import (
     segment_name,
 )
 from engine.store.log.segment_octets import snapshot_record
+from engine.store.log.store_directory import LogRange, RecoveryReport
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.rebuilt_state import RebuiltState
 from engine.store.recover.roll_forward import RollForward
-from engine.store.state.closed_segment import Closing
-from engine.store.state.consume_queue import ConsumeQueue
+from engine.store.state.consume_queue import Closing, ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import StoreCorrupt
@@ -54,51 +53,28 @@ class RecoveredLog:
     closings: list[Closing]
 
 
+@dataclass(slots=True, eq=False)
 class Recovery:
     """Opens a store once; ``run`` does it."""
 
-    __slots__ = (
-        "_files",
-        "_directory",
-        "_queues",
-        "_store_id",
-        "_checkpoint_file",
-        "_checkpoint",
-        "_durable",
-        "_is_skipping",
-        "_report",
-        "_segments",
-        "_state",
-        "_sequence",
-        "_consume_queue_offset",
-        "_looks",
-    )
+    _files: Files
+    _directory: str
+    _queues: ConsumeQueueFiles
+    _store_id: str
+    _checkpoint_file: CheckpointFile
+    _checkpoint: Checkpoint | None
+    _is_skipping: bool
+    _durable: int = field(init=False)
+    _report: RecoveryReport = field(default_factory=RecoveryReport)
+    _segments: list[Segment] = field(default_factory=list)
+    _state: StoreState = field(default_factory=StoreState)
+    _sequence: int = 1
+    _consume_queue_offset: int = 0
+    # Contents of the files of each queue, by destination and priority: with 100,000 queues each scan takes seconds.
+    _extents: dict[tuple[int, int], tuple[int, int, bool]] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        files: Files,
-        directory: str,
-        queues: ConsumeQueueFiles,
-        store_id: str,
-        checkpoint_file: CheckpointFile,
-        checkpoint: Checkpoint | None,
-        is_skipping: bool,
-    ) -> None:
-        self._files = files
-        self._directory = directory
-        self._queues = queues
-        self._store_id = store_id
-        self._checkpoint_file = checkpoint_file
-        self._checkpoint = checkpoint
-        self._durable = checkpoint.durable_offset if checkpoint is not None else 0
-        self._is_skipping = is_skipping
-        self._report = RecoveryReport()
-        self._segments: list[Segment] = []
-        self._state = StoreState()
-        self._sequence = 1
-        self._consume_queue_offset = 0
-        # Contents of the files of each queue, by destination and priority: with 100,000 queues each scan takes seconds.
-        self._looks: dict[tuple[int, int], tuple[int, int, bool]] = {}
+    def __post_init__(self) -> None:
+        self._durable = self._checkpoint.durable_offset if self._checkpoint is not None else 0
 
     def run(self) -> RecoveredLog:
         """Bring the directory into a state in which appending can continue.
@@ -192,11 +168,7 @@ class Recovery:
         end = self._checkpoint.durable_offset
         if not last.base < end <= last.limit():
             return False
-        file = self._files.open_to_read(last.path())
-        try:
-            return not any(read_fully(file, min(8, last.limit() - end), HEADER_BYTES + end - last.base))
-        finally:
-            file.close()
+        return not any(read_file(self._files, last.path(), min(8, last.limit() - end), HEADER_BYTES + end - last.base))
 
     # Where to start.
 
@@ -249,7 +221,7 @@ class Recovery:
             lost = [lane for lane in self._state.all_lanes() if lane.tail and self._missing(lane)]
             self._queues.leave_out(lost)
             for each in lost:
-                self._looks.pop((each.destination_id, each.priority), None)
+                self._extents.pop((each.destination_id, each.priority), None)
             self._find_first_entries()
         return place
 
@@ -259,12 +231,7 @@ class Recovery:
         if known is None or known.consume_queue_offset <= self._consume_queue_offset:
             return
         file = self._checkpoint_file
-        file.durable_offset = known.durable_offset
-        file.durable_time_ms = known.durable_time_ms
-        file.next_sequence = known.next_sequence
-        file.consume_queue_offset = self._consume_queue_offset
-        file.first_offset = known.first_offset
-        file.start_count = known.start_count
+        file.values = replace(known, consume_queue_offset=self._consume_queue_offset)
         file.publish(known.is_clean)
         file.sync()
 
@@ -292,7 +259,7 @@ class Recovery:
     def _missing(self, lane: ConsumeQueue) -> str:
         """Return what the files of a queue lack, "" if they hold all that may still be needed."""
         try:
-            first, end, _ = self._look(lane.destination_id, lane.priority)
+            first, end, _ = self._extent(lane.destination_id, lane.priority)
         except StoreCorrupt as error:
             return str(error)
         needed = 0
@@ -312,14 +279,14 @@ class Recovery:
                 return reason
         return ""
 
-    def _look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
-        found = self._looks.get((destination_id, priority))
+    def _extent(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
+        found = self._extents.get((destination_id, priority))
         if found is None:
-            found = self._looks[destination_id, priority] = self._queues.look(destination_id, priority)
+            found = self._extents[destination_id, priority] = self._queues.extent(destination_id, priority)
         return found
 
     def _truncate(self, destination_id: int, priority: int, tail: int) -> None:
-        self._looks.pop((destination_id, priority), None)
+        self._extents.pop((destination_id, priority), None)
         self._queues.truncate(destination_id, priority, tail)
 
     def _truncate_queues(self) -> None:
@@ -328,7 +295,7 @@ class Recovery:
             lane = self._lane(destination_id, priority)
             if lane is not None:
                 if lane.tail:
-                    _, end, is_neat = self._look(destination_id, priority)
+                    _, end, is_neat = self._extent(destination_id, priority)
                     if end <= lane.tail and is_neat:
                         continue
                 self._truncate(destination_id, priority, lane.tail)
@@ -339,7 +306,7 @@ class Recovery:
     def _find_first_entries(self) -> None:
         """Note in each lane which entries were dropped together with segments."""
         for lane in self._state.all_lanes():
-            first, end, _ = self._look(lane.destination_id, lane.priority)
+            first, end, _ = self._extent(lane.destination_id, lane.priority)
             lane.kept_first = first if end else lane.tail - lane.tail % layout.ENTRIES_PER_FILE
 
     def _remove_prepared(self) -> None:

@@ -6,6 +6,7 @@ Below that offset they are corruption, which is an error unless the operator all
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.store.disk.files import Files
@@ -13,9 +14,9 @@ from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import RecordCursor, find_whole, record_at
-from engine.store.log.recovery_report import LogRange, RecoveryReport
 from engine.store.log.segment import Segment, records_limit
 from engine.store.log.segment_octets import SegmentOctets, open_octets
+from engine.store.log.store_directory import LogRange, RecoveryReport
 from engine.store.recover.rebuilt_state import InvalidRecord, RebuiltState
 from engine.values.errors import StoreCorrupt
 from engine.values.message import IN_TRANSACTION
@@ -27,6 +28,7 @@ LANE_SHIFT: Final = layout.LANE_SHIFT
 UNPACK_FIXED: Final = layout.MESSAGE_FIXED.unpack_from
 
 
+@dataclass(slots=True, eq=False)
 class RollForward:
     """Replays from a snapshot to the last whole record.
 
@@ -34,49 +36,27 @@ class RollForward:
     which it ends.
     """
 
-    __slots__ = (
-        "rebuilt",
-        "sequence",
-        "time_ms",
-        "end",
-        "last_place",
-        "_files",
-        "_segments",
-        "_durable",
-        "_is_durable_known",
-        "_is_skipping",
-        "_report",
-        "_pending",
-        "_octets",
-        "_is_sequence_open",
-        "_split",
-    )
+    _files: Files
+    _segments: list[Segment]
+    _checkpoint: Checkpoint | None
+    _is_skipping: bool
+    _report: RecoveryReport
+    rebuilt: RebuiltState
+    sequence: int
+    time_ms: int = 0
+    end: int = 0
+    last_place: int = 0
+    _durable: int = field(init=False)
+    _is_durable_known: bool = field(init=False)
+    _pending: list[Record] = field(default_factory=list)  # records of a transaction without its commit record so far
+    _octets: SegmentOctets | None = None  # of the current segment
+    _is_sequence_open: bool = field(init=False)  # the next record may have any higher sequence
+    _split: tuple[int, int] | None = None  # content of the commit record in the next segment
 
-    def __init__(
-        self,
-        files: Files,
-        segments: list[Segment],
-        checkpoint: Checkpoint | None,
-        is_skipping: bool,
-        report: RecoveryReport,
-        rebuilt: RebuiltState,
-        sequence: int,
-    ) -> None:
-        self.rebuilt = rebuilt
-        self.sequence = sequence
-        self.time_ms = 0
-        self.end = 0
-        self.last_place = 0
-        self._files = files
-        self._segments = segments
-        self._durable = checkpoint.durable_offset if checkpoint is not None else 0
-        self._is_durable_known = checkpoint is not None
-        self._is_skipping = is_skipping
-        self._report = report
-        self._pending: list[Record] = []  # records of a transaction without its commit record so far
-        self._octets: SegmentOctets | None = None  # of the current segment
-        self._is_sequence_open = rebuilt.has_skipped  # the next record may have any higher sequence
-        self._split: tuple[int, int] | None = None  # content of the commit record in the next segment
+    def __post_init__(self) -> None:
+        self._durable = self._checkpoint.durable_offset if self._checkpoint is not None else 0
+        self._is_durable_known = self._checkpoint is not None
+        self._is_sequence_open = self.rebuilt.has_skipped
 
     def run(self, start: int) -> None:
         """Replay everything from the segment at ``start`` on, which opens with the snapshot of the state."""

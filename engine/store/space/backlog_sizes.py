@@ -6,11 +6,10 @@ enters the window and once when it leaves; entries of the last segment, which ar
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Final
 
-from engine.ports.workers import Job
-from engine.store.disk.files import Files, describe, read_fully
+from engine.store.disk.files import Files, read_file
 from engine.store.format import layout
 from engine.store.queues.consume_queue_files import file_name, lane_directory
 from engine.values.errors import StoreCorrupt
@@ -29,15 +28,13 @@ class Window:
         self.size_bytes = 0
 
 
+@dataclass(slots=True, eq=False)
 class BacklogSizes:
     """windows: by lane; for one worker at a time."""
 
-    __slots__ = ("windows", "_files", "_root")
-
-    def __init__(self, files: Files, root: str) -> None:
-        self.windows: dict[int, Window] = {}
-        self._files = files
-        self._root = root
+    _files: Files
+    _root: str
+    windows: dict[int, Window] = field(default_factory=dict)
 
     def move(self, key: int, first: int, end: int) -> None:
         """Let a lane's window be ``first`` to ``end``; ``end`` must not move back, and moving ``first`` back is costly.
@@ -56,6 +53,11 @@ class BacklogSizes:
             window.size_bytes -= self._sum(key, window.first, count)
             window.first += count
 
+    def move_all(self, lanes: list[tuple[int, int, int]]) -> None:
+        """Do so for several lanes: (lane, first, end)."""
+        for key, first, end in lanes:
+            self.move(key, first, end)
+
     def of(self, keys: list[int]) -> int:
         """Return the octets in the windows of some lanes."""
         return sum([self.windows[key].size_bytes for key in keys if key in self.windows])
@@ -67,46 +69,10 @@ class BacklogSizes:
             in_file = first % layout.ENTRIES_PER_FILE
             some = min(count, layout.ENTRIES_PER_FILE - in_file)
             path = f"{directory}/{file_name(first - in_file)}"
-            file = self._files.open_to_read(path)
-            try:
-                octets = read_fully(file, some * layout.ENTRY_BYTES, in_file * layout.ENTRY_BYTES)
-            finally:
-                file.close()
+            octets = read_file(self._files, path, some * layout.ENTRY_BYTES, in_file * layout.ENTRY_BYTES)
             if len(octets) < some * layout.ENTRY_BYTES:
                 raise StoreCorrupt(f"{path}: entry {first + len(octets) // layout.ENTRY_BYTES} is missing")
             total += sum([size for _, size in layout.ENTRY_PLACE.iter_unpack(octets)])
             first += some
             count -= some
         return total
-
-
-class SizesTarget(ABC):
-    """The part that asked for sizes."""
-
-    @abstractmethod
-    def measured(self, reason: str) -> None:
-        """Handle the answer: the windows are where they should be, or the reason why they are not."""
-
-
-class MeasureJob(Job):
-    """Moves some windows.  lanes: (lane, first, end)."""
-
-    __slots__ = ("_target", "_sizes", "_lanes", "_reason")
-
-    def __init__(self, target: SizesTarget, sizes: BacklogSizes, lanes: list[tuple[int, int, int]]) -> None:
-        self._target = target
-        self._sizes = sizes
-        self._lanes = lanes
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            for key, first, end in self._lanes:
-                self._sizes.move(key, first, end)
-        except OSError as error:
-            self._reason = describe(error, str(error.filename or "a consume queue"))
-        except StoreCorrupt as error:
-            self._reason = str(error)
-
-    def finish(self) -> None:
-        self._target.measured(self._reason)

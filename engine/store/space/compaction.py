@@ -9,22 +9,25 @@ at any moment leaves the old or the new file, and either is valid.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from engine.ports.workers import FILE_LANE
+from engine.store.disk.files import Files
 from engine.store.format import layout
 from engine.store.log.segment import Segment, records_limit
 from engine.store.read.leases import leased
-from engine.store.space.compaction_jobs import GiveUpJob, PlaceJob, RemoveJob, StepJob, ThinningTarget
 from engine.store.space.retention_rules import PAST
-from engine.store.space.segment_survey import LookJob
+from engine.store.space.segment_survey import SurveyJob
 from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
 from engine.store.state.log_state import StoreState
 from engine.values.destination import TOPIC
+from engine.values.errors import StoreError
 
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
+STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn in between
 # Of records in a sparse segment into which empty ones are merged, as each merge rewrites it.
 FOLDED_MAX_BYTES: Final = 4 << 20
 
@@ -32,7 +35,7 @@ PASS: Final = 0
 GO_ON: Final = 1
 
 
-class Compaction(SpaceMaker, ThinningTarget):
+class Compaction(SpaceMaker):
     """Examines the segments at an interval, from the oldest on, one at a time.
 
     left_over: files of merged segments that the disk could not remove yet.
@@ -51,7 +54,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         "_group",
         "_kept_from",
         "_kept_from_base",
-        "_look",
+        "_survey",
         "_choice",
         "_lanes_done",
         "_live_count",
@@ -69,7 +72,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         self._group: list[Segment] = []
         self._kept_from: dict[int, int] = {}
         self._kept_from_base = -1
-        self._look: LookJob | None = None
+        self._survey: SurveyJob | None = None
         self._choice: Choice | None = None
         self._lanes_done = 0
         self._live_count = 0
@@ -85,14 +88,14 @@ class Compaction(SpaceMaker, ThinningTarget):
         if key == PASS:
             self._after = -1
             if self.left_over:
-                self._context.workers.submit(RemoveJob(self, self._context.files, self.left_over), FILE_LANE)
-                self.left_over = []
+                paths, self.left_over = self.left_over, []
+                self._remove(paths)
             self._forget_gone()
             self._next()
         elif self._thinning is not None:
             self._go_on(self._thinning)
-        elif self._look is not None:
-            self._choose(self._look)
+        elif self._survey is not None:
+            self._choose(self._survey)
 
     def _forget_gone(self) -> None:
         first = self._log.files.segments[0].base
@@ -118,8 +121,8 @@ class Compaction(SpaceMaker, ThinningTarget):
                 if end - place == 1:
                     continue
             self._group = segments[place:end]
-            self._look = LookJob(
-                self,
+            self._survey = SurveyJob(
+                self._surveyed,
                 self._context,
                 segment,
                 segments[end],
@@ -129,7 +132,7 @@ class Compaction(SpaceMaker, ThinningTarget):
                 True,
                 self.rules.lease_max_ms,
             )
-            self._context.workers.submit(self._look, FILE_LANE)
+            self._context.workers.submit(self._survey, FILE_LANE)
             return
         self._call_later(self._context.settings.compaction_interval_ms, PASS)
 
@@ -167,49 +170,53 @@ class Compaction(SpaceMaker, ThinningTarget):
             segment.base, closed_ms
         )
 
-    def looked(self, look: LookJob) -> None:
+    def _surveyed(self, survey: SurveyJob) -> None:
         """Handle the snapshots around a segment."""
         if self._is_closed:
             return
-        self.reason = look.reason
-        if look.reason:
-            self._give_up(look.segment, look.is_damaged)
+        self.reason = survey.reason
+        if survey.reason:
+            self._give_up(survey.segment, survey.is_damaged)
             return
-        self._closed_ms[look.segment.base] = look.closed_ms
-        if look.kept_from is not None:
-            self._kept_from, self._kept_from_base = look.kept_from, look.oldest.base
-        is_leased = leased(look.leases, look.following.base) is not None
-        if is_leased or look.segment not in self._log.files.segments or not self._is_past(look.segment, look.closed_ms):
-            self._look = None
+        self._closed_ms[survey.segment.base] = survey.closed_ms
+        if survey.kept_from is not None:
+            self._kept_from, self._kept_from_base = survey.kept_from, survey.oldest.base
+        is_leased = leased(survey.leases, survey.following.base) is not None
+        if (
+            is_leased
+            or survey.segment not in self._log.files.segments
+            or not self._is_past(survey.segment, survey.closed_ms)
+        ):
+            self._survey = None
             self._next()
             return
-        self._choice = Choice(self._kept_from, look.topics)
+        self._choice = Choice(self._kept_from, survey.topics)
         self._lanes_done = self._live_count = 0
-        lanes = self.rules.sized_lanes(look, 0)
+        lanes = self.rules.sized_lanes(survey, 0)
         if lanes:
             self._measure(lanes)
         else:
-            self._choose(look)
+            self._choose(survey)
 
-    def measured(self, reason: str) -> None:
+    def _measured(self, _: None, reason: str) -> None:
         self.reason = reason
-        look = self._look
-        if self._is_closed or look is None:
+        survey = self._survey
+        if self._is_closed or survey is None:
             return
         if reason:
-            self._give_up(look.segment, False)
+            self._give_up(survey.segment, False)
         else:
-            self._choose(look)
+            self._choose(survey)
 
-    def _choose(self, look: LookJob) -> None:
+    def _choose(self, survey: SurveyJob) -> None:
         """Determine for some more lanes what has to stay; then begin if that is little."""
         choice = self._choice
         assert choice is not None
-        lanes = look.lanes
+        lanes = survey.lanes
         done = self._lanes_done
         self._lanes_done = min(done + LANES_AT_ONCE, len(lanes))
         for key, first, end in lanes[done : self._lanes_done]:
-            if self.rules.lane_verdict(look, key, self._sizes) == PAST:
+            if self.rules.lane_verdict(survey, key, self._sizes) == PAST:
                 bits = needed_bits(self._log.state, key, first, end)
             else:
                 bits = (1 << (end - first)) - 1
@@ -220,10 +227,10 @@ class Compaction(SpaceMaker, ThinningTarget):
             return
         # Earlier settlements must be durable before the settled messages are removed.
         self._agreed_offset = self._log.end
-        self._look = self._choice = None
-        segment = look.segment
+        self._survey = self._choice = None
+        segment = survey.segment
         if segment.is_sparse and len(self._group) > 1:
-            self._begin(choice, segment.kept_bytes + FOLDED_MAX_BYTES, look.next_sequence)
+            self._begin(choice, segment.kept_bytes + FOLDED_MAX_BYTES, survey.next_sequence)
             return
         percent = self._context.settings.compaction_live_percent
         count = segment.message_count if segment.is_sparse else sum([end - first for _, first, end in lanes])
@@ -232,7 +239,7 @@ class Compaction(SpaceMaker, ThinningTarget):
             self._next()
             return
         room = self._group[-1].limit() - segment.base
-        self._begin(choice, room * percent // 100, look.next_sequence)
+        self._begin(choice, room * percent // 100, survey.next_sequence)
 
     def _begin(self, choice: Choice, limit_bytes: int, next_sequence: int) -> None:
         segments = self._log.files.segments
@@ -247,31 +254,41 @@ class Compaction(SpaceMaker, ThinningTarget):
         if thinning.segment not in self._log.files.segments:
             self._give_up(thinning.segment, False)  # dropped by retention meanwhile
         elif not thinning.is_read:
-            self._context.workers.submit(StepJob(self, thinning), FILE_LANE)
+            self._work(partial(_step, thinning), partial(self._stepped, thinning))
         elif self._commit.durable < self._agreed_offset:
             self._call_later(DURABLE_WAIT_MS, GO_ON)
         else:
-            job = PlaceJob(self, self._context, thinning, self.rules.lease_max_ms)
-            self._context.workers.submit(job, FILE_LANE)
+            self._work(partial(self._place, thinning, self._context.clock.wall_ms()), partial(self._placed, thinning))
 
-    def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
+    def _stepped(self, thinning: Thinning, step: tuple[int, str] | None, reason: str) -> None:
+        """Handle the outcome of ``_step``."""
         if self._is_closed:
             return
+        count, flaw = step or (0, "")
+        reason = reason or flaw
         is_there = thinning.segment in self._log.files.segments  # otherwise retention has dropped it
         self.reason = reason if is_there else ""
         if reason or not is_there or not thinning.is_worth_it:
-            self._give_up(thinning.segment, is_damaged or not thinning.is_worth_it)
+            self._give_up(thinning.segment, bool(flaw) or not thinning.is_worth_it)
         elif thinning.is_read:
             self._go_on(thinning)
         else:
             self._call_later(count * SECOND_MS // self._context.settings.compaction_bytes_per_second, GO_ON)
 
-    def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
+    def _place(self, thinning: Thinning, now_ms: int) -> bool:
+        """Complete a new file and give it the segment's name; False if a reader uses the segment.  On a worker."""
+        thinning.finish(now_ms, self._context.store_id)
+        if leased(self._read_leases(now_ms), thinning.segments[-1].limit()) is not None:
+            return False
+        thinning.put_in_place()
+        return True
+
+    def _placed(self, thinning: Thinning, is_placed: bool | None, reason: str) -> None:
         if self._is_closed:
             return
         self.reason = reason
         segment = thinning.segment
-        if reason or is_leased:
+        if not is_placed:
             self._give_up(segment, False)
             return
         self._thinning = None
@@ -282,7 +299,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         self._tried.pop(segment.base, None)
         if paths:
             self._open_files.dropped.update(paths)
-            self._context.workers.submit(RemoveJob(self, self._context.files, paths), FILE_LANE)
+            self._remove(paths)
         self._forget([segment.path(), *paths])
         self._next()
 
@@ -292,15 +309,40 @@ class Compaction(SpaceMaker, ThinningTarget):
         is_hopeless: another attempt would end the same way while so much of it is live.
         """
         if self._thinning is not None:
-            self._context.workers.submit(GiveUpJob(self._thinning), FILE_LANE)
+            self._work(self._thinning.give_up)
         if is_hopeless:
             self._tried[segment.base] = self._live_count
             self._unfoldable.add(segment.base)
-        self._look = self._choice = self._thinning = None
+        self._survey = self._choice = self._thinning = None
         if self.reason and not is_hopeless:
             self._call_later(self._context.settings.compaction_interval_ms, PASS)
         else:
             self._next()
+
+    def _remove(self, paths: list[str]) -> None:
+        """Have files of merged segments removed; the next pass, or the next start, tries again for those left over."""
+        self._work(partial(_unlink, self._context.files, paths), self._removed)
+
+    def _removed(self, left_over: list[str] | None, reason: str) -> None:
+        self.left_over += left_over or []
+
+
+def _step(thinning: Thinning) -> tuple[int, str]:
+    """Read some octets; return how many, and the flaw of a damaged segment, "" for none.  Raises: OSError."""
+    try:
+        return thinning.step(STEP_BYTES), ""
+    except StoreError as flaw:
+        return 0, str(flaw)
+
+
+def _unlink(files: Files, paths: list[str]) -> list[str]:
+    """Remove files; return those left over because the disk refused."""
+    for place, path in enumerate(paths):
+        try:
+            files.unlink(path)
+        except OSError:
+            return paths[place:]
+    return []
 
 
 def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:

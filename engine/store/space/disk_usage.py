@@ -16,22 +16,19 @@ from typing import Final
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.index.index_file import INDEX_DIRECTORY
-from engine.store.read.entry_files import entry_files
+from engine.store.read.entry_files import entries_in, entry_files
 from engine.store.read.reader import StoreReader
-from engine.store.read.records import Records
+from engine.store.read.records import last_state
 from engine.store.space.retention_reasons import Keeping, KeptReasons
 from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState
-from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.values.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
 DUE: Final = "retention drops it at its next check"
 BLOCK_BYTES: Final = 512  # what stat counts blocks in
-ENTRIES_AT_ONCE: Final = 8192
-ENTRY_BYTES: Final = layout.ENTRY_BYTES
 
 
 @dataclass(slots=True)
@@ -133,19 +130,13 @@ class _Pins:
         state = self._state()
         for destination in state.destinations.values():
             for lane in destination.lanes:
-                self._look_at(destination, lane)
+                self._add_lane(destination, lane)
 
     def _state(self) -> StoreState:
         """Return the state at the reader's end: the last snapshot, and the records after it."""
         reader = self._reader
-        end = reader.end().offset
-        state = StoreState()
-        start = reader.first_offset
-        with Records(reader) as records:
-            snapshot = records.last_snapshot(reader.entries_offset)
-        if snapshot is not None:
-            state, start = load_snapshot(snapshot.payload()), snapshot.end()
-        for record in reader.scan(start, end):
+        state, start = last_state(reader)
+        for record in reader.scan(start, reader.end().offset):
             self._apply(state, record)
         return state
 
@@ -163,7 +154,7 @@ class _Pins:
         elif record.type in (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE):
             state.take(record.type, record.described())
 
-    def _look_at(self, destination: LoggedDestination, lane: ConsumeQueue) -> None:
+    def _add_lane(self, destination: LoggedDestination, lane: ConsumeQueue) -> None:
         first = destination.first_needed(lane)
         if first >= lane.tail:
             return
@@ -183,17 +174,11 @@ class _Pins:
         for file in entry_files(self._reader.directory, lane.destination_id, lane.priority):
             if file.first + file.count <= first:
                 continue
-            with open(file.path, "rb", buffering=0) as stream:
-                entry = max(first, file.first)
-                stream.seek((entry - file.first) * ENTRY_BYTES)
-                while octets := stream.read(ENTRIES_AT_ONCE * ENTRY_BYTES):
-                    whole = len(octets) - len(octets) % ENTRY_BYTES
-                    for offset, size, _, _, _, _, _, _, _, time_ms in layout.ENTRY.iter_unpack(octets[:whole]):
-                        if offset >= stop:
-                            break
-                        if size:
-                            yield entry, offset, size, time_ms
-                        entry += 1
+            for entry, (offset, size, *_, time_ms) in entries_in(file, first):
+                if offset >= stop:
+                    break
+                if size:
+                    yield entry, offset, size, time_ms
         key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
         yield from (recent for recent in self._recent.get(key, []) if recent[0] >= first)
 

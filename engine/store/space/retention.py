@@ -7,18 +7,15 @@ the queues at its end.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from engine.ports.workers import FILE_LANE, Job
-from engine.store.context import StoreContext
-from engine.store.disk.files import Files, describe
+from engine.ports.workers import FILE_LANE
 from engine.store.format import layout
-from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.segment import Segment
-from engine.store.queues.consume_queue_files import ConsumeQueueFiles
-from engine.store.read.leases import Lease, leased, read_leases
+from engine.store.read.leases import Lease, leased
 from engine.store.space.retention_rules import PAST
-from engine.store.space.segment_survey import LookJob
+from engine.store.space.segment_survey import SurveyJob
 from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.state.log_state import StoreState
 
@@ -32,19 +29,19 @@ GO_ON: Final = 1
 class Retention(SpaceMaker):
     """Examines the oldest segment at an interval.
 
-    _look: contents of that segment, and of partial segments behind it; None until known.
+    _survey: contents of that segment, and of partial segments behind it; None until known.
     _done: how many of its lanes are no longer needed.  That does not change, so the next check begins with the lane
     that was needed last, and its cost does not grow with the number of queues.
     _left: files of dropped segments that could not be removed; they are removed before later ones, to leave no gap.
     """
 
-    __slots__ = ("_interval_ms", "_look", "_looked_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
+    __slots__ = ("_interval_ms", "_survey", "_surveyed_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
 
     def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
         self._interval_ms = self._context.settings.retention_interval_ms
-        self._look: LookJob | None = None
-        self._looked_ms = 0
+        self._survey: SurveyJob | None = None
+        self._surveyed_ms = 0
         self._done = 0
         self._agreed_offset = NOT_AGREED
         self._left: list[str] = []
@@ -74,43 +71,43 @@ class Retention(SpaceMaker):
         if place == NONE:
             return
         following = self._log.files.segments[place]  # everything below it would be dropped
-        look = self._look
+        survey = self._survey
         oldest = self._log.files.segments[0]
-        is_known = look is not None and look.following is following and look.segment is oldest
+        is_known = survey is not None and survey.following is following and survey.segment is oldest
         # Exports are looked up again whenever they may matter.
-        if not is_known or (self.rules.holding and self._looked_ms != self._context.clock.monotonic_ms()):
+        if not is_known or (self.rules.holding and self._surveyed_ms != self._context.clock.monotonic_ms()):
             self._is_in_flight = True
-            self._looked_ms = self._context.clock.monotonic_ms()
+            self._surveyed_ms = self._context.clock.monotonic_ms()
             has_own = self.rules.has_own
-            job = LookJob(self, self._context, oldest, following, oldest, oldest.base, False, has_own)
+            job = SurveyJob(self._surveyed, self._context, oldest, following, oldest, oldest.base, False, has_own)
             self._context.workers.submit(job, FILE_LANE)
         else:
-            assert look is not None
-            self._size_up(look)
+            assert survey is not None
+            self._size_up(survey)
 
-    def looked(self, look: LookJob) -> None:
+    def _surveyed(self, survey: SurveyJob) -> None:
         """Handle the contents of the snapshots."""
         self._is_in_flight = False
-        self.reason = look.reason
-        if look.reason or self._is_closed:
+        self.reason = survey.reason
+        if survey.reason or self._is_closed:
             return
-        if look.exported is not None:
-            self.rules.exported = look.exported
-        if self._look is None or self._look.following is not look.following:
+        if survey.exported is not None:
+            self.rules.exported = survey.exported
+        if self._survey is None or self._survey.following is not survey.following:
             self._done = 0
             self._agreed_offset = NOT_AGREED
-        self._look = look
-        self._size_up(look)
+        self._survey = survey
+        self._size_up(survey)
 
-    def _size_up(self, look: LookJob) -> None:
-        lanes = self.rules.sized_lanes(look, self._done)
+    def _size_up(self, survey: SurveyJob) -> None:
+        lanes = self.rules.sized_lanes(survey, self._done)
         if lanes:
             self._is_in_flight = True
             self._measure(lanes)
         else:
             self._go_through()
 
-    def measured(self, reason: str) -> None:
+    def _measured(self, _: None, reason: str) -> None:
         self._is_in_flight = False
         self.reason = reason
         if not reason and not self._is_closed:
@@ -118,13 +115,13 @@ class Retention(SpaceMaker):
 
     def _go_through(self) -> None:
         """Check some more lanes; drop the segment once none of them needs it."""
-        look = self._look
-        if look is None or look.following not in self._log.files.segments:  # it was merged into another one
+        survey = self._survey
+        if survey is None or survey.following not in self._log.files.segments:  # it was merged into another one
             return
-        lanes = look.lanes
+        lanes = survey.lanes
         until = min(self._done + LANES_AT_ONCE, len(lanes))
         while self._done < until:
-            if not self._is_free(look, *lanes[self._done]):
+            if not self._is_free(survey, *lanes[self._done]):
                 self._agreed_offset = NOT_AGREED
                 return
             self._done += 1
@@ -132,39 +129,40 @@ class Retention(SpaceMaker):
             self._is_in_flight = True
             self._call_later(0, GO_ON)
             return
-        if not lanes and not self.rules.is_default_past(look.segment.base, look.closed_ms):
+        if not lanes and not self.rules.is_default_past(survey.segment.base, survey.closed_ms):
             return
         # The settlement of the last message must be durable before the message is removed.
         if self._agreed_offset == NOT_AGREED:
             self._agreed_offset = self._log.end
         if self._commit.durable >= self._agreed_offset:
             self._is_in_flight = True
-            self._context.workers.submit(LeaseJob(self, self._context, look, self.rules.lease_max_ms), FILE_LANE)
+            # Right before the drop, so that no lease comes in between.
+            self._work(partial(self._read_leases, self._context.clock.wall_ms()), partial(self._leases_read, survey))
         else:
             self._is_in_flight = True
             self._call_later(DURABLE_WAIT_MS, GO_ON)
 
-    def leases_read(self, look: LookJob, leases: list[Lease], reason: str) -> None:
+    def _leases_read(self, survey: SurveyJob, leases: list[Lease] | None, reason: str) -> None:
         """Drop what was found free, unless a reader uses it; then check again at the next interval."""
         self._is_in_flight = False
         self.reason = reason
-        if reason or self._is_closed:
+        if leases is None or self._is_closed:
             return
-        if look is not self._look or self._agreed_offset == NOT_AGREED:
+        if survey is not self._survey or self._agreed_offset == NOT_AGREED:
             self._go_through()  # it is needed again
-        elif leased(leases, look.following.base) is None:
+        elif leased(leases, survey.following.base) is None:
             self._agreed_offset = NOT_AGREED
-            self._drop(look.following, look.after)
+            self._drop(survey.following, survey.after)
 
-    def _is_free(self, look: LookJob, key: int, first: int, end: int) -> bool:
+    def _is_free(self, survey: SurveyJob, key: int, first: int, end: int) -> bool:
         state = self._log.state
         lane = state.lanes.get(key)
         destination = state.destinations.get(key >> layout.LANE_SHIFT)
         if lane is not None and destination is not None and destination.first_needed(lane) < end:
             return False
-        if self.rules.lane_verdict(look, key, self._sizes) != PAST:
+        if self.rules.lane_verdict(survey, key, self._sizes) != PAST:
             return False
-        self.rules.count_missed(key >> layout.LANE_SHIFT, look.following.base)
+        self.rules.count_missed(key >> layout.LANE_SHIFT, survey.following.base)
         return True
 
     def _drop(self, following: Segment, tails: StoreState) -> None:
@@ -178,12 +176,23 @@ class Retention(SpaceMaker):
             kept = self._log.state.lanes.get(key)
             if kept is not None:
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
-        self._look = None
+        self._survey = None
         self._is_in_flight = True
-        job = DropJob(self, self._context.files, self._checkpoint, self._queue_files, self._left + paths, tails)
-        self._context.workers.submit(job, FILE_LANE)
+        paths = self._left + paths
+        self._work(partial(self._remove, paths, tails), partial(self._dropped, paths))
 
-    def dropped(self, paths: list[str], reason: str) -> None:
+    def _remove(self, paths: list[str], tails: StoreState) -> None:
+        """Remove the files of dropped segments, and of consume-queue entries that refer only to them; on a worker."""
+        # A checkpoint taken back by a power cut would send readers to removed files.
+        self._checkpoint.sync()
+        for path in paths:
+            self._context.files.unlink(path)
+        for lane in tails.all_lanes():
+            self._queue_files.drop_below(lane.destination_id, lane.priority, lane.tail)
+        # Destinations closed before that snapshot have no message in the remaining log.
+        self._queue_files.remove_gone(tails.destinations, tails.next_destination)
+
+    def _dropped(self, paths: list[str], _: None, reason: str) -> None:
         """Continue with the next oldest."""
         self._is_in_flight = False
         self.reason = reason
@@ -191,69 +200,3 @@ class Retention(SpaceMaker):
         self._forget(paths)
         if not reason:
             self.check()
-
-
-class LeaseJob(Job):
-    """Checks whether a reader keeps a segment; right before the drop, so that no lease comes in between."""
-
-    __slots__ = ("_retention", "_context", "_look", "_now_ms", "_max_ms", "_leases", "_reason")
-
-    def __init__(self, retention: Retention, context: StoreContext, look: LookJob, max_ms: int) -> None:
-        self._retention = retention
-        self._context = context
-        self._look = look
-        self._now_ms = context.clock.wall_ms()
-        self._max_ms = max_ms
-        self._leases: list[Lease] = []
-        self._reason = ""
-
-    def run(self) -> None:
-        context = self._context
-        try:
-            self._leases = read_leases(context.files, context.directory, context.store_id, self._now_ms, self._max_ms)
-        except OSError as error:
-            self._reason = describe(error, context.directory)
-
-    def finish(self) -> None:
-        self._retention.leases_read(self._look, self._leases, self._reason)
-
-
-class DropJob(Job):
-    """Removes the files of dropped segments, and of consume-queue entries that refer only to them."""
-
-    __slots__ = ("_retention", "_files", "_checkpoint", "_queue_files", "_paths", "_tails", "_reason")
-
-    def __init__(
-        self,
-        retention: Retention,
-        files: Files,
-        checkpoint: CheckpointFile,
-        queue_files: ConsumeQueueFiles,
-        paths: list[str],
-        tails: StoreState,
-    ) -> None:
-        self._retention = retention
-        self._files = files
-        self._checkpoint = checkpoint
-        self._queue_files = queue_files
-        self._paths = paths
-        self._tails = tails
-        self._reason = ""
-
-    def run(self) -> None:
-        path = self._checkpoint.path
-        try:
-            # A checkpoint taken back by a power cut would send readers to removed files.
-            self._checkpoint.sync()
-            for path in self._paths:
-                self._files.unlink(path)
-            tails = self._tails
-            for lane in tails.all_lanes():
-                self._queue_files.drop_below(lane.destination_id, lane.priority, lane.tail)
-            # Destinations closed before that snapshot have no message in the remaining log.
-            self._queue_files.remove_gone(tails.destinations, tails.next_destination)
-        except OSError as error:
-            self._reason = describe(error, path)
-
-    def finish(self) -> None:
-        self._retention.dropped(self._paths, self._reason)

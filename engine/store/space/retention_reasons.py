@@ -19,6 +19,7 @@ from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.retention_rules import RetentionPolicies
 from engine.store.space.segment_survey import Snapshot, read_snapshot
+from engine.store.state.destination import LoggedDestination
 from engine.values.destination import uri
 from engine.values.errors import StoreError
 
@@ -81,13 +82,19 @@ class KeptReasons:
             if number not in found and lane.tail > (0 if known is None else known.tail):
                 destination = after.state.destinations[number]
                 policy = keeping.policies.policy_for(destination.kind, destination.name)
-                reason = self._reason(keeping, policy, number, segment.base, following.base, after)
+                reason = self._reason(keeping, policy, destination, segment.base, following.base, after)
                 if reason:
                     found[number] = f"{uri(destination.kind, destination.name)}: {reason}"
         return list(found.values())
 
     def _reason(
-        self, keeping: Keeping, policy: RetentionPolicy, number: int, base: int, end: int, after: Snapshot
+        self,
+        keeping: Keeping,
+        policy: RetentionPolicy,
+        destination: LoggedDestination,
+        base: int,
+        end: int,
+        after: Snapshot,
     ) -> str:
         age_ms = keeping.now_ms - after.time_ms
         time_ms = keeping.time_ms if policy.time_ms == UNLIMITED else policy.time_ms
@@ -96,15 +103,16 @@ class KeptReasons:
         else:
             limit, now, what = (
                 policy.bytes,
-                self._bytes_behind(number, after),
+                self._bytes_behind(destination.destination_id, after),
                 "its messages behind it are over",
             )
         if age_ms <= time_ms and now <= limit:
             return f"its retention, {duration(time_ms - age_ms)} more or until {what} {size(limit)} (now {size(now)})"
-        exported = self._exported.get(number, 0)
-        if policy.until_exported and exported < end and age_ms <= policy.export_deadline_ms:
+        reached = self._exported.reached(destination.destination_id, destination.kind, destination.name)
+        if policy.until_exported and reached.offset < end and age_ms <= policy.export_deadline_ms:
             left = duration(policy.export_deadline_ms - age_ms)
-            return f"waits for its export, which is at log offset {exported} of {end}, {left} more at most"
+            who = f"stream {reached.stream!r}" if reached.stream else "its export"
+            return f"waits for {who}, which is at log offset {reached.offset} of {end}, {left} more at most"
         return ""
 
     def _bytes_behind(self, number: int, after: Snapshot) -> int:

@@ -14,9 +14,10 @@ from engine.ports.clock import Clock
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.commit_log import CommitLog
 from engine.store.plain_words import duration
+from engine.store.read.export_watermarks import Reached, Watermarks
 from engine.store.settings import StoreSettings
 from engine.store.space.backlog_sizes import BacklogSizes
-from engine.store.space.segment_survey import LookJob
+from engine.store.space.segment_survey import SurveyJob
 from engine.values.destination import uri
 
 KEPT: Final = 0
@@ -50,9 +51,9 @@ class NoPolicies(RetentionPolicies):
 
 
 class RetentionRules:
-    """exported: by number of a destination, the log offset up to which some export holds its messages.
+    """exported: what exports and streams have read.
 
-    holding: destinations for whose export retention waits, with the place of that export, for the operator.
+    holding: destinations for whose readers retention waits, with the place of the last one, for the operator.
     lease_max_ms: how long a reader may keep segments past their retention.
     missed_count: how often a destination's messages in a segment were dropped though no export had them.
     """
@@ -70,11 +71,12 @@ class RetentionRules:
         "_time_ms",
         "_bytes",
         "_known",
+        "_names",
         "_missed_to",
     )
 
     def __init__(self, policies: RetentionPolicies, log: CommitLog, clock: Clock, settings: StoreSettings) -> None:
-        self.exported: dict[int, int] = {}
+        self.exported = Watermarks()
         self.holding: dict[int, str] = {}
         self.missed_count = 0
         self._policies = policies
@@ -83,6 +85,7 @@ class RetentionRules:
         self._time_ms = settings.retention_time_ms
         self._bytes = settings.retention_bytes
         self._known: dict[int, RetentionPolicy] = {}
+        self._names: dict[int, tuple[int, str]] = {}  # kind and name of those; closed ones are not in the log's state
         self._missed_to: dict[int, int] = {}  # by number: dropped messages without an export were below this offset
         own = policies.all_policies()
         self.lease_max_ms = settings.lease_max_ms
@@ -98,30 +101,31 @@ class RetentionRules:
             destination = self._log.state.destinations.get(number)
             if destination is None:
                 return DEFAULT_POLICY
+            self._names[number] = (destination.kind, destination.name)
             found = self._known[number] = self._policies.policy_for(destination.kind, destination.name)
         return found
 
-    def sized_lanes(self, look: LookJob, start: int) -> list[tuple[int, int, int]]:
+    def sized_lanes(self, survey: SurveyJob, start: int) -> list[tuple[int, int, int]]:
         """Return (lane, first, end) of the sizes to add up, for destinations with a size limit of their own.
 
-        Those are the destinations among ``look.lanes`` from place ``start`` on, with all their lanes behind the
+        Those are the destinations among ``survey.lanes`` from place ``start`` on, with all their lanes behind the
         segment.
         """
         found: list[tuple[int, int, int]] = []
         if not self.has_own:
             return found
         state = self._log.state
-        for number in dict.fromkeys([key >> LANE_SHIFT for key, _, _ in look.lanes[start:]]):
+        for number in dict.fromkeys([key >> LANE_SHIFT for key, _, _ in survey.lanes[start:]]):
             destination = state.destinations.get(number)
             if destination is not None and self.policy(number).bytes != UNLIMITED:
                 for lane in destination.lanes:
                     key = (number << LANE_SHIFT) | lane.priority
-                    known = look.after.lanes.get(key)
+                    known = survey.after.lanes.get(key)
                     first = 0 if known is None else known.tail
                     found.append((key, first, max(first, lane.file_end())))
         return found
 
-    def lane_verdict(self, look: LookJob, key: int, sizes: BacklogSizes) -> int:
+    def lane_verdict(self, survey: SurveyJob, key: int, sizes: BacklogSizes) -> int:
         """Return KEPT, PAST or HELD for a lane's messages in the examined segment."""
         number = key >> LANE_SHIFT
         bytes_after = UNKNOWN
@@ -129,7 +133,7 @@ class RetentionRules:
             destination = self._log.state.destinations.get(number)
             lanes = [] if destination is None else destination.lanes
             bytes_after = sizes.of([(number << LANE_SHIFT) | lane.priority for lane in lanes])
-        return self.verdict(number, look.segment.base, look.following.base, look.closed_ms, bytes_after)
+        return self.verdict(number, survey.segment.base, survey.following.base, survey.closed_ms, bytes_after)
 
     def may_be_past(self, base: int, closed_ms: int) -> bool:
         """Return False if no destination's retention can have passed for a segment that ended at ``closed_ms``."""
@@ -158,19 +162,24 @@ class RetentionRules:
         is_over = self._is_over(base) if policy.bytes == UNLIMITED else bytes_after > policy.bytes
         if age_ms <= time_ms and not is_over:
             return KEPT
-        if policy.until_exported and self.exported.get(number, 0) < end:
-            if age_ms <= policy.export_deadline_ms:
-                self._hold(number, policy, end, age_ms)
+        if policy.until_exported:
+            reached = self._reached(number)
+            if reached.offset < end and age_ms <= policy.export_deadline_ms:
+                self.holding[number] = self._hold(number, reached, end, policy.export_deadline_ms - age_ms)
                 return HELD
         self.holding.pop(number, None)
         return PAST
 
-    def _hold(self, number: int, policy: RetentionPolicy, end: int, age_ms: int) -> None:
-        destination = self._log.state.destinations.get(number)
-        name = f"destination {number}" if destination is None else uri(destination.kind, destination.name)
-        self.holding[number] = (
-            f"{name} is exported up to log offset {self.exported.get(number, 0)} of {end}, its messages are dropped "
-            f"anyway in {duration(policy.export_deadline_ms - age_ms)}"
+    def _reached(self, number: int) -> Reached:
+        """Return how far a destination has been read whose policy is known."""
+        return self.exported.reached(number, *self._names[number])
+
+    def _hold(self, number: int, reached: Reached, end: int, left_ms: int) -> str:
+        name = uri(*self._names[number])
+        who = f"read by stream {reached.stream!r}" if reached.stream else "exported"
+        return (
+            f"{name} is {who} up to log offset {reached.offset} of {end}, its messages are dropped "
+            f"anyway in {duration(left_ms)}"
         )
 
     def count_missed(self, number: int, end: int) -> None:
@@ -178,7 +187,9 @@ class RetentionRules:
 
         Messages removed by compaction are dropped again with their segment, but count once.
         """
-        if self.policy(number).until_exported and self.exported.get(number, 0) < end > self._missed_to.get(number, 0):
+        if not self.policy(number).until_exported or self._missed_to.get(number, 0) >= end:
+            return
+        if self._reached(number).offset < end:
             self._missed_to[number] = end
             self.missed_count += 1
 

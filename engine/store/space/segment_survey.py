@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from engine.ports.workers import Job
 from engine.store.context import StoreContext
@@ -11,7 +11,7 @@ from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.segment import Segment
 from engine.store.log.segment_octets import snapshot_record
-from engine.store.read.export_watermarks import read_watermarks
+from engine.store.read.export_watermarks import Watermarks, read_watermarks
 from engine.store.read.leases import Lease, read_leases
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
@@ -56,80 +56,41 @@ def first_tails(files: Files, segments: list[Segment]) -> dict[int, int]:
     return {key: lane.tail for key, lane in found.state.lanes.items()}
 
 
-class LookTarget(ABC):
-    """The part that asked for a survey."""
-
-    @abstractmethod
-    def looked(self, look: LookJob) -> None:
-        """Handle the result."""
-
-
-class LookJob(Job):
+@dataclass(slots=True, eq=False)
+class SurveyJob(Job):
     """Reads the snapshots of a segment and of the one after it.
 
     is_whole: ``segment`` must have one, too; otherwise everything before the other one counts as in between.
     after: the state at the end.  closed_ms: its time.  next_sequence: of the record that follows.
     lanes: (lane, first entry, end) of lanes with entries in between, ascending.  topics: of subscriptions.
     kept_from: length of each lane at ``oldest``, None if that is known already (``known_base``).
-    exported: state of the exports, if needed (``has_exports``).
+    exported: what exports and streams have read, if needed (``has_exports``).
     leases: of readers, valid for at most ``lease_max_ms``; likewise.
     """
 
-    __slots__ = (
-        "segment",
-        "following",
-        "oldest",
-        "is_whole",
-        "after",
-        "closed_ms",
-        "next_sequence",
-        "lanes",
-        "topics",
-        "kept_from",
-        "exported",
-        "leases",
-        "reason",
-        "is_damaged",
-        "_target",
-        "_context",
-        "_known_base",
-        "_has_exports",
-        "_now_ms",
-        "_lease_max_ms",
-    )
+    _done: Callable[[SurveyJob], None]
+    _context: StoreContext
+    segment: Segment
+    following: Segment
+    oldest: Segment
+    _known_base: int
+    is_whole: bool
+    _has_exports: bool
+    _lease_max_ms: int = 0
+    after: StoreState = field(default_factory=StoreState)
+    closed_ms: int = 0
+    next_sequence: int = 0
+    lanes: list[tuple[int, int, int]] = field(default_factory=list)
+    topics: dict[int, int] = field(default_factory=dict)
+    kept_from: dict[int, int] | None = None
+    exported: Watermarks | None = None
+    leases: list[Lease] = field(default_factory=list)
+    reason: str = ""
+    is_damaged: bool = False
+    _now_ms: int = field(init=False)
 
-    def __init__(
-        self,
-        target: LookTarget,
-        context: StoreContext,
-        segment: Segment,
-        following: Segment,
-        oldest: Segment,
-        known_base: int,
-        is_whole: bool,
-        has_exports: bool,
-        lease_max_ms: int = 0,
-    ) -> None:
-        self.segment = segment
-        self.following = following
-        self.oldest = oldest
-        self.is_whole = is_whole
-        self.after = StoreState()
-        self.closed_ms = 0
-        self.next_sequence = 0
-        self.lanes: list[tuple[int, int, int]] = []
-        self.topics: dict[int, int] = {}
-        self.kept_from: dict[int, int] | None = None
-        self.exported: dict[int, int] | None = None
-        self.leases: list[Lease] = []
-        self.reason = ""
-        self.is_damaged = False
-        self._target = target
-        self._context = context
-        self._known_base = known_base
-        self._has_exports = has_exports
-        self._now_ms = context.clock.wall_ms()
-        self._lease_max_ms = lease_max_ms
+    def __post_init__(self) -> None:
+        self._now_ms = self._context.clock.wall_ms()
 
     def run(self) -> None:
         path = self.segment.path()
@@ -171,4 +132,4 @@ class LookJob(Job):
         return found
 
     def finish(self) -> None:
-        self._target.looked(self)
+        self._done(self)

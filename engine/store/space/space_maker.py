@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from engine.ports.timers import TimerTarget
 from engine.ports.workers import FILE_LANE, READ_LANE
 from engine.store.context import StoreContext
+from engine.store.disk.disk_job import DiskJob
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
-from engine.store.log.durable_log import DurableLog
-from engine.store.log.open_files import ForgetJob, OpenFiles
+from engine.store.log.log_port import DurableLog
+from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
-from engine.store.space.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
+from engine.store.read.leases import Lease, read_leases
+from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.retention_rules import RetentionRules
-from engine.store.space.segment_survey import LookTarget
 
 LANES_AT_ONCE: Final = 512  # queues examined per turn of the engine
 NONE: Final = -1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class StoreParts:
     rules: RetentionRules
 
 
-class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
+class SpaceMaker(TimerTarget):
     """reason: why the disk refused the last attempt, "" if it did not; then only space is not freed."""
 
     __slots__ = (
@@ -72,19 +78,32 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
         """
         segments = self._log.files.segments
         for place in range(start, len(segments)):
-            if segments[place].base > self._checkpoint.consume_queue_offset:
+            if segments[place].base > self._checkpoint.values.consume_queue_offset:
                 break
             if segments[place].opens_with_snapshot():
                 return place
         return NONE
 
+    def _work(self, work: Callable[[], T], done: Callable[[T | None, str], None] | None = None) -> None:
+        """Have a worker do ``work``; ``done`` gets its result, or the reason why the disk refused."""
+        self._context.workers.submit(DiskJob(work, done, self._context.directory), FILE_LANE)
+
     def _measure(self, lanes: list[tuple[int, int, int]]) -> None:
-        """Have the sizes of some lanes added up from one entry to another; ``measured`` follows."""
-        self._context.workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+        """Have the sizes of some lanes added up from one entry to another; ``_measured`` follows."""
+        self._work(partial(self._sizes.move_all, lanes), self._measured)
+
+    @abstractmethod
+    def _measured(self, _: None, reason: str) -> None:
+        """Handle the answer: the windows are where they should be, or the reason why they are not."""
+
+    def _read_leases(self, now_ms: int) -> list[Lease]:
+        """Return the leases of readers; on a worker, right before what depends on them.  Raises: OSError."""
+        context = self._context
+        return read_leases(context.files, context.directory, context.store_id, now_ms, self.rules.lease_max_ms)
 
     def _forget(self, paths: list[str]) -> None:
         """Let readers close files that are gone or were replaced."""
-        self._context.workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
+        self._context.workers.submit(DiskJob(partial(self._open_files.forget_dropped, paths)), READ_LANE)
 
     def close(self) -> None:
         """Start nothing more; the next start removes unfinished files."""

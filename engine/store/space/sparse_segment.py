@@ -7,6 +7,7 @@ on must be sufficient; and destinations, subscriptions, consumers and all other 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from crc32c import crc32c
@@ -15,14 +16,7 @@ from engine.store.disk.files import File, Files, write_fully
 from engine.store.format import layout
 from engine.store.format.record_cursor import ANY_SEQUENCE, RecordCursor
 from engine.store.format.sparse_runs import Runs
-from engine.store.log.segment import (
-    SPARSE_SUFFIX,
-    SUFFIX,
-    Segment,
-    pack_header,
-    pack_seal,
-    segment_name,
-)
+from engine.store.log.segment import SPARSE_SUFFIX, SUFFIX, Segment, pack_header, pack_seal, segment_name
 from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.values.errors import StoreCorrupt
 from engine.values.message import IN_TRANSACTION
@@ -31,17 +25,16 @@ HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 STEP_READ_BYTES: Final = 512 << 10  # read at a time, unless a record is larger
 
 
+@dataclass(slots=True)
 class Kept:
     """The entries ``first`` to ``end`` (excluded) of one consume queue; bit n of ``bits`` says that first + n stays."""
 
-    __slots__ = ("first", "end", "bits")
-
-    def __init__(self, first: int, end: int, bits: int) -> None:
-        self.first = first
-        self.end = end
-        self.bits = bits
+    first: int
+    end: int
+    bits: int
 
 
+@dataclass(slots=True)
 class Choice:
     """The messages of one segment that must stay.
 
@@ -49,12 +42,9 @@ class Choice:
     topics: of each durable subscription, its topic.
     """
 
-    __slots__ = ("lanes", "kept_from", "topics")
-
-    def __init__(self, kept_from: dict[int, int], topics: dict[int, int]) -> None:
-        self.lanes: dict[int, Kept] = {}
-        self.kept_from = kept_from
-        self.topics = topics
+    kept_from: dict[int, int]
+    topics: dict[int, int]
+    lanes: dict[int, Kept] = field(default_factory=dict)
 
     def keeps_message(self, destination_id: int, priority: int, entry: int) -> bool:
         """Return whether a message stays."""
@@ -77,6 +67,7 @@ class Choice:
         return False
 
 
+@dataclass(slots=True, eq=False)
 class Thinning:
     """Segments on their way to one sparse form, in ``step``s; the new file is invisible before ``put_in_place``.
 
@@ -87,58 +78,30 @@ class Thinning:
     kept_bytes, message_count: of the new file so far.  removed: numbers of destinations that lose messages.
     """
 
-    __slots__ = (
-        "segments",
-        "kept_bytes",
-        "message_count",
-        "removed",
-        "is_read",
-        "is_worth_it",
-        "_files",
-        "_choice",
-        "_limits",
-        "_limit_bytes",
-        "_path",
-        "_place",
-        "_source",
-        "_cursor",
-        "_target",
-        "_runs",
-        "_next_sequence",
-        "_sequence",
-        "_is_gapless",
-        "_keeps_commit",
-    )
+    _files: Files
+    segments: list[Segment]
+    _limits: list[int]
+    _choice: Choice
+    _limit_bytes: int
+    _next_sequence: int
+    kept_bytes: int = 0
+    message_count: int = 0
+    removed: set[int] = field(default_factory=set)
+    is_read: bool = False
+    is_worth_it: bool = True
+    _path: str = field(init=False)
+    _place: int = -1  # of the current segment
+    _source: SegmentOctets | None = None
+    _cursor: RecordCursor | None = None  # None between two segments
+    _target: File | None = None
+    _runs: Runs = field(default_factory=Runs)
+    _sequence: int = 0
+    _is_gapless: bool = field(init=False)
+    _keeps_commit: bool = False
 
-    def __init__(
-        self,
-        files: Files,
-        segments: list[Segment],
-        limits: list[int],
-        choice: Choice,
-        limit_bytes: int,
-        next_sequence: int,
-    ) -> None:
-        self.segments = segments
-        self.kept_bytes = 0
-        self.message_count = 0
-        self.removed: set[int] = set()
-        self.is_read = False
-        self.is_worth_it = True
-        self._files = files
-        self._choice = choice
-        self._limits = limits
-        self._limit_bytes = limit_bytes
-        self._path = f"{segments[0].directory}/{segment_name(segments[0].base)}"
-        self._place = -1  # of the current segment
-        self._source: SegmentOctets | None = None
-        self._cursor: RecordCursor | None = None  # None between two segments
-        self._target: File | None = None
-        self._runs = Runs()
-        self._next_sequence = next_sequence
-        self._sequence = 0
-        self._is_gapless = not any(segment.is_sparse for segment in segments)
-        self._keeps_commit = False
+    def __post_init__(self) -> None:
+        self._path = f"{self.segments[0].directory}/{segment_name(self.segments[0].base)}"
+        self._is_gapless = not any(segment.is_sparse for segment in self.segments)
 
     @property
     def segment(self) -> Segment:
@@ -267,7 +230,6 @@ class Thinning:
         segment.edition += 1
 
     def close(self) -> None:
-        """Close the files."""
         if self._source is not None:
             self._source.file.close()
         if self._target is not None:

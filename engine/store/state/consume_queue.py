@@ -1,10 +1,12 @@
-"""One consume queue in memory: its length, and its entries that are not in files yet."""
+"""One consume queue in memory: its length, and its entries that are not in files yet, segment by segment."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.store.format.layout import ENTRY, ENTRY_BYTES
+from engine.store.format.record import Record
 from engine.store.state.progress import Progress
 
 PACK_ENTRY: Final = ENTRY.pack
@@ -86,6 +88,11 @@ class ConsumeQueue(Progress):
         )
         self.tail += 1
 
+    def add_record(self, record: Record, tag_hash: int, group_hash: int = 0, expires_ms: int = 0) -> None:
+        """Do so for a parsed record."""
+        offset, size, flags, time_ms = record.offset, record.size, record.flags, record.store_time_ms
+        self.add(offset, size, flags, record.type, tag_hash, group_hash, expires_ms, time_ms)
+
     def close_entries(self) -> EntryBlock:
         """Hand the entries collected so far over to the disk."""
         block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries, self.generation)
@@ -106,3 +113,35 @@ class ConsumeQueue(Progress):
     def file_end(self) -> int:
         """Return the first entry that is not in the consume queue's files yet."""
         return self.closing[0].first if self.closing else self.entries_first
+
+
+@dataclass(slots=True, eq=False)
+class Closing:
+    """The consume-queue entries of all records below ``end``, a segment's base, that are not in the files yet.
+
+    blocks: those gathered so far; the others are still in ``_lanes``.
+    """
+
+    end: int
+    blocks: list[EntryBlock]
+    _generation: int
+    _lanes: list[ConsumeQueue]
+    entry_bytes: int
+
+    def block_count(self) -> int:
+        """Return an upper bound for the number of blocks."""
+        return len(self.blocks) + len(self._lanes)
+
+    def gather(self, count: int) -> int:
+        """Take the entries of at most ``count`` lanes; return how many lanes were examined."""
+        looked = 0
+        while self._lanes and looked < count:
+            block = self._lanes.pop().block_of(self._generation)
+            looked += 1
+            if block is not None:
+                self.blocks.append(block)
+        return looked
+
+    def is_gathered(self) -> bool:
+        """Return whether ``blocks`` is complete."""
+        return not self._lanes

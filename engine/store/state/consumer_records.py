@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 CLOSED_MAX: Final = 1024  # closed consumers kept before unnamed ones are forgotten
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerRecords:
     """described: the JSON of each record, by the consumer's number.  next_number: of the next one."""
 
-    __slots__ = ("described", "next_number", "_closed", "_closed_limit")
-
-    def __init__(self) -> None:
-        self.described: dict[int, str] = {}
-        self.next_number = 1
-        self._closed: set[int] = set()
-        self._closed_limit = CLOSED_MAX
+    described: dict[int, str] = field(default_factory=dict)
+    next_number: int = 1
+    _closed: set[int] = field(default_factory=set)
+    _closed_limit: int = CLOSED_MAX
 
     def add(self, number: int, described: str) -> None:
-        """Add a consumer with the description in its record."""
         self.described[number] = described
         self.next_number = max(self.next_number, number + 1)
 

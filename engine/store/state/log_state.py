@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.store.format.layout import CONSUMER, DESTINATION, LANE_SHIFT, SUBSCRIPTION, SYSTEM_QUEUE
 from engine.store.state.consume_queue import RECOVERED, ConsumeQueue, EntryBlock
 from engine.store.state.consumer_records import ConsumerRecords
-from engine.store.state.destination import LoggedDestination
+from engine.store.state.destination import DurableSubscription, LoggedDestination, SubscriptionLane
 from engine.store.state.progress import Progress
-from engine.store.state.subscription import DurableSubscription, SubscriptionLane
 from engine.values.destination import SUBSCRIPTION as SUBSCRIPTION_KIND
 from engine.values.destination import TOPIC
 from engine.values.stored import Attempts, DestinationState, LaneState, Range
 
 
+@dataclass(slots=True, eq=False)
 class StoreState:
     """The whole state, with the next numbers.
 
@@ -30,34 +31,21 @@ class StoreState:
     failing: those with failed attempts, and some that have none any more.
     """
 
-    __slots__ = (
-        "destinations",
-        "subscriptions",
-        "lanes",
-        "system",
-        "consumers",
-        "next_destination",
-        "touched",
-        "generation",
-        "used",
-        "failing",
-        "_numbers",
-        "_closed_lanes",
-    )
+    destinations: dict[int, LoggedDestination] = field(default_factory=dict)
+    subscriptions: dict[int, DurableSubscription] = field(default_factory=dict)
+    lanes: dict[int, ConsumeQueue] = field(default_factory=dict)
+    system: ConsumeQueue = field(init=False)
+    consumers: ConsumerRecords = field(default_factory=ConsumerRecords)
+    next_destination: int = 1
+    touched: deque[int] = field(default_factory=deque)
+    generation: int = RECOVERED
+    used: list[ConsumeQueue] = field(default_factory=list)
+    failing: set[Progress] = field(default_factory=set)
+    _numbers: dict[tuple[int, str], int] = field(default_factory=dict)
+    _closed_lanes: list[int] = field(default_factory=list)
 
-    def __init__(self) -> None:
-        self.destinations: dict[int, LoggedDestination] = {}
-        self.subscriptions: dict[int, DurableSubscription] = {}
-        self.lanes: dict[int, ConsumeQueue] = {}
+    def __post_init__(self) -> None:
         self.system = ConsumeQueue(SYSTEM_QUEUE, 0, True, 0)
-        self.consumers = ConsumerRecords()
-        self.next_destination = 1
-        self.touched: deque[int] = deque()
-        self.generation = RECOVERED
-        self.used: list[ConsumeQueue] = []
-        self.failing: set[Progress] = set()
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._closed_lanes: list[int] = []
 
     # Destinations and their consume queues.
 

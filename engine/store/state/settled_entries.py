@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Final
 
 PAGE_SHIFT: Final = 12
@@ -12,6 +13,7 @@ FULL_PAGE: Final = (1 << PAGE_ENTRIES) - 1  # one object for all full pages: the
 RUN: Final = re.compile("1+")
 
 
+@dataclass(slots=True, eq=False)
 class SettledEntries:
     """A set of entries that fills up from below.
 
@@ -20,12 +22,9 @@ class SettledEntries:
     texts: encoded pages for snapshots, of pages unchanged since.
     """
 
-    __slots__ = ("cursor", "pages", "texts")
-
-    def __init__(self, cursor: int) -> None:
-        self.cursor = cursor
-        self.pages: dict[int, int] = {}
-        self.texts: dict[int, str] = {}
+    cursor: int
+    pages: dict[int, int] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
 
     def add(self, first: int, count: int) -> None:
         """Add ``count`` entries from ``first`` on; those already in it stay."""
@@ -103,7 +102,6 @@ class SettledEntries:
         self.cursor = cursor
 
     def contains(self, entry: int) -> bool:
-        """Return whether ``entry`` is in the set."""
         return entry < self.cursor or bool(self.pages.get(entry >> PAGE_SHIFT, 0) >> (entry & PAGE_MASK) & 1)
 
     def bits(self, first: int, end: int) -> int:
@@ -142,13 +140,13 @@ class SettledEntries:
     # For snapshots: the runs above the cursor as JSON.  Encoding one page takes up to two milliseconds, and a queue
     # with a stuck consumer has many, so each result is kept until its page changes.
 
-    def untold_pages(self) -> list[int]:
+    def pages_to_encode(self) -> list[int]:
         """Return the pages that are not encoded yet; the one with the cursor, and full ones, are never kept."""
         first = (self.cursor >> PAGE_SHIFT) + 1
         texts = self.texts
         return [page for page, bits in self.pages.items() if page >= first and page not in texts and bits != FULL_PAGE]
 
-    def tell(self, page: int) -> str:
+    def encode(self, page: int) -> str:
         """Encode one page, and keep the result."""
         text = self.texts[page] = _runs_text(self.pages[page], page << PAGE_SHIFT)
         return text
@@ -174,7 +172,7 @@ class SettledEntries:
                 text = _runs_text(bits >> (self.cursor - base), self.cursor)
             else:
                 known = self.texts.get(page)
-                text = self.tell(page) if known is None else known
+                text = self.encode(page) if known is None else known
             if text:
                 texts.append(text)
         if full_end:

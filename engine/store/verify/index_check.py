@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from engine.store.disk.files import Files, read_fully
+from engine.store.disk.files import Files, read_file, read_fully
 from engine.store.format import layout
 from engine.store.index.index_file import (
     ENTRY_BYTES,
@@ -137,11 +137,7 @@ class IndexCheck:
         header = self._header
         assert header is not None, "a file that ends has begun"
         if self._taken == header.count:
-            file = self._files.open_to_read(self._path)
-            try:
-                octets = read_fully(file, header.slots * layout.INDEX_SLOT_BYTES, HEADER_BYTES)
-            finally:
-                file.close()
+            octets = read_file(self._files, self._path, header.slots * layout.INDEX_SLOT_BYTES, HEADER_BYTES)
             if octets != self._slots.tobytes():
                 self._note(self._path, HEADER_BYTES, "the slots do not lead to the newest entries")
         self._header = None
@@ -160,11 +156,9 @@ class IndexCheck:
             return NO_MORE
         if self._at >= len(self._octets):
             count = min(ENTRIES_AT_ONCE, header.count - self._taken)
-            file = self._files.open_to_read(self._path)
-            try:
-                self._octets = read_fully(file, count * ENTRY_BYTES, header.entries_at() + self._taken * ENTRY_BYTES)
-            finally:
-                file.close()
+            self._octets = read_file(
+                self._files, self._path, count * ENTRY_BYTES, header.entries_at() + self._taken * ENTRY_BYTES
+            )
             self._at = 0
         return int.from_bytes(self._octets[self._at + 8 : self._at + 16], "little")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.disk.files import Files, read_fully
+from engine.store.disk.files import Files, read_file
 from engine.store.format import layout
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles, file_name, lane_directory
 from engine.store.state.consume_queue import EntryBlock
@@ -35,11 +35,11 @@ class QueueCheck:
                 # A removed record still has its entry, or none if the queue was rebuilt.
                 found = _where_named(found, expected)
             if found != expected:
-                self._tell(path, position, entry, found, expected)
+                self._report_entry(path, position, entry, found, expected)
             self.entry_count += count
             entry += count
 
-    def _tell(self, path: str, position: int, entry: int, found: bytes, expected: bytes) -> None:
+    def _report_entry(self, path: str, position: int, entry: int, found: bytes, expected: bytes) -> None:
         size = layout.ENTRY_BYTES
         wrong = next(at for at in range(0, len(expected), size) if found[at : at + size] != expected[at : at + size])
         first, last = entry + wrong // size, entry + len(expected) // size - 1
@@ -65,11 +65,7 @@ class QueueCheck:
     def _read(self, path: str, position: int, size: int) -> bytes:
         if not self._files.exists(path):
             return b""
-        file = self._files.open_to_read(path)
-        try:
-            return read_fully(file, size, position)
-        finally:
-            file.close()
+        return read_file(self._files, path, size, position)
 
 
 def _where_named(found: bytes, expected: bytes) -> bytes:

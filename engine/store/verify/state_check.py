@@ -51,7 +51,7 @@ class StateCheck:
             self._apply_metadata(record, record.described())
         elif record.type != layout.COMMIT:
             raise ValueError("an unknown type")
-        _add_entry(self.state.system, record, record.destination_id, 0, 0)
+        self.state.system.add_record(record, record.destination_id)
 
     def _apply_message(self, record: Record) -> None:
         message = record.message()
@@ -67,7 +67,7 @@ class StateCheck:
             raise ValueError(f"entry {queue_offset} of a lane of {lane.tail}")
         key = (record.destination_id << layout.LANE_SHIFT) | priority
         self._sizes.setdefault(key, (queue_offset, array("I")))[1].append(size)
-        _add_entry(lane, record, message.tag_hash, message.group_hash, message.expires_ms)
+        lane.add_record(record, message.tag_hash, message.group_hash, message.expires_ms)
         self._index.message(record.offset, record.store_time_ms, record.encoding, record.flags, message.headers())
         lane.live_bytes += size
         self.message_count += 1
@@ -113,21 +113,21 @@ class StateCheck:
     def _check_snapshot(self, record: Record, described: dict[str, Any]) -> None:
         if int(described["sequence"]) != record.sequence:
             raise ValueError(f"it says sequence {described['sequence']}")
-        told = load_snapshot(record.payload())
+        snapshot = load_snapshot(record.payload())
         if self._is_empty:
             self._is_empty = False
-            self.state = told
+            self.state = snapshot
             return
         if self.has_gaps:
-            self._believe(told)
+            self._continue_from(snapshot)
             return
-        self.state.consumers = told.consumers  # no record says which of them are still connected
-        if _comparable(told) != _comparable(self.state):
+        self.state.consumers = snapshot.consumers  # no record says which of them are still connected
+        if _comparable(snapshot) != _comparable(self.state):
             raise ValueError("it is not the state that the records before it give")
 
-    def _believe(self, told: StoreState) -> None:
+    def _continue_from(self, snapshot: StoreState) -> None:
         """Continue from a snapshot that follows a sparse segment."""
-        for key, lane in told.lanes.items():
+        for key, lane in snapshot.lanes.items():
             known = self.state.lanes.get(key)
             if known is None:
                 self._sizes.setdefault(key, (lane.tail, array("I")))
@@ -135,7 +135,7 @@ class StateCheck:
                 raise ValueError(f"lane {lane.destination_id}/{lane.priority} ends at {lane.tail}, not {known.tail}")
             else:
                 self._leave_out(known, lane.tail)
-        self.state = told
+        self.state = snapshot
         self.has_gaps = self.is_sparse
 
     def _leave_out(self, lane: ConsumeQueue, tail: int) -> None:
@@ -170,10 +170,6 @@ class StateCheck:
             if total != destination.live_bytes():
                 text = f"{destination.name} has {destination.live_bytes()} live bytes, its messages come to {total}"
                 self._note(self._directory, -1, text)
-
-
-def _add_entry(lane: ConsumeQueue, record: Record, tag: int, group: int, expires_ms: int) -> None:
-    lane.add(record.offset, record.size, record.flags, record.type, tag, group, expires_ms, record.store_time_ms)
 
 
 def _first_needed(destination: LoggedDestination, lane: ConsumeQueue) -> int:

@@ -2,27 +2,37 @@
 
 It does not repeat recovery.  Recovery trusts a snapshot and continues from the last one; this reads the whole log and
 compares each snapshot, each consume-queue entry and each sum with the records before it.
+
+Of a store that a gateway has open it checks a copy at one durable offset, and then removes the copy: a backup inside
+the store's directory.  What never changes again is linked, so it costs little more than the segment in use.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
 from itertools import pairwise
+from pathlib import Path
+from typing import Final
 
-from engine.store.disk.files import Files, read_fully
+from engine.store.disk.files import Files, RealFiles, read_file
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import ANY_SEQUENCE, RecordCursor
+from engine.store.index.index_file import INDEX_DIRECTORY, list_index
 from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
 from engine.store.log.segment import SUFFIX, Segment, is_left_over, load_segment, records_limit
 from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
+from engine.store.read.backup import copy_store
+from engine.store.read.reader import StoreReader
 from engine.store.verify.findings import Broken, Finding, TooMany, Verification
 from engine.store.verify.index_check import IndexCheck
 from engine.store.verify.queue_check import QueueCheck
 from engine.store.verify.state_check import StateCheck
-from engine.values.errors import StoreCorrupt
+from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION
 from engine.values.message_keys import Keys
 
@@ -70,7 +80,7 @@ class _Verifier:
         if not self._files.exists(path):
             self._found.note(path, -1, "the checkpoint is missing")
             return
-        octets = self._read(path, 0, 2 * layout.CHECKPOINT_SLOT_BYTES)
+        octets = read_file(self._files, path, 2 * layout.CHECKPOINT_SLOT_BYTES)
         self._checkpoint = unpack_checkpoint(octets, path)
         if self._checkpoint is None:
             self._found.note(path, 0, "no slot of the checkpoint is whole")
@@ -113,13 +123,6 @@ class _Verifier:
         while kept and kept[0].is_continuation:
             del kept[0]
         return kept
-
-    def _read(self, path: str, position: int, size: int) -> bytes:
-        file = self._files.open_to_read(path)
-        try:
-            return read_fully(file, size, position)
-        finally:
-            file.close()
 
 
 class _Walk:
@@ -264,3 +267,45 @@ class _Walk:
             self._found.note(
                 path, 40, f"next sequence {checkpoint.next_sequence}, the log goes on with {self._sequence}"
             )
+
+
+COPY_PREFIX: Final = "verifying-"  # followed by the pid of its maker
+
+
+def verify_open(directory: Path, keys: Keys | None) -> Verification:
+    """Raises: StoreError; OSError if the copy cannot be made."""
+    remove_abandoned(directory)
+    copy = directory / f"{COPY_PREFIX}{os.getpid()}"
+    try:
+        made = copy_store(directory, copy)
+        _link_index(directory, copy, made.until_offset)
+        result = verify(RealFiles(), str(copy), keys)
+        result.findings = [_in_the_original(each, str(copy), str(directory)) for each in result.findings]
+        return result
+    except OSError as error:
+        raise StoreError(f"no copy of {directory} can be made for verification: {error}") from error
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def _in_the_original(finding: Finding, copy: str, directory: str) -> Finding:
+    """Return a finding with the names of the original files, which are the same as in the copy."""
+    return Finding(finding.path.replace(copy, directory), finding.position, finding.text.replace(copy, directory))
+
+
+def _link_index(directory: Path, copy: Path, end: int) -> None:
+    (copy / INDEX_DIRECTORY).mkdir()
+    for file in list_index(directory, StoreReader(directory).store_id, False, end):
+        if file.header.is_sealed and file.header.end <= end:
+            try:
+                os.link(file.path, copy / INDEX_DIRECTORY / file.path.name)
+            except FileNotFoundError:  # dropped by retention meanwhile
+                continue
+
+
+def remove_abandoned(directory: Path) -> None:
+    """Remove copies of killed verifications: their links would keep what retention drops."""
+    for path in directory.glob(f"{COPY_PREFIX}*"):
+        pid = path.name.removeprefix(COPY_PREFIX).removesuffix(".making")
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)

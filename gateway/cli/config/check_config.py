@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from config.exposure import refuse_open_listeners
 from config.loader import load_config
@@ -16,11 +16,9 @@ from config.names import DestinationName
 from config.permissions import Permission
 from config.reports import json_schema
 from config.schema import ADDRESS, SERVER, leaves
+from gateway.cli.shared.parsers import Subparsers
 from gateway.connections.tls import server_context
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 _KIND_NAMES = {QUEUE: "queue", TOPIC: "topic", BOTH: "both"}
 _BUILT_IN = "default"

@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from config.destination_options import parse_destination
@@ -20,11 +20,8 @@ from config.names import DestinationName
 from config.options import OptionError
 from config.reports.explain import BUILT_IN, explain
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
-from gateway.cli.shared.parsers import add_user_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_user_argument
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -70,12 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
                 asked = f"{asked}?connection={arguments.connection}"
             return _show(arguments, _ask(arguments, asked))
     except OptionError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(str(error)) from None
     except ValueError:
-        text = f"DESTINATION is {arguments.destination!r}, allowed is {DestinationName().allowed}"
-        print(f"penstock: {text}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(
+            f"DESTINATION is {arguments.destination!r}, allowed is {DestinationName().allowed}"
+        ) from None
     config = load_config(arguments.config)
     listener = arguments.listener
     defaults = None
@@ -90,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
-    """Raises: HttpError, PasswordNeeded."""
+    """Raises: CommandError."""
     url = arguments.http or DEFAULT_URL
     document = fetch(url, f"/api/explain/{what}", authorization_of(arguments.user))
     if "settings" not in document:

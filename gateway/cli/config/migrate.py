@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from config.loader import read_all
 from config.reports.migrate import migrate
 from config.scram import hash_password
+from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -36,6 +32,5 @@ def run(arguments: argparse.Namespace) -> int:
         with Path(arguments.output).open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        print(f"penstock: {arguments.output}: {error.strerror}", file=sys.stderr)
-        return exit_codes.FAILED
+        raise CommandError(f"{arguments.output}: {error.strerror}", exit_codes.FAILED) from None
     return exit_codes.OK

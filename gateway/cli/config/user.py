@@ -1,42 +1,50 @@
-"""``penstock user hash NAME``: the lines for one user to paste into the configuration."""
+"""``penstock user``: adds, changes and removes users in a configuration file, or prints the lines to paste."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
+import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 
-from config.names import UserName
+from config.names import GroupName, UserName
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
+from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
 
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
-
-# Names that YAML reads as text without quotes.  Others are written as JSON strings, which YAML reads, too.
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]*")
-_YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
+ASKING: Final = (
+    "Ask for a password, or read it from the first line of standard input.  "
+    "The password is never an argument: arguments are visible to every user of the machine."
+)
+EDITING: Final = "  Everything else in the file stays as it is.  'penstock reload' makes a running gateway read it."
+READABLE: Final = 0o640  # at most: verifiers let somebody guess passwords at leisure
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("user", help="make users for the configuration")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     hash_parser = actions.add_parser(
-        "hash",
-        help="print the verifiers of a user",
-        description="Ask for a password, or read it from the first line of standard input; print YAML to paste. "
-        "The password is never an argument: arguments are visible to every user of the machine.",
+        "hash", help="print the verifiers of a user", description=f"{ASKING}  Print YAML to paste."
     )
-    hash_parser.add_argument("name", metavar="NAME")
-    hash_parser.add_argument(
-        "--iterations",
-        type=int,
-        default=DEFAULT_ITERATIONS,
-        help="work per check, for the gateway and for anybody who tries passwords (default: %(default)s)",
-    )
+    add = actions.add_parser("add", help="add a user to a configuration file", description=ASKING + EDITING)
+    passwd = actions.add_parser("passwd", help="change a user's password", description=ASKING + EDITING)
+    remove = actions.add_parser("remove", help="remove a user", description=f"Remove a user.{EDITING}")
+    for one in (hash_parser, add, passwd, remove):
+        one.add_argument("name", metavar="NAME")
+    for one in (add, passwd, remove):
+        one.add_argument("--config", metavar="FILE", required=True, help="YAML; 'add' makes a file that does not exist")
+    for one in (hash_parser, add, passwd):
+        one.add_argument(
+            "--iterations",
+            type=int,
+            default=DEFAULT_ITERATIONS,
+            help="work per check, for the gateway and for anybody who tries passwords (default: %(default)s)",
+        )
+    add.add_argument("--group", metavar="GROUP", action="append", default=[], help="of the user; repeatable")
     hash_parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -44,26 +52,96 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         name = str(parse_text(UserName(), arguments.name))
     except ValueError as error:
-        print(f"penstock: NAME is {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    if not 4_096 <= arguments.iterations <= 9_999_999:
-        print("penstock: --iterations is outside 4096 to 9999999", file=sys.stderr)
-        return exit_codes.USAGE
-    passcode = _ask(name)
-    if not passcode:
-        print("penstock: no password, or two different ones", file=sys.stderr)
-        return exit_codes.USAGE
-    verifiers = hash_password(passcode, arguments.iterations)
+        raise CommandError(f"NAME is {error}") from None
+    if arguments.action == "hash":
+        return _print_hash(name, arguments)
+    return _edit(name, arguments)
+
+
+def _print_hash(name: str, arguments: argparse.Namespace) -> int:
+    from config.sources.user_lines import user_lines
+
+    verifiers = _verifiers(name, arguments.iterations)
     if arguments.json:
         print(json.dumps({"name": name, "verifiers": verifiers}))
-        return exit_codes.OK
-    is_plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _YAML_WORDS
-    print("users:")
-    print(f"  {name if is_plain else json.dumps(name)}:")
-    print("    verifiers:")
-    for verifier in verifiers:
-        print(f"      - {verifier}")
+    else:
+        print("\n".join(["users:", *user_lines(name, verifiers)]))
     return exit_codes.OK
+
+
+def _edit(name: str, arguments: argparse.Namespace) -> int:
+    from config.sources.user_lines import UserFile
+
+    path = Path(arguments.config)
+    action = arguments.action
+    groups = [_group(text) for text in getattr(arguments, "group", ())]
+
+    def edited(text: str) -> str:
+        file = UserFile(str(path), text)
+        if action == "add" and name in file.names:
+            raise CommandError(f"{path} has a user {name}; 'penstock user passwd' changes the password")
+        if action != "add" and name not in file.names:
+            raise CommandError(f"{path} has no user {name}; it has {', '.join(file.names) or 'none'}")
+        if action == "remove":
+            if len(file.names) == 1:
+                raise CommandError(f"{name} is the last user of {path}; without users everybody may log in")
+            return file.without_user(name)
+        verifiers = _verifiers(name, arguments.iterations)
+        return file.with_user(name, verifiers, groups) if action == "add" else file.with_verifiers(name, verifiers)
+
+    _rewrite(path, edited, may_make=action == "add")
+    print(f"{ {'add': 'added', 'passwd': 'changed', 'remove': 'removed'}[action] } {name} in {path}")
+    return exit_codes.OK
+
+
+def _rewrite(path: Path, edit: Callable[[str], str], may_make: bool) -> None:
+    """Replace a file as a whole by what ``edit`` makes of it: readers see the old text or the new one.
+
+    The new file keeps owner, group and mode, without access for others.  Raises: CommandError, OSError.
+    """
+    path = path.resolve()  # behind a link
+    new = path.with_name(f"{path.name}.new")
+    try:
+        # It is also a lock: of two commands at once the second would undo the first.
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise CommandError(f"{new} exists: another 'penstock user' is at work; if none is, remove it") from None
+    try:
+        with open(descriptor, "wb") as file:
+            known = path.stat() if path.exists() or not may_make else None
+            text = "" if known is None else path.read_bytes().decode("utf-8-sig")
+            file.write(edit(text).encode())
+            file.flush()
+            if known is not None:
+                os.fchown(descriptor, known.st_uid, known.st_gid)
+            os.fchmod(descriptor, READABLE if known is None else known.st_mode & READABLE)
+            os.fsync(descriptor)
+        os.rename(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _group(text: str) -> str:
+    try:
+        return str(parse_text(GroupName(), text))
+    except ValueError as error:
+        raise CommandError(f"--group is {error}") from None
+
+
+def _verifiers(name: str, iterations: int) -> Sequence[str]:
+    """Raises: CommandError."""
+    if not 4_096 <= iterations <= 9_999_999:
+        raise CommandError("--iterations is outside 4096 to 9999999")
+    passcode = _ask(name)
+    if not passcode:
+        raise CommandError("no password, or two different ones")
+    return hash_password(passcode, iterations)
 
 
 def _ask(name: str) -> str:

@@ -8,11 +8,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
     from gateway.cli.shared.stomp_client import Received, StompClient
 
 # Without --follow, --count and --timeout: the command ends after so long a silence.
@@ -23,13 +22,12 @@ _SUBSCRIPTION_ID: Final = "receive"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "receive",
-        help="receive messages",
-        description="Print one message per line (with --json headers and all) and acknowledge each once it is "
+        "receive messages",
+        "Print one message per line (with --json headers and all) and acknowledge each once it is "
         "printed. Without --follow and --count, end when nothing has come for --timeout.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", help="NAME or queue://NAME, topic://NAME, /queue/NAME")
     parser.add_argument("--follow", action="store_true", help="wait for more until interrupted")
@@ -62,12 +60,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     for name, value, minimum in (("count", arguments.count, 1), ("prefetch", arguments.prefetch, 0)):
         if value is not None and value < minimum:
-            print(f"penstock: --{name} is {value}, allowed is {minimum} or more", file=sys.stderr)
-            return exit_codes.USAGE
+            raise CommandError(f"--{name} is {value}, allowed is {minimum} or more")
     timeout_s = arguments.timeout
     if timeout_s is not None and not 0 <= timeout_s <= TIMEOUT_MAX_S:
-        print(f"penstock: --timeout is {timeout_s}, allowed is 0 to {TIMEOUT_MAX_S:g} seconds", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"--timeout is {timeout_s}, allowed is 0 to {TIMEOUT_MAX_S:g} seconds")
     if timeout_s is None and not arguments.follow and arguments.count is None:
         timeout_s = IDLE_TIME_S
     headers = {}
@@ -80,33 +76,23 @@ def run(arguments: argparse.Namespace) -> int:
         if (text := getattr(arguments, name.replace("-", "_"))) is not None:
             headers[name] = text
 
-    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
+    from gateway.cli.shared.stomp_client import StompClient, destination_header
 
-    try:
-        client = StompClient(arguments.url, arguments.user)
-        for note in client.notes:
-            print(f"penstock: --url: {note}", file=sys.stderr)
-        client.connect()
-        client.subscribe(
-            destination_header(arguments.destination),
-            _SUBSCRIPTION_ID,
-            arguments.ack,
-            headers,
-        )
-        received_count = _receive(client, arguments, timeout_s)
-        # An orderly end, so that the last acknowledgement has arrived.
-        client.disconnect()
-    except ClientError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return error.exit_code
+    client = StompClient(arguments.url, arguments.user)
+    for note in client.notes:
+        print(f"penstock: --url: {note}", file=sys.stderr)
+    client.connect()
+    client.subscribe(destination_header(arguments.destination), _SUBSCRIPTION_ID, arguments.ack, headers)
+    received_count = _receive(client, arguments, timeout_s)
+    # An orderly end, so that the last acknowledgement has arrived.
+    client.disconnect()
     if arguments.count is not None and received_count < arguments.count:
-        print(f"penstock: {received_count} of {arguments.count} messages came", file=sys.stderr)
-        return exit_codes.INCOMPLETE
+        raise CommandError(f"{received_count} of {arguments.count} messages came", exit_codes.INCOMPLETE)
     return exit_codes.OK
 
 
 def _receive(client: StompClient, arguments: argparse.Namespace, timeout_s: float | None) -> int:
-    """Return how many messages came.  Raises: ClientError."""
+    """Return how many messages came.  Raises: CommandError."""
     from gateway.cli.shared.stomp_client import Received
 
     count = 0

@@ -6,33 +6,26 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from engine.store.plain_words import counted
 from engine.values.errors import PenstockError
 from gateway.answers.questions import WrongQuestion
-from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
-    from gateway.cli.shared.stomp_client import Event, StompClient
-
-UNCONFIRMED_MAX: Final = 1_000
-
-Sending = tuple[dict[str, str], bytes]  # octets of headers and body
+    from gateway.cli.shared.stomp_client import Sender, Sending
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "replay",
-        help="send the messages of a destination again, to another",
-        description="Read messages from a store's log, settled ones too, and send them again in their order as new "
+        "send the messages of a destination again, to another",
+        "Read messages from a store's log, settled ones too, and send them again in their order as new "
         "messages.  Nothing changes in the source.  Messages from AMQP clients are sent as a STOMP client would get "
         "them.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SOURCE", help="the source: orders.eu or topic://prices")
     parser.add_argument("target", metavar="TARGET", help="the target: NAME or queue://NAME, topic://NAME, /queue/NAME")
@@ -56,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.answers.store_view import question_of
     from gateway.cli.dispatch import exit_code_of
     from gateway.cli.messages.replay_source import ReplaySource
-    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
+    from gateway.cli.shared.stomp_client import Sender, StompClient, destination_header
 
     names = ("from", "to", "from-offset", "to-offset")
     asked = {name: getattr(arguments, name.replace("-", "_")) for name in names}
@@ -69,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     selector = selector_of(arguments.selector)
     reader = StoreReader(arguments.data)
     source = ReplaySource(reader.store_id, selector, arguments.limit)
-    sender: Replayer | None = None
+    sender: Sender | None = None
     try:
         with StoreQuery(reader) as query:
             messages = source.of(query.in_order(question.destination, question.bounds))
@@ -79,15 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 client = StompClient(arguments.url, arguments.user)
                 client.connect()
-                sender = Replayer(client, destination_header(arguments.target), arguments.rate)
+                sender = Sender(client, destination_header(arguments.target), arguments.rate)
                 sender.send_all(_shown(messages, arguments))
                 client.disconnect()
-    except (ClientError, PenstockError, KeyboardInterrupt) as error:
+    except (CommandError, PenstockError, KeyboardInterrupt) as error:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"penstock: {reason} ({_progress(sender)})", file=sys.stderr)
-        if isinstance(error, ClientError):
-            return error.exit_code
-        return exit_codes.INTERRUPTED if isinstance(error, KeyboardInterrupt) else exit_code_of(error)
+        code = exit_codes.INTERRUPTED if isinstance(error, KeyboardInterrupt) else exit_code_of(error)
+        raise CommandError(f"{reason} ({_progress(sender)})", code) from None
     sent = sender.confirmed_count if sender is not None else 0
     if arguments.json:
         counts = {"found": source.found, "not_selected": source.not_selected, "converted": source.converted}
@@ -109,41 +100,5 @@ def _shown(messages: Iterator[Sending], arguments: argparse.Namespace) -> Iterat
     yield from tqdm(messages, total=arguments.limit or None, unit="msg", disable=is_quiet)
 
 
-def _progress(sender: Replayer | None) -> str:
+def _progress(sender: Sender | None) -> str:
     return "nothing was sent" if sender is None else f"{sender.sent_count} sent, {sender.confirmed_count} confirmed"
-
-
-class Replayer:
-    """Sends at a rate, with a limited number of unconfirmed messages."""
-
-    def __init__(self, client: StompClient, destination: str, rate: float) -> None:
-        self._client = client
-        self._destination = destination
-        self._rate = rate
-        self.sent_count = 0
-        self.confirmed_count = 0
-
-    def send_all(self, messages: Iterator[Sending]) -> None:
-        """Send and wait until each message is confirmed.  Raises: ClientError."""
-        started_s = monotonic()
-        for headers, body in messages:
-            self._take_receipts_until(started_s + self.sent_count / self._rate if self._rate else 0.0)
-            self.sent_count += 1
-            self._client.send(self._destination, body, headers | {"receipt": str(self.sent_count)})
-            self._take_receipts(self.sent_count - UNCONFIRMED_MAX)
-        self._take_receipts(self.sent_count)
-
-    def _take_receipts_until(self, when_s: float) -> None:
-        """Take the confirmations that have come, or come until then."""
-        while (event := self._client.next_event(max(0.0, when_s - monotonic()))) is not None:
-            self._take(event)
-
-    def _take_receipts(self, until_count: int) -> None:
-        while self.confirmed_count < until_count:
-            event = self._client.next_event(None)
-            assert event is not None, "it waits for one"
-            self._take(event)
-
-    def _take(self, event: Event) -> None:
-        self._client.raise_failure(event)
-        self.confirmed_count += 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.selector.evaluate import Selector
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import PropertyReaders
 from engine.store.read.found_message import FoundMessage
-from engine.values.annotations import split_annotations
-from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
+from engine.values.message import AMQP_1_0, STOMP, TEXT, Message, split_annotations
+from gateway.answers.message_document import found_message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 
@@ -39,7 +39,7 @@ class ReplaySource:
     def of(self, messages: Iterator[FoundMessage]) -> Iterator[tuple[dict[str, str], bytes]]:
         """Yield headers and body of the messages to send."""
         for found in messages:
-            message = _message(found)
+            message = found_message(found)
             if self._selector is not None and not self._selector.matches(self._readers.properties(message, 1, False)):
                 self.not_selected += 1
                 continue
@@ -65,24 +65,3 @@ def headers_of(found: FoundMessage, message: Message) -> dict[str, str]:
     if not message.flags & TEXT:
         headers["content-length"] = str(len(message.body))
     return headers
-
-
-def _message(found: FoundMessage) -> Message:
-    """Return a found message as one of the engine, in its sender's encoding."""
-    flags = (PERSISTENT if found.is_persistent else 0) | (TEXT if found.is_text else 0)
-    message = Message(
-        0,
-        found.encoding,
-        flags,
-        found.jms_priority,
-        0,
-        0,
-        found.expires_ms,
-        found.annotations,
-        found.headers,
-        found.body,
-    )
-    message.log_offset = found.log_offset
-    message.queue_offset = found.queue_offset
-    message.store_time_ms = found.store_time_ms
-    return message

@@ -5,18 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import repeat
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
 from gateway.process import exit_codes
 
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
-    from gateway.cli.shared.stomp_client import StompClient
-
-# Unconfirmed messages on their way; enough to keep a group commit busy.
-UNCONFIRMED_MAX: Final = 1_000
 PROGRESS_FROM_COUNT: Final = 1_000
 
 # Set by the command itself, or by the protocol.
@@ -24,13 +19,12 @@ _OWN_HEADERS: Final = ("destination", "receipt", "content-length", "transaction"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "send",
-        help="send messages",
-        description="Send BODY, a file or standard input, and wait for the receipt of each message. "
+        "send messages",
+        "Send BODY, a file or standard input, and wait for the receipt of each message. "
         "UTF-8 without NUL is sent as a text message, anything else as a bytes message.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", help="NAME or queue://NAME, topic://NAME, /queue/NAME")
     parser.add_argument("body", metavar="BODY", nargs="?", help="the text to send; without it and --file, stdin")
@@ -54,13 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"--count is {arguments.count}, allowed is 1 or more")
         body = _body(arguments)
     except (ValueError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(str(error)) from None
     headers["persistent"] = "true" if arguments.persistent else "false"
     if arguments.bytes or not is_text(body):
         headers["content-length"] = str(len(body))
 
-    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
+    from tqdm import tqdm
+
+    from gateway.cli.shared.stomp_client import Sender, StompClient, destination_header
 
     destination = destination_header(arguments.destination)
     sender = None
@@ -68,13 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         client = StompClient(arguments.url, arguments.user)
         client.connect()
-        sender = Sender(client, destination, body, headers)
-        sender.send_all(arguments.count)
+        sender = Sender(client, destination)
+        is_quiet = arguments.count < PROGRESS_FROM_COUNT or not sys.stderr.isatty()
+        sender.send_all(
+            tqdm(repeat((headers, body), arguments.count), total=arguments.count, unit="msg", disable=is_quiet)
+        )
         client.disconnect()
-    except ClientError as error:
+    except CommandError as error:
         confirmed = f" ({sender.confirmed_count} of {arguments.count} confirmed)" if sender is not None else ""
-        print(f"penstock: {error}{confirmed}", file=sys.stderr)
-        return error.exit_code
+        raise CommandError(f"{error}{confirmed}", error.exit_code) from None
     seconds = monotonic() - started_s
     if arguments.json:
         print(json.dumps({"destination": destination, "sent": arguments.count, "seconds": round(seconds, 3)}))
@@ -118,41 +115,3 @@ def _body(arguments: argparse.Namespace) -> bytes:
         with open(arguments.file, "rb") as file:
             return file.read()
     return sys.stdin.buffer.read()
-
-
-class Sender:
-    """Sends with a limited number of unconfirmed messages."""
-
-    def __init__(self, client: StompClient, destination: str, body: bytes, headers: dict[str, str]) -> None:
-        self._client = client
-        self._destination = destination
-        self._body = body
-        self._headers = headers
-        self._sent_count = 0
-        self.confirmed_count = 0
-
-    def send_all(self, count: int) -> None:
-        """Send and wait until each message is confirmed.  Raises: ClientError."""
-        from tqdm import tqdm
-
-        is_quiet = count < PROGRESS_FROM_COUNT or not sys.stderr.isatty()
-        with tqdm(total=count, unit="msg", disable=is_quiet) as progress:
-            while self.confirmed_count < count:
-                if self._sent_count < count and self._sent_count - self.confirmed_count < UNCONFIRMED_MAX:
-                    self._sent_count += 1
-                    headers = {**self._headers, "receipt": str(self._sent_count)}
-                    self._client.send(self._destination, self._body, headers)
-                    timeout_s: float | None = 0.0
-                else:
-                    timeout_s = None
-                progress.update(self._take_receipts(timeout_s))
-
-    def _take_receipts(self, timeout_s: float | None) -> int:
-        """Return the number of confirmations; wait for at least one if ``timeout_s`` is None."""
-        before_count = self.confirmed_count
-        while (event := self._client.next_event(timeout_s)) is not None:
-            self._client.raise_failure(event)
-            # One receipt for each message: anything else answers no frame of ours.
-            self.confirmed_count += 1
-            timeout_s = 0.0
-        return self.confirmed_count - before_count

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import destination_argument
+from gateway.cli.shared.parsers import Subparsers, add_command, destination_argument
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "delete",
-        help="remove a queue or a topic",
-        description=(
-            "Remove a queue or a topic that has no consumers and no subscriptions.  --force is needed if messages "
-            "wait in it or are scheduled for it."
-        ),
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "remove a queue or a topic",
+        "Remove a queue or a topic that has no consumers and no subscriptions.  --force is needed if messages "
+        "wait in it or are scheduled for it.",
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue or topic")
     parser.add_argument("--force", action="store_true", help="even if messages wait in it or are scheduled for it")

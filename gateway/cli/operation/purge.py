@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import add_http_arguments, finish
-from gateway.cli.shared.parsers import destination_argument
+from gateway.cli.shared.parsers import Subparsers, add_command, destination_argument
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "purge",
-        help="drop the messages that wait in a queue",
-        description=(
-            "Drop the messages that wait in a queue: all, or those that a JMS selector matches.  Consumers keep "
-            "what they hold.  The log keeps dropped messages until its retention ends."
-        ),
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "drop the messages that wait in a queue",
+        "Drop the messages that wait in a queue: all, or those that a JMS selector matches.  Consumers keep "
+        "what they hold.  The log keeps dropped messages until its retention ends.",
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue")
     parser.add_argument("--filter", metavar="SELECTOR", default="", help="only messages that this JMS selector matches")

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import add_http_arguments, finish
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "retry",
-        help="send dead letters back to their original destinations",
-        description=(
-            "Send the messages of a dead-letter queue back to where each came from: all, one, or those that a JMS "
-            "selector matches.  Messages that arrive in the queue meanwhile stay."
-        ),
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "send dead letters back to their original destinations",
+        "Send the messages of a dead-letter queue back to where each came from: all, one, or those that a JMS "
+        "selector matches.  Messages that arrive in the queue meanwhile stay.",
     )
     parser.add_argument("queue", nargs="?", default=DEFAULT_QUEUE, help="the dead-letter queue (default: %(default)s)")
     which = parser.add_mutually_exclusive_group()
@@ -52,11 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         if status["skipped"]:
             print(f"{status['skipped']} name no original destination and stay")
     if status["failure"]:
-        print(f"penstock: ended early: {status['failure']}", file=sys.stderr)
-        return exit_codes.FAILED
+        raise CommandError(f"ended early: {status['failure']}", exit_codes.FAILED)
     if arguments.id is not None and status["moved"] == 0:
-        print(f"penstock: {arguments.queue} has no message {arguments.id} that could go back", file=sys.stderr)
-        return exit_codes.FAILED
+        raise CommandError(f"{arguments.queue} has no message {arguments.id} that could go back", exit_codes.FAILED)
     return exit_codes.OK
 
 

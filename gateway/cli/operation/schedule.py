@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import destination_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, destination_argument
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
@@ -23,12 +20,11 @@ CANCEL_PATH: Final = "/api/schedule/cancel"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "schedule",
-        help="list scheduled messages, or cancel them",
-        description="List the messages that wait for their time, or cancel some of them.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "list scheduled messages, or cancel them",
+        "List the messages that wait for their time, or cancel some of them.",
     )
     commands = parser.add_subparsers(dest="schedule_command", metavar="COMMAND", required=True)
     listing = commands.add_parser("list", help="what is due first", description="List what is due first.")
@@ -55,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.schedule_command == "list":
         return _list(arguments)
     if bool(arguments.ids) == bool(arguments.destination):
-        print("penstock: cancel takes either ids or --destination", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("cancel takes either ids or --destination")
     return _cancel(arguments)
 
 
@@ -101,7 +96,7 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _cancel(arguments: argparse.Namespace) -> int:
     if arguments.data is not None:
-        return _told(_cancelled_in_store(arguments), arguments.json)
+        return _show_cancelled(_cancelled_in_store(arguments), arguments.json)
     authorization = authorization_of(arguments.user)
     body = {"destination": arguments.destination} if arguments.destination else {"ids": arguments.ids}
     done = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
@@ -109,7 +104,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
         body["after"] = done["next"]
         more = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
         done = {**more, "cancelled": done["cancelled"] + more["cancelled"]}
-    return _told(done, arguments.json)
+    return _show_cancelled(done, arguments.json)
 
 
 def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +114,7 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from engine.store.disk.files import RealFiles
     from engine.store.offline import cancel_scheduled
     from gateway.process.clock import SystemClock
-    from gateway.process.server_settings import store_settings
+    from gateway.settings.engine_settings import store_settings
 
     kind = DestinationName()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
@@ -128,7 +123,7 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"cancelled": done.count, "unknown": done.unknown, "next": ""}
 
 
-def _told(done: dict[str, Any], is_json: bool) -> int:
+def _show_cancelled(done: dict[str, Any], is_json: bool) -> int:
     if is_json:
         print(json.dumps(done))
     else:

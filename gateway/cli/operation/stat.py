@@ -7,13 +7,11 @@ import json
 import sys
 from datetime import UTC, datetime
 from time import sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
+from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 WATCH_INTERVAL_S: Final = 1.0
 
@@ -37,12 +35,7 @@ _COLUMNS: Final = (
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "stat",
-        help="show destinations, depth, in-flight and rates",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "stat", "show destinations, depth, in-flight and rates", None)
     parser.add_argument("--watch", action="store_true", help="show it again every second until interrupted")
     add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document, one per line with --watch")
@@ -113,6 +106,7 @@ def table(document: dict[str, Any]) -> str:
         for blocked in document["blocked_producers"]
     )
     lines.extend(_address_line(address) for address in document["addresses"] if address["is_full"])
+    lines.extend(f"paused: {one['kind']}://{one['name']}" for one in document["destinations"] if one["is_paused"])
     lines.extend(
         f"slow: consumer {consumer['consumer_id']} of {consumer['destination']}, {consumer['in_flight']} in flight"
         for consumer in document["consumers"]

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
-from gateway.cli.shared.parsers import add_user_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_user_argument
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "why",
-        help="say why a consumer is idle, a producer waits, a message is where it is",
-        description=(
-            "Ask the running gateway why a consumer is idle or a producer waits, or show the history of a message: "
-            "sending, failures, rules of redelivery, settlement.  With --data a message is looked up in a "
-            "store without a gateway."
-        ),
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "say why a consumer is idle, a producer waits, a message is where it is",
+        "Ask the running gateway why a consumer is idle or a producer waits, or show the history of a message: "
+        "sending, failures, rules of redelivery, settlement.  With --data a message is looked up in a "
+        "store without a gateway.",
     )
     parser.add_argument("what", choices=("consumer", "producer", "message"))
     parser.add_argument("id", metavar="ID", help="consumer_id or connection_id as in 'stat --json', or a message-id")
@@ -47,15 +40,14 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.data is not None and arguments.what != "message":
-        print(f"penstock: --data knows only messages; ask the gateway for a {arguments.what}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"--data knows only messages; ask the gateway for a {arguments.what}")
     document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
     print(json.dumps(document) if arguments.json else "\n".join(document["lines"]))
     return exit_codes.OK
 
 
 def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Raises: HttpError, PasswordNeeded."""
+    """Raises: CommandError."""
     path = f"/api/why/{arguments.what}/{quote(arguments.id, safe='')}"
     document = fetch(arguments.http, path, authorization_of(arguments.user))
     if "lines" not in document:
@@ -70,7 +62,7 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from engine.store.read.message_history import biography
     from engine.store.read.reader import StoreReader
     from gateway.answers.why import message_lines
-    from gateway.live.why import policy_of
+    from gateway.web.management.why import policy_of
 
     addresses = AddressMatcher(load_config(arguments.config).addresses)
     life = biography(StoreReader(arguments.data), arguments.id)

@@ -9,28 +9,24 @@ from time import sleep
 from typing import Any, Final
 
 from engine.values.errors import StoreError
-from gateway.cli.shared.parsers import add_user_argument, password_of
+from gateway.cli.shared.parsers import CommandError, add_user_argument, password_of
 from gateway.process import exit_codes
 
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
 ANSWER_TIME_S: Final = 10.0
 BAD_REQUEST: Final = 400
-REFUSALS: Final = (403, 404, 409, 507)
+REFUSALS: Final = (403, 404, 409, 429, 507)
 POLL_INTERVAL_S: Final = 0.2
+PROBLEM_BYTES_MAX: Final = 64 * 1024
+TEXT_MAX_CHARACTERS: Final = 2_000
 
 
-class HttpError(Exception):
-    """No answer, or not one of the gateway.  ``status`` is that of HTTP, 0 without an answer."""
+class HttpError(CommandError):
+    """No answer, or not one of the gateway.  status: that of HTTP, 0 without an answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
-        super().__init__(text)
-        self.status = status
-
-    def exit_code(self) -> int:
-        """Return a command's exit code: the gateway refuses, it does not understand, or it is unreachable."""
-        if self.status == BAD_REQUEST:
-            return exit_codes.USAGE
-        return exit_codes.FAILED if self.status in REFUSALS else exit_codes.UNREACHABLE
+        refused = exit_codes.FAILED if status in REFUSALS else exit_codes.UNREACHABLE
+        super().__init__(text, exit_codes.USAGE if status == BAD_REQUEST else refused)
 
 
 def add_http_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +40,16 @@ def finish(arguments: argparse.Namespace, kind: str, asked: dict[str, Any]) -> d
     status = fetch(arguments.http, f"/api/{kind}", authorization, "POST", asked)
     path = f"/api/{kind}/{status[kind]}"
     try:
-        while not status["done"]:
-            sleep(POLL_INTERVAL_S)
-            status = fetch(arguments.http, path, authorization)
+        return _polled(arguments.http, path, authorization, status)
     except KeyboardInterrupt:
-        status = fetch(arguments.http, path, authorization, "DELETE")
+        return fetch(arguments.http, path, authorization, "DELETE")
+
+
+def _polled(url: str, path: str, authorization: str | None, status: dict[str, Any]) -> dict[str, Any]:
+    """Return the first status at ``path`` that says it is done."""
+    while not status["done"]:
+        sleep(POLL_INTERVAL_S)
+        status = fetch(url, path, authorization)
     return status
 
 
@@ -57,12 +58,13 @@ def fetch(
 ) -> dict[str, Any]:
     """Return the JSON object of the answer.  Raises: HttpError."""
     import http.client
+    import ssl
     import urllib.error
     import urllib.request
 
     base = url.replace("tcp://", "http://", 1).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT")
+        raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT or https://HOST:PORT")
     # Without the proxies of the environment: connect to the gateway directly.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -74,10 +76,12 @@ def fetch(
             document = json.load(response)
     except urllib.error.HTTPError as error:
         with error:
-            text = error.read(1024).decode("utf-8", "replace").strip()
+            text = _problem_in(error.read(PROBLEM_BYTES_MAX))
         raise HttpError(f"{base} answers {error.code}: {text}", error.code) from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            reason = f"its certificate is not trusted: {reason.verify_message}"
         raise HttpError(f"cannot reach {base}: {reason}") from None
     except ValueError:
         raise HttpError(f"{base} does not answer as a Penstock gateway") from None
@@ -86,8 +90,17 @@ def fetch(
     return document
 
 
+def _problem_in(octets: bytes) -> str:
+    """Return the detail of a problem document; of another server's answer, its beginning."""
+    try:
+        document = json.loads(octets)
+        return str(document["detail"])
+    except (ValueError, TypeError, KeyError):
+        return octets.decode("utf-8", "replace").strip()[:TEXT_MAX_CHARACTERS]
+
+
 def authorization_of(user: str | None) -> str | None:
-    """Return the header of HTTP Basic for ``--user``.  Raises: PasswordNeeded."""
+    """Return the header of HTTP Basic for ``--user``.  Raises: CommandError."""
     passcode = password_of(user)
     if passcode is None:
         return None
@@ -97,14 +110,11 @@ def authorization_of(user: str | None) -> str | None:
 def run_task(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
     """Begin a long task of the running gateway, ask until it is done, and return its result.
 
-    Raises: HttpError, PasswordNeeded; StoreError that says why it failed.
+    Raises: CommandError; StoreError that says why it failed.
     """
     authorization = authorization_of(arguments.user)
     status = fetch(arguments.http, f"/api/store/{what}", authorization, "POST", {})
-    path = f"/api/store/{what}/{status['task']}"
-    while not status["done"]:
-        sleep(POLL_INTERVAL_S)
-        status = fetch(arguments.http, path, authorization)
+    status = _polled(arguments.http, f"/api/store/{what}/{status['task']}", authorization, status)
     if status["failure"]:
         raise StoreError(status["failure"])
     return status

@@ -5,14 +5,34 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
-if TYPE_CHECKING:
-    # What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from gateway.process import exit_codes
+
+# What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61613"
 PASSWORD_VARIABLE: Final = "PENSTOCK_PASSWORD"
+
+
+class CommandError(Exception):
+    """Ends a command with a text for the user and an exit code."""
+
+    def __init__(self, text: str, exit_code: int = exit_codes.USAGE) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+def add_command(subparsers: Subparsers, name: str, summary: str, description: str | None) -> argparse.ArgumentParser:
+    """Add the parser of a command whose help ends with the exit codes."""
+    return subparsers.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +59,10 @@ def destination_argument(text: str) -> str:
     return text
 
 
-class PasswordNeeded(Exception):
-    """A user without a password, and no terminal to ask for it."""
-
-
 def password_of(user: str | None) -> str | None:
     """Return the password of ``user`` from the environment or the terminal; never from an argument.
 
-    Raises: PasswordNeeded.
+    Raises: CommandError if there is neither.
     """
     if user is None:
         return None
@@ -54,7 +70,7 @@ def password_of(user: str | None) -> str | None:
     if passcode is not None:
         return passcode
     if not sys.stdin.isatty():
-        raise PasswordNeeded(f"--user needs a password: set {PASSWORD_VARIABLE}")
+        raise CommandError(f"--user needs a password: set {PASSWORD_VARIABLE}")
     import getpass
 
     return getpass.getpass(f"Password of {user}: ")

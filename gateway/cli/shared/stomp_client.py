@@ -11,27 +11,23 @@ import queue
 import random
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import stomp
-from stomp.exception import StompException
+from stomp.exception import InterruptedException, StompException
 
 from config.sources.uri import TLS_SCHEMES, ClientUri, parse_client_uri, subscribe_headers
-from gateway.cli.shared.parsers import PasswordNeeded, password_of
+from gateway.cli.shared.parsers import CommandError, password_of
 from gateway.process import exit_codes
 
 CONNECT_TIME_S = 30.0
 DEFAULT_PORT = 61613
+UNCONFIRMED_MAX = 1_000  # messages on their way; enough to keep a group commit busy
 
-
-class ClientError(Exception):
-    """An error for the user; ``exit_code`` is its kind."""
-
-    def __init__(self, text: str, exit_code: int) -> None:
-        super().__init__(text)
-        self.exit_code = exit_code
+Sending = tuple[dict[str, str], bytes]  # headers and body
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ def uri_of(url: str) -> ClientUri:
     except ValueError as error:
         said = f": {error}" if str(error) else ""
         text = f"--url is {url!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
-        raise ClientError(text, exit_codes.USAGE) from None
+        raise CommandError(text, exit_codes.USAGE) from None
 
 
 class _Listener(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has no types
@@ -115,8 +111,27 @@ def _receipt_of(frame: Any) -> str | None:
     return None if receipt_id is None else str(receipt_id)
 
 
+def _notice_the_end(transport: Any) -> None:
+    """Have stomp.py (9.0) end a TLS connection that the gateway has ended: its thread reads on without a rest."""
+    receive = transport.receive
+
+    def receive_or_end() -> bytes | None:
+        try:
+            octets: bytes | None = receive()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedException):
+            raise
+        except Exception:
+            transport.running = False
+            raise
+        if octets == b"":  # None: nothing has come yet
+            transport.running = False
+        return octets
+
+    transport.receive = receive_or_end
+
+
 class StompClient:
-    """One connection.  Raises ClientError if the gateway is unreachable or refuses."""
+    """One connection.  Raises CommandError if the gateway is unreachable or refuses."""
 
     def __init__(self, url: str, user: str | None) -> None:
         # It warns on standard error of errors that we report ourselves.
@@ -144,24 +159,22 @@ class StompClient:
         self._tls = [(one.host, one.port) for one in uri.endpoints if one.scheme in TLS_SCHEMES]
         if self._tls:
             self._connection.set_ssl(self._tls, ssl_version=ssl.PROTOCOL_TLS_CLIENT)
+            _notice_the_end(self._connection.transport)
         self._connection.set_listener("events", _Listener(self._events))
 
     def connect(self) -> None:
-        try:
-            passcode = password_of(self._user)
-        except PasswordNeeded as error:
-            raise ClientError(str(error), exit_codes.USAGE) from None
+        passcode = password_of(self._user)
         try:
             own = {"client-id": self._defaults.client_id} if self._defaults.client_id else {}
             self._connection.connect(self._user, passcode, wait=False, headers=own)
         except (StompException, OSError):
-            raise ClientError(f"cannot reach {self._url}: {self._why()}", exit_codes.UNREACHABLE) from None
+            raise CommandError(f"cannot reach {self._url}: {self._why()}", exit_codes.UNREACHABLE) from None
         event = self.next_event(CONNECT_TIME_S)
         if isinstance(event, Connected):
             return
         if isinstance(event, Refused):
-            raise ClientError(f"{self._url} refused: {event.text}", exit_codes.UNREACHABLE)
-        raise ClientError(f"{self._url} does not answer as a STOMP server", exit_codes.UNREACHABLE)
+            raise CommandError(f"{self._url} refused: {event.text}", exit_codes.UNREACHABLE)
+        raise CommandError(f"{self._url} does not answer as a STOMP server", exit_codes.UNREACHABLE)
 
     def next_event(self, timeout_s: float | None) -> Event | None:
         """Return the next event, None after ``timeout_s`` seconds without one.  timeout_s: None waits for ever."""
@@ -188,11 +201,11 @@ class StompClient:
             return  # it is gone already; callers that need the reason have it
 
     def raise_failure(self, event: Event) -> None:
-        """Raise ClientError if ``event`` is the end of the connection."""
+        """Raise CommandError if ``event`` is the end of the connection."""
         if isinstance(event, Refused):
-            raise ClientError(event.text, exit_codes.FAILED)
+            raise CommandError(event.text, exit_codes.FAILED)
         if isinstance(event, Disconnected):
-            raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE)
+            raise CommandError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE)
 
     def _why(self) -> str:
         """Return the system's error for the address, which stomp.py does not show."""
@@ -214,4 +227,40 @@ class StompClient:
             # The reason, if the gateway gave one, is among the events.
             while (event := self.next_event(1.0)) is not None:
                 self.raise_failure(event)
-            raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE) from None
+            raise CommandError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE) from None
+
+
+@dataclass(slots=True, eq=False)
+class Sender:
+    """Sends at a rate, 0 for no limit, with a limited number of unconfirmed messages."""
+
+    _client: StompClient
+    _destination: str
+    _rate: float = 0.0
+    sent_count: int = 0
+    confirmed_count: int = 0
+
+    def send_all(self, messages: Iterable[Sending]) -> None:
+        """Send and wait until each message is confirmed.  Raises: CommandError."""
+        started_s = monotonic()
+        for headers, body in messages:
+            self._take_receipts_until(started_s + self.sent_count / self._rate if self._rate else 0.0)
+            self.sent_count += 1
+            self._client.send(self._destination, body, headers | {"receipt": str(self.sent_count)})
+            self._take_receipts(self.sent_count - UNCONFIRMED_MAX)
+        self._take_receipts(self.sent_count)
+
+    def _take_receipts_until(self, when_s: float) -> None:
+        """Take the confirmations that have come, or come until then."""
+        while (event := self._client.next_event(max(0.0, when_s - monotonic()))) is not None:
+            self._take(event)
+
+    def _take_receipts(self, until_count: int) -> None:
+        while self.confirmed_count < until_count:
+            event = self._client.next_event(None)
+            assert event is not None, "it waits for one"
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._client.raise_failure(event)
+        self.confirmed_count += 1  # one receipt for each message: anything else answers no frame of ours

@@ -7,13 +7,11 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:

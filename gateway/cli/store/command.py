@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.cli.shared.http_client import DEFAULT_URL
-from gateway.cli.shared.parsers import add_user_argument
-from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
+from gateway.cli.shared.parsers import Subparsers, add_command, add_user_argument
 
 # Each has ``add_parser(subparsers, parents)`` and ``run(arguments) -> int``.
 MODULES: Final = {
     "query": "gateway.cli.store.query",
     "dump": "gateway.cli.store.dump",
     "du": "gateway.cli.store.du",
+    "readers": "gateway.cli.store.readers",
     "verify": "gateway.cli.store.verify",
     "rebuild": "gateway.cli.store.rebuild",
     "backup": "gateway.cli.store.backup",
@@ -25,12 +22,11 @@ MODULES: Final = {
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "store",
-        help="query, dump, verify, measure, rebuild or back up a store",
-        description="Look into a store or copy it.  A store is read without a lock, also while a gateway writes to it.",
-        epilog=exit_codes.HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "query, dump, verify, measure, rebuild or back up a store",
+        "Look into a store or copy it.  A store is read without a lock, also while a gateway writes to it.",
     )
     directory = argparse.ArgumentParser(add_help=False)
     directory.add_argument(

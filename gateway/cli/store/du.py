@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.store.plain_words import counted, size
 from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
@@ -57,10 +55,10 @@ def _space(arguments: argparse.Namespace) -> dict[str, Any]:
     return asdict(space_of(StoreReader(arguments.data), arguments.why))
 
 
-def _line(segment: dict[str, Any], is_told: bool) -> str:
+def _line(segment: dict[str, Any], tells_why: bool) -> str:
     line = f"{segment['name']}  {size(segment['disk_bytes'])} on the disk{', sparse' if segment['is_sparse'] else ''}"
     if segment["is_current"]:
         return f"{line}, in use"
-    if is_told and not segment["pins"]:
+    if tells_why and not segment["pins"]:
         return f"{line}, needed by nobody"
     return line

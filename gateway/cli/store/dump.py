@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:

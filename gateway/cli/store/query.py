@@ -6,16 +6,14 @@ import argparse
 import json
 import sys
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 DAMAGED_SHOWN: Final = 10
 OPTIONS: Final = ("id", "key", "destination", "from", "to", "from-offset", "to-offset", "before", "limit")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.cli.shared.http_client import run_task
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
@@ -40,8 +38,8 @@ def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
     from engine.store.disk.files import RealFiles
     from engine.store.offline import rebuild
     from gateway.process.clock import SystemClock
-    from gateway.process.message_keys import MESSAGE_KEYS
-    from gateway.process.server_settings import store_settings
+    from gateway.settings.engine_settings import store_settings
+    from gateway.settings.message_keys import MESSAGE_KEYS
 
     settings = store_settings(load_config(arguments.config))
     made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import run_task
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
-
-if TYPE_CHECKING:
-    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
@@ -45,10 +43,9 @@ def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     from engine.store.disk.directory_lock import is_held
     from engine.store.disk.files import RealFiles
     from engine.store.log.store_directory import LOCK_FILE, STORE_FILE
-    from engine.store.verify.copy_check import verify_open
-    from engine.store.verify.store_check import verify
+    from engine.store.verify.store_check import verify, verify_open
     from engine.values.errors import StoreError
-    from gateway.process.message_keys import MESSAGE_KEYS
+    from gateway.settings.message_keys import MESSAGE_KEYS
 
     directory = Path(data)
     if not (directory / STORE_FILE).exists():

@@ -31,7 +31,7 @@ class HeadParser:
     a plain backslash, and 1.0 has the escapes of 1.1.
     """
 
-    __slots__ = ("version", "limits", "is_lenient", "receipt", "id", "ack", "nack")
+    __slots__ = ("version", "limits", "is_lenient", "receipt", "id", "ack", "nack", "parsed_bytes")
 
     def __init__(self, limits: FrameLimits, is_lenient: bool = False) -> None:
         self.version = VERSION_1_0
@@ -41,9 +41,11 @@ class HeadParser:
         self.id: bytes | None = None
         self.ack = Head(ACK, {}, -1, b"")
         self.nack = Head(NACK, {}, -1, b"")
+        self.parsed_bytes = 0
 
     def parse(self, octets: bytes) -> Head:
         """Return the parsed head; also set ``receipt`` and ``id``."""
+        self.parsed_bytes += len(octets)
         limits = self.limits
         first_line, _, _ = octets.partition(b"\n")
         command = COMMANDS.get(first_line, 0)
@@ -67,7 +69,6 @@ class HeadParser:
 
         headers: dict[str, str] = {}
         kept: list[str] = []
-        receipt: str | None = None
         if "\\" not in text and "\r" not in text and _has_nothing_to_trim(text, version):
             # Most heads: no escape, no CR, nothing to trim; the lines are as in 1.2, except perhaps for a colon.
             has_colons = text.count(":") > len(lines)
@@ -85,37 +86,10 @@ class HeadParser:
                         kept.append(line)
             receipt = headers.pop("receipt", None)
         else:
-            # 1.0 trims values, but not the passwords of clients that ask for a later version.
-            is_trimmed = version == VERSION_1_0
-            keeps_credentials = command in VERSIONLESS and "\naccept-version:" in text
-            for line in lines:
-                whole = line.removesuffix("\r")
-                name, colon, value = whole.partition(":")
-                if not name or (not colon and not is_lenient):
-                    raise FrameError(_bad_line(lines, line))
-                if is_trimmed and not (keeps_credentials and name in _CREDENTIALS):
-                    value = value.strip(" \t")
-                raw = value
-                if "\\" in whole:
-                    if not is_lenient:
-                        name = unescape(name, version)
-                        value = unescape(value, version)
-                    elif command not in VERSIONLESS:
-                        name = unescape_known(name, version)
-                        value = unescape_known(value, version)
-                        if version > VERSION_1_0:  # echoed values must be valid for all readers
-                            raw = escape(value, version).decode()
-                if name == "receipt":
-                    receipt = raw if receipt is None else receipt
-                elif name not in headers:
-                    headers[name] = value
-                    if name.strip(BESIDE_NAMES) not in CONTROL_HEADERS:
-                        kept.append(escape_1_2(name) + ":" + escape_1_2(value))
+            receipt = self._parse_lines(command, lines, version, headers, kept)
 
-        length = -1
         digits = headers.pop("content-length", None)
-        if digits is not None:
-            length = self._parse_length(digits, command)
+        length = -1 if digits is None else self._parse_length(digits, command)
         self.receipt = None if receipt is None else receipt.encode()
         self.id = None
         if command == SEND:
@@ -125,6 +99,40 @@ class HeadParser:
             self.id = headers["id"].encode()
             return self.ack if command == ACK else self.nack
         return Head(command, headers, length, b"")
+
+    def _parse_lines(
+        self, command: int, lines: list[str], version: int, headers: dict[str, str], kept: list[str]
+    ) -> str | None:
+        """Add all lines to ``headers`` and ``kept``; return the receipt, as it was on the wire."""
+        is_lenient = self.is_lenient
+        receipt: str | None = None
+        # 1.0 trims values, but not the passwords of clients that ask for a later version.
+        is_trimmed = version == VERSION_1_0
+        keeps_credentials = command in VERSIONLESS and any(line.startswith("accept-version:") for line in lines)
+        for line in lines:
+            whole = line.removesuffix("\r")
+            name, colon, value = whole.partition(":")
+            if not name or (not colon and not is_lenient):
+                raise FrameError(_bad_line(lines, line))
+            if is_trimmed and not (keeps_credentials and name in _CREDENTIALS):
+                value = value.strip(" \t")
+            raw = value
+            if "\\" in whole:
+                if not is_lenient:
+                    name = unescape(name, version)
+                    value = unescape(value, version)
+                elif command not in VERSIONLESS:
+                    name = unescape_known(name, version)
+                    value = unescape_known(value, version)
+                    if version > VERSION_1_0:  # echoed values must be valid for all readers
+                        raw = escape(value, version).decode()
+            if name == "receipt":
+                receipt = raw if receipt is None else receipt
+            elif name not in headers:
+                headers[name] = value
+                if name.strip(BESIDE_NAMES) not in CONTROL_HEADERS:
+                    kept.append(escape_1_2(name) + ":" + escape_1_2(value))
+        return receipt
 
     def _parse_length(self, digits: str, command: int) -> int:
         digits = digits.strip(" \t")  # some clients pad it, in every version

@@ -37,7 +37,8 @@ class Reassembly:
     Call ``next_frame_slow`` until it returns None after each ``receive_data``.  The session sets ``version`` when the
     peers have agreed on one, before it asks for the frame after CONNECT or CONNECTED, and ``limits`` after a login.
     After an error every call raises it again and drops further octets.
-    is_drained: the last frame used up all octets; if not, ``next_frame`` knows whether there is another.
+    is_drained: the last frame used up all octets, so that nothing is held; if not, ``next_frame`` knows whether there
+    is another.
     begun_count: frames that were or are being read piece by piece; it tells one partial frame from the next.
     is_lenient: headers are read as in ActiveMQ (``HeadParser``).
     """
@@ -103,7 +104,10 @@ class Reassembly:
 
     def receive_data(self, octets: bytes) -> None:
         """Take one read's octets, to be handed out by ``next_frame``."""
-        self.is_drained = False
+        if self.is_drained:
+            self.is_drained = False
+            self._buffer = octets
+            return
         if self._position >= len(self._buffer) and not self._waiting:
             self._buffer = octets
             self._position = 0
@@ -120,6 +124,13 @@ class Reassembly:
         """Return how many octets are held that are not yet a frame."""
         waiting = sum(len(octets) for octets in self._waiting)
         return len(self._partial_head.octets) + self._partial_body.size + len(self._buffer) - self._position + waiting
+
+    def take_parsed(self) -> int:
+        """Return how many octets of heads were parsed since the last call; a head like an earlier one is not."""
+        parser = self._parser
+        parsed_bytes = parser.parsed_bytes
+        parser.parsed_bytes = 0
+        return parsed_bytes
 
     def next_frame_slow(self) -> Frame | None:
         """Return the next frame, or None for "more octets please".

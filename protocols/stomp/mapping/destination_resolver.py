@@ -6,10 +6,10 @@ and the unique real name (as with ActiveMQ).
 
 from __future__ import annotations
 
+from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.door import Door
 from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
-from engine.values.annotations import annotation
+from engine.values.message import annotation
 from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
 
@@ -21,12 +21,12 @@ class DestinationResolver:
     scheduled: targets of SENDs that schedule, by their heads without the times (SendTarget).
     """
 
-    __slots__ = ("door", "context", "schedule_limits", "client", "temporaries", "aliases", "scheduled")
+    __slots__ = ("engine", "context", "schedule_limits", "client", "temporaries", "aliases", "scheduled")
 
-    def __init__(self, door: Door, client: Client) -> None:
-        self.door = door
-        self.context = door.context
-        self.schedule_limits = door.scheduler.limits
+    def __init__(self, engine: EngineApi, client: Client) -> None:
+        self.engine = engine
+        self.context = engine.context
+        self.schedule_limits = engine.scheduler.limits
         self.client = client
         self.aliases: dict[str, str] = {}
         self.temporaries: dict[Named, Target] = {}
@@ -39,7 +39,7 @@ class DestinationResolver:
             if part.is_alias:
                 found.append(self._temporary(part))
             else:
-                found.append(self.door.target(self.client, part.kind, part.name))
+                found.append(self.engine.target(self.client, part.kind, part.name))
         return found[0] if len(found) == 1 else Composite(found)
 
     def source(self, address: Address) -> Source:
@@ -61,12 +61,12 @@ class DestinationResolver:
     def _source(self, part: Named) -> Target | Wildcard:
         if part.is_alias:
             return self._temporary(part)
-        return self.door.source(self.client, part.kind, part.name)
+        return self.engine.source(self.client, part.kind, part.name)
 
     def _temporary(self, part: Named) -> Target:
         found = self.temporaries.get(part)
         if found is None:
-            found = self.door.open_temporary(self.client, part.kind)
+            found = self.engine.open_temporary(self.client, part.kind)
             self.temporaries[part] = found
             self.aliases[header_for(found.kind, found.name)] = alias_for(part)
         return found

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Refusal
 
 
 @dataclass(frozen=True, slots=True)

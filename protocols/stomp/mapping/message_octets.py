@@ -12,7 +12,7 @@ from protocols.stomp.codec.versions import VERSION_1_1, VERSION_1_2
 _HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%bcontent-length:%d\ntimestamp:%d\n"
 _TEXT_HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%btimestamp:%d\n"
 _PERSISTENT: Final = b"persistent:true\n"
-_PRIORITY_TOLD: Final = 1 << PRIORITY_SHIFT  # bits from here on hold the priority as it was sent
+_PRIORITY_SENT: Final = 1 << PRIORITY_SHIFT  # bits from here on hold the priority as it was sent
 
 
 def message_parts(
@@ -36,7 +36,7 @@ def message_parts(
     if log_offset >= 0:
         prefix = id_prefix
         number = log_offset
-    priority = message.priority if flags < _PRIORITY_TOLD else message.jms_priority()
+    priority = message.priority if flags < _PRIORITY_SENT else message.jms_priority()
     persistent = _PERSISTENT if flags & PERSISTENT else b""
     time_ms = message.store_time_ms
     # A text ends at its NUL, unless it contains one (amq-msg-type:text with a content-length).

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Refusal
 from engine.values.errors import InvalidOption
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
-from protocols.stomp.mapping.header_values import boolean, number
+from protocols.stomp.mapping.option_values import boolean, number
 
 DELAY_MOST_MS: Final = 365 * 86_400_000
 REASON_MOST: Final = 1_000  # characters of a reason that are kept

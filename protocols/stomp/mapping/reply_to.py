@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.values.annotations import annotation, unescaped
-from engine.values.message import PLAIN, Message
+from engine.values.message import PLAIN, Message, annotation, unescaped
 
 _REPLY_TO: Final = b"\nreply-to:"
 _REMOTE: Final = b"/remote-temp-"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.features.scheduler.plan import Plan, ScheduleLimits
-from engine.features.scheduler.plan_headers import PROPERTIES, plan_of
-from engine.features.scheduler.ticket import JOB_ID
+from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, plan_of
+from engine.values.message import JOB_ID
 
 _LINES: Final = tuple(f"{name}:".encode() for name in PROPERTIES)
 _JOB_ID_LINE: Final = f"{JOB_ID}:".encode()

@@ -2,74 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from crc32c import crc32c
 
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
-from engine.features.scheduler.plan import Plan
-from engine.features.scheduler.plan_headers import PROPERTIES
-from engine.features.scheduler.ticket import JOB_ID
-from engine.sources.composite import Destination, paced_part
-from engine.sources.question_queue import is_management
-from engine.values.annotations import annotation
+from engine.features.scheduler.plan import PROPERTIES, Plan
+from engine.sources.composite import Destination, paced_part, reached
+from engine.sources.queue import Queue, is_management
+from engine.sources.topics.topic import Topic
 from engine.values.errors import InvalidOption
-from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT, TIME_MOST_MS, later_ms
+from engine.values.message import (
+    DEFAULT_PRIORITY,
+    JOB_ID,
+    KEYED,
+    PERSISTENT,
+    PLAIN,
+    TEXT,
+    TIME_MOST_MS,
+    annotation,
+    later_ms,
+)
 from protocols.stomp.codec.frames import SEND, Head
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
-from protocols.stomp.mapping.header_values import boolean, clamped, number
+from protocols.stomp.mapping.option_values import boolean, clamped, number
 from protocols.stomp.mapping.schedule_headers import plan_in, without_job_id, without_schedule
 from protocols.stomp.mapping.transformations import BYTES_TRANSFORMATION, looks_at_body, transformation_error
 
+COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
 EXPIRATION_MOST_MS: Final = 2**53
 SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; most differ only in their times
 
 
+@dataclass(slots=True, eq=False)
 class SendTarget:
     """The common part of all SENDs with the same head; made once per head, see ``Head.mapped``.
 
     paced: the first destination that measures the rate of its producers; None for none.
+    steps: of a turn, for copies to several destinations.
     """
 
-    __slots__ = (
-        "destination",
-        "destination_id",
-        "paced",
-        "flags",
-        "priority",
-        "expires_ms",
-        "tag_hash",
-        "group_hash",
-        "block",
-        "transaction",
-        "is_persistent",
-    )
+    destination: Destination
+    flags: int
+    priority: int
+    expires_ms: int
+    tag_hash: int
+    group_hash: int
+    block: bytes
+    transaction: str | None
+    destination_id: int = field(init=False)
+    paced: Queue | Topic | None = field(init=False)
+    steps: int = field(init=False)
+    is_persistent: bool = field(init=False)
 
-    def __init__(
-        self,
-        destination: Destination,
-        flags: int,
-        priority: int,
-        expires_ms: int,
-        tag_hash: int,
-        group_hash: int,
-        block: bytes,
-        transaction: str | None,
-    ) -> None:
-        self.destination = destination
-        self.destination_id = destination.destination_id
-        self.paced = paced_part(destination)
-        self.flags = flags
-        self.priority = priority
-        self.expires_ms = expires_ms
-        self.tag_hash = tag_hash
-        self.group_hash = group_hash
-        self.block = block
-        self.transaction = transaction
-        self.is_persistent = bool(flags & PERSISTENT) or is_logged_anyway(destination)
+    def __post_init__(self) -> None:
+        self.destination_id = self.destination.destination_id
+        self.paced = paced_part(self.destination)
+        self.steps = COPY_STEPS * len(reached(self.destination)) if self.destination.is_indirect else 0
+        self.is_persistent = bool(self.flags & PERSISTENT) or is_logged_anyway(self.destination)
 
     def later(self, plan: Plan) -> SendTarget:
         """Return the same target with another plan.  Raises: InvalidDestination."""

@@ -31,7 +31,7 @@ from engine.values.errors import InvalidOption
 from engine.values.options import ReplayStart, SubscribeOptions
 from protocols.consumer_defaults import RATE_PATH, WINDOW_PATH, redelivery_in, with_defaults
 from protocols.replay_start import NAMES, STREAM_OFFSET, replay_start, stream_start
-from protocols.stomp.mapping.header_values import boolean, number
+from protocols.stomp.mapping.option_values import boolean, number
 from protocols.stomp.mapping.transformations import TRANSFORMATION, is_known
 
 ACTIVEMQ: Final = "activemq."

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.values.annotations import annotation, unescaped
-from engine.values.message import STOMP, TEXT, Message
+from engine.values.message import STOMP, TEXT, Message, annotation, unescaped
 from protocols.converter import Converter
 from protocols.map_message import FORMS, JSON, XML, MapError, read_map, write_map
 from protocols.stomp.mapping.reply_to import with_headers

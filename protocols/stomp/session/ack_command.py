@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from engine.api import EngineApi
 from engine.consumers.consumer import CLIENT, INDIVIDUAL, Consumer
-from engine.door import Door
-from engine.values.delivery import IN_FLIGHT, Delivery
-from engine.values.refusal import AS_THE_ADDRESS_SAYS
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, IN_FLIGHT, Delivery
 from protocols.stomp.codec.frames import ACK, Frame
 from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader
@@ -19,17 +18,12 @@ from protocols.stomp.session.unsettled import Unsettled
 class AckCommand:
     """version: of the connection, once it is open.  by_ack: deliveries by the ``ack`` header of 1.2."""
 
-    __slots__ = ("door", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
+    __slots__ = ("engine", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
 
     def __init__(
-        self,
-        door: Door,
-        unsettled: Unsettled,
-        transactions: Transactions,
-        receipts: Receipts,
-        dialect: Dialect,
+        self, engine: EngineApi, unsettled: Unsettled, transactions: Transactions, receipts: Receipts, dialect: Dialect
     ) -> None:
-        self.door = door
+        self.engine = engine
         self.unsettled = unsettled
         self.by_ack = unsettled.by_ack
         self.transactions = transactions
@@ -39,9 +33,9 @@ class AckCommand:
 
     def take(self, frame: Frame) -> None:
         """Take an ACK or NACK, in each version's form.  Raises: InvalidHeader, EngineError."""
-        key = frame.id
-        delivery = None if key is None else self.by_ack.get(key)
-        if delivery is None or key is None:
+        key = frame.id or b""
+        delivery = self.by_ack.get(key)
+        if delivery is None:
             self._take_other(frame)
             return
         consumer = delivery.consumer
@@ -54,9 +48,9 @@ class AckCommand:
             if frame.receipt is None:
                 if consumer.queue.is_logged:
                     self.receipts.has_unlogged = True
-                self.door.acknowledge_unconfirmed(delivery)
+                self.engine.acknowledge_unconfirmed(delivery)
                 return
-            self.door.acknowledge(delivery)
+            self.engine.acknowledge(delivery)
         self._confirm(frame, consumer)
 
     def _take_other(self, frame: Frame) -> None:
@@ -77,7 +71,7 @@ class AckCommand:
             self.unsettled.forget([delivery])
             if consumer.queue.is_logged:
                 self.receipts.has_unlogged = True
-            self.door.acknowledge_unconfirmed(delivery)
+            self.engine.acknowledge_unconfirmed(delivery)
             return
         self._settle(frame, None, consumer, delivery)
         self._confirm(frame, consumer)
@@ -112,6 +106,6 @@ class AckCommand:
         refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
         self.unsettled.forget(covered)
         if is_ack:
-            self.door.acknowledge_all(covered)
+            self.engine.acknowledge_all(covered)
         else:
-            self.door.refuse_all(covered, refusal)
+            self.engine.refuse_all(covered, refusal)

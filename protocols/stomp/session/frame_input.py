@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
-from engine.door import Door
-from engine.limits.blocked_producer import BlockLimit
+from engine.api import EngineApi
+from engine.limits.parked_producers import BlockLimit
 from engine.values.errors import EngineError, PenstockError
 from protocols.blocked_sends import BlockedSends
 from protocols.ending import Ending
+from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 from protocols.peer_socket import PeerSocket, host_of
 from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frames import ACK, SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0
-from protocols.stomp.errors import InvalidHeader, TimedOut, UnexpectedFrame
+from protocols.stomp.errors import FrameError, InvalidHeader, TimedOut, UnexpectedFrame
 from protocols.stomp.mapping.error_frame import error_frame
 from protocols.stomp.session.ack_command import AckCommand
 from protocols.stomp.session.handshake import Handshake
@@ -26,6 +29,8 @@ from protocols.stomp.session.send_command import BlockedFrame, SendCommand
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.states import (
     ADMIT,
+    AUTHENTICATING,
+    AUTHENTICATING_LAST,
     CHECK,
     CONNECTING,
     FAIL,
@@ -42,6 +47,19 @@ from protocols.stomp.session.states import (
 from protocols.stomp.session.subscribe_command import SubscribeCommand
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
+
+# Steps of a turn that the frames take besides SEND and ACK.  A step is some 25 lines of Python.
+FRAME_STEPS: Final[dict[int, int]] = {
+    frames.CONNECT: 30,
+    frames.SUBSCRIBE: 25,  # and one for each character of the selector
+    frames.UNSUBSCRIBE: 10,
+    frames.BEGIN: 4,
+    frames.COMMIT: 6,
+    frames.ABORT: 6,
+    frames.NACK: 6,
+    frames.DISCONNECT: 15,
+}
+PARSED_A_STEP: Final = 8  # octets of a head that is parsed
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,30 +87,31 @@ class FrameInput(MessageOutput):
         "now_ms",
     )
 
-    def __init__(self, door: Door, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
-        super().__init__(door, socket, settings.unread_output_bytes, settings.converter)
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
+        super().__init__(engine, socket, settings.unread_output_bytes, settings.converter)
         dialect = settings.dialect
         self.settings = settings
         self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
         self.state = CONNECTING
-        self.receipts = Receipts(door, self.outbox.parts)
+        self.share.stop(True)
+        self.receipts = Receipts(engine, self.outbox.parts)
         self.unsettled = Unsettled(self.by_ack, self.context.readers)
         self.transactions = Transactions(self, settings.transaction_limits)
         limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
         self.blocked: BlockedSends[BlockedFrame] = BlockedSends(self, limit)
         self.handshake = Handshake(socket, settings)
         self.subscribe = SubscribeCommand(
-            door, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
+            engine, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
         )
         self.send = SendCommand(
-            door, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
+            engine, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
         )
-        self.ack = AckCommand(door, self.unsettled, self.transactions, self.receipts, dialect)
+        self.ack = AckCommand(engine, self.unsettled, self.transactions, self.receipts, dialect)
         self.heart_beat = HeartBeat(settings, self.handshake.terms, now_ms)
         self.ending = Ending()
         self.disconnect_by_ms = 0
         self.now_ms = now_ms
-        door.connect(self)
+        engine.connect(self)
 
     # -- frames
 
@@ -104,11 +123,11 @@ class FrameInput(MessageOutput):
     def read_frames(self) -> None:
         self.context.sender = self.client_number  # set here: frames also wait for a password or room
         decoder = self.decoder
-        frame: Frame | None = None
         while True:
             try:
-                while self.state == OPEN:
-                    frame = None  # octets that the decoder refuses have no receipt
+                for _ in range(FRAMES_AT_ONCE):
+                    if self.share.is_paused and not self._take_first():
+                        break
                     frame = decoder.next_frame()
                     if frame is None:
                         break
@@ -124,16 +143,15 @@ class FrameInput(MessageOutput):
                             break
                     else:
                         self._take_rare(frame)
+                        self.share.charge(FRAME_STEPS[command] + decoder.take_parsed() // PARSED_A_STEP)
                 else:
-                    if self.state == CONNECTING:
-                        frame = None
-                        frame = decoder.next_frame()
-                        if frame is not None:
-                            self._connect(frame)
-                            continue
+                    if not self.share.charge(COMMON_STEPS + decoder.take_parsed() // PARSED_A_STEP):
+                        continue
                 break
             except PenstockError as error:
-                self.refuse(error, frame)
+                self.refuse(error, None if isinstance(error, FrameError) else frame)  # no frame, no receipt
+                if self.share.charge(REFUSED_STEPS):
+                    break
         if not decoder.is_drained or self.heart_beat.partial_number != NO_FRAME:
             number = decoder.partial_number()
             if number != self.heart_beat.partial_number:
@@ -141,6 +159,17 @@ class FrameInput(MessageOutput):
                 self.is_holding = True
         if not self.outbox.is_touched:
             self.outbox.touch()
+
+    def read_on(self) -> None:
+        self.read_frames()
+
+    def end_input(self) -> None:
+        self.share.wait()
+
+    def resume_reading(self) -> None:
+        if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
+            self.heart_beat.reading_resumed(self.now_ms)
+            self.share.resume_reading()
 
     def take_blocked(self, waiting: list[BlockedFrame]) -> None:
         """Try the waiting frames again, in order; park those that must still wait."""
@@ -158,8 +187,7 @@ class FrameInput(MessageOutput):
                 self.refuse(error, frame)
         if self.state == PAUSED and self.blocked.is_low():
             self.move(RESUME)
-            self.heart_beat.reading_resumed(self.now_ms)
-            self.socket.resume_reading()
+            self.resume_reading()
             self.read_frames()
         self.outbox.touch()
 
@@ -177,7 +205,7 @@ class FrameInput(MessageOutput):
         elif command == frames.COMMIT:
             self.send.commit(frame)
         elif command == frames.ABORT:
-            self.door.abort(self.transactions.take(frame))
+            self.engine.abort(self.transactions.take(frame))
             self.receipts.confirm(frame)
         elif command == frames.DISCONNECT:
             self._disconnect(frame)
@@ -185,13 +213,25 @@ class FrameInput(MessageOutput):
             name = frames.NAMES[command].decode()
             raise UnexpectedFrame(f"{name} is not expected from a connected client")
 
+    def _take_first(self) -> bool:
+        """Take the frame that opens the connection, if there is one; return whether others may follow."""
+        frame = self.decoder.next_frame() if self.state == CONNECTING else None
+        if frame is not None:
+            try:
+                self._connect(frame)
+            except PenstockError as error:
+                self.refuse(error, frame)
+        return not self.share.is_paused
+
     def _connect(self, frame: Frame) -> None:
+        self.share.charge(FRAME_STEPS[frames.CONNECT])
         self.subscribe.defaults = self.handshake.take(frame)
         terms = self.handshake.terms
         if self.handshake.has_proved_login or not self.settings.needs_login:
             self.open()
         else:
             self.move(CHECK)
+            self.is_holding = True  # the frames behind it wait
             self.socket.pause_reading()
             self.socket.authenticate(terms.login, terms.passcode)
 
@@ -204,14 +244,14 @@ class FrameInput(MessageOutput):
             self.groups = settings.groups.get(terms.login, self.groups)
             self.user = terms.login
         is_sole = settings.dialect.is_client_id_sole
-        self.door.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
+        self.engine.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
         self.outbox.parts.append(self.handshake.answer(str(self.client_number)))
         self.speak(terms.version)
         self.decoder.version = terms.version
         self.decoder.limits = settings.frame_limits
         self.ack.version = terms.version
         self.move(ADMIT)
-        self.socket.look_soon()
+        self.socket.tick_soon()
 
     def _disconnect(self, frame: Frame) -> None:
         if self.blocked.waiting:
@@ -228,6 +268,7 @@ class FrameInput(MessageOutput):
 
     def move(self, event: int) -> None:
         self.state = advance(self.state, event)
+        self.share.stop(self.state != OPEN)
         self.is_ending = self.state >= LEAVING
 
     def refuse(self, error: PenstockError, frame: Frame | None) -> None:
@@ -261,10 +302,10 @@ class FrameInput(MessageOutput):
 
     def let_go(self, is_lost: bool) -> None:
         """Abort open transactions and return unsettled deliveries."""
-        self.transactions.abort_all(self.door)
+        self.transactions.abort_all(self.engine)
         dropped = len(self.blocked.take_all())
         if dropped:
             self.socket.frames_dropped(dropped)
-        self.door.disconnect(self, is_lost)
+        self.engine.disconnect(self, is_lost)
         self.unsettled.clear()
         self.decoder.drop()

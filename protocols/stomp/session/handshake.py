@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from config.model import ConnectionDefaults
@@ -13,41 +14,37 @@ from protocols.stomp.errors import InvalidHeader, UnexpectedFrame, UnsupportedVe
 from protocols.stomp.mapping.connect_options import connection_defaults
 from protocols.stomp.session.settings import SessionSettings
 
-HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for a shorter interval gets this one
+HEART_BEAT_LEAST_MS: Final = 500  # a client that asks for a shorter interval gets this one: thousands may ask
 HEART_BEAT_MOST_MS: Final = 2**31 - 1
 
 
+@dataclass(slots=True, eq=False)
 class Terms:
     """The agreed terms of one connection.
 
     receive_ms: the client sends something at least this often; send_ms: we do; 0 for no heart-beats.
     """
 
-    __slots__ = ("version", "receive_ms", "send_ms", "login", "passcode", "client_id")
-
-    def __init__(self) -> None:
-        self.version = VERSION_1_0
-        self.receive_ms = 0
-        self.send_ms = 0
-        self.login = ""
-        self.passcode = ""
-        self.client_id = ""
+    version: int = VERSION_1_0
+    receive_ms: int = 0
+    send_ms: int = 0
+    login: str = ""
+    passcode: str = ""
+    client_id: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class Handshake:
     """terms: one object, shared by all that use them; before CONNECT it has the initial terms.
 
     frame: the CONNECT that is not answered yet.  has_proved_login: a certificate has proved the login.
     """
 
-    __slots__ = ("socket", "settings", "terms", "frame", "has_proved_login")
-
-    def __init__(self, socket: PeerSocket, settings: SessionSettings) -> None:
-        self.socket = socket
-        self.settings = settings
-        self.terms = Terms()
-        self.frame: Frame | None = None
-        self.has_proved_login = False
+    socket: PeerSocket
+    settings: SessionSettings
+    terms: Terms = field(default_factory=Terms)
+    frame: Frame | None = None
+    has_proved_login: bool = False
 
     def take(self, frame: Frame) -> ConnectionDefaults:
         """Take the first frame; return its settings for all subscriptions of the connection.

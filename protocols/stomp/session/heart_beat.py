@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.peer_times import TICK_MOST_MS, PeerTimes
+from protocols.peer_times import PeerTimes
 from protocols.stomp.session.handshake import Terms
 from protocols.stomp.session.settings import SessionSettings
 
@@ -32,9 +32,10 @@ class HeartBeat(PeerTimes):
         interval_ms = self.terms.send_ms
         return interval_ms > 0 and now_ms - self.sent_ms >= int(interval_ms * SEND_EARLY)
 
-    def open_interval_ms(self) -> int:
-        interval_ms = TICK_MOST_MS
-        for agreed_ms in (self.terms.send_ms, self.terms.receive_ms):
-            if agreed_ms:
-                interval_ms = min(interval_ms, agreed_ms // 5)
-        return interval_ms
+    def open_interval_ms(self, now_ms: int) -> int:
+        send_ms = self.terms.send_ms
+        receive_ms = self.terms.receive_ms
+        return min(
+            self.until_due_ms(self.sent_ms + int(send_ms * SEND_EARLY), send_ms, now_ms),
+            self.until_due_ms(self.received_ms + int(receive_ms * self.grace) + 1, receive_ms, now_ms),
+        )

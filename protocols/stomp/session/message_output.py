@@ -6,14 +6,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
-from engine.door import Door
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
+from engine.values.pieces import PIECE_BYTES
 from protocols.connection import ProtocolConnection
 from protocols.converter import Converter
+from protocols.map_message import item_count
+from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
 from protocols.stomp.codec.escapes import escape
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
@@ -23,7 +26,7 @@ from protocols.stomp.mapping.reply_to import with_own_reply_to
 from protocols.stomp.mapping.transformations import transformed
 from protocols.stomp.session.subscription import Subscription
 
-DELIVERY_OVERHEAD_BYTES: Final = 256  # octets of the headers that the gateway writes, rounded up
+MAP_STEPS: Final = 30  # for a map in another form, apart from its items
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,24 +37,16 @@ class MessageOutput(ProtocolConnection):
     resolver: knows the client's names of destinations.  converter: for messages that came by another protocol.
     """
 
-    __slots__ = (
-        "version",
-        "by_ack",
-        "next_ack",
-        "id_prefix",
-        "serial_prefix",
-        "resolver",
-        "converter",
-    )
+    __slots__ = ("version", "by_ack", "next_ack", "id_prefix", "serial_prefix", "resolver", "converter")
 
-    def __init__(self, door: Door, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
-        super().__init__(door, socket, limit_bytes)
+    def __init__(self, engine: EngineApi, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
+        super().__init__(engine, socket, limit_bytes)
         self.version = VERSION_1_0
         self.by_ack: dict[bytes, Delivery] = {}
         self.next_ack = 1
         self.id_prefix = b""
         self.serial_prefix = b""
-        self.resolver = DestinationResolver(door, self)
+        self.resolver = DestinationResolver(engine, self)
         self.converter = converter
 
     def speak(self, version: int) -> None:
@@ -130,6 +125,7 @@ class MessageOutput(ProtocolConnection):
             outbox.size_bytes += message.size + DELIVERY_OVERHEAD_BYTES
             if outbox.size_bytes > outbox.limit_bytes:
                 self.is_output_full = True
+                outbox.settled_bytes = outbox.size_bytes
             if not outbox.is_touched:
                 outbox.touch()
         except DATA_FAULTS as error:
@@ -149,9 +145,13 @@ class MessageOutput(ProtocolConnection):
     # -- the steps
 
     def _append_message(self, message: Message) -> None:
-        """Write a message; encode it once if several receivers may get it (several queues hold it, or a topic)."""
+        """Write a message; encode it once if several receivers may get it (several queues hold it, or a topic).
+
+        The body of a large one is not copied at all.
+        """
         message = self._stomp_form(message)
-        if message.holders > 1 or (not message.holders and message.log_offset < 0):
+        is_shared = message.holders > 1 or (not message.holders and message.log_offset < 0)
+        if is_shared and message.size <= PIECE_BYTES:
             self.outbox.parts.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
         else:
             self.outbox.parts += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
@@ -160,16 +160,19 @@ class MessageOutput(ProtocolConnection):
         """Return a message in the form for a subscription that rewrites some of its messages."""
         aliases = self.resolver.aliases
         if subscription.is_mixed:
-            subscription.turn_to(message.destination_id, self.door.destinations, aliases)
+            subscription.turn_to(message.destination_id, self.engine.destinations, aliases)
         if not aliases and not subscription.form:
             return message
         written = self._stomp_form(message)
         try:
             if subscription.form:
-                written = transformed(written, message, subscription.form, self.converter)
+                before = written
+                written = transformed(before, message, subscription.form, self.converter)
+                if written is not before:
+                    self._charge(MAP_STEPS + item_count(before.body) + item_count(written.body))
             return with_own_reply_to(written, aliases) if aliases else written
         except DATA_FAULTS as error:
-            self._tell_unconverted(message, error)
+            self._warn_unconverted(message, error)
             return written
 
     def _stomp_form(self, message: Message) -> Message:
@@ -178,11 +181,20 @@ class MessageOutput(ProtocolConnection):
         converter = self.converter
         assert converter is not None, "a gateway that takes other protocols has a converter"
         try:
-            return converter.stomp_form(message)
+            form = converter.stomp_form(message)
         except DATA_FAULTS as error:
-            self._tell_unconverted(message, error)
+            self._warn_unconverted(message, error)
             return converter.raw_form(message)
+        self._charge(converter.steps(message, form))
+        return form
 
-    def _tell_unconverted(self, message: Message, error: Exception) -> None:
+    def _charge(self, count: int) -> None:
+        """Count the steps of a conversion; if the turn has none left, the rest follows in the next one."""
+        steps = self.engine.steps
+        steps.left -= count
+        if steps.left <= 0:
+            self.is_output_full = True
+
+    def _warn_unconverted(self, message: Message, error: Exception) -> None:
         name = self.context.message_id(message)
         self.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
-from engine.door import Door
-from protocols.owed_confirmations import Held, OwedConfirmations
+from protocols.owed_confirmations import Deferred, OwedConfirmations
 from protocols.stomp.codec.frames import Frame
 
 _RECEIPT: Final = b"RECEIPT\nreceipt-id:"
@@ -14,7 +14,7 @@ _RECEIPT_END: Final = b"\n\n\0\n"
 _NEXT_RECEIPT: Final = _RECEIPT_END + _RECEIPT
 
 
-class HeldConsumer(Held):
+class DeferredConsumer(Deferred):
     """A consumer whose SUBSCRIBE is confirmed before its first MESSAGE."""
 
     __slots__ = ("consumer",)
@@ -30,7 +30,7 @@ class Receipts(OwedConfirmations):
     """A receipt also stands for the earlier frames of its connection, so none overtakes another.
 
     receipts: of this turn, as they were on the wire; the hot path appends to it, and all are written at once.
-    earlier: octets before them.  turn_held: consumers that wait for one of them.
+    earlier: octets before them.  turn_deferred: consumers that wait for one of them.
     last_offset: the log offset that the latest logged operation of this connection waits for.
     has_unlogged: an ACK without a receipt may not be logged yet; the next receipt confirms it too.
     """
@@ -40,19 +40,19 @@ class Receipts(OwedConfirmations):
         "settlements",
         "receipts",
         "earlier",
-        "turn_held",
+        "turn_deferred",
         "last_offset",
         "has_logged",
         "has_unlogged",
     )
 
-    def __init__(self, door: Door, out: list[bytes]) -> None:
+    def __init__(self, engine: EngineApi, out: list[bytes]) -> None:
         super().__init__(out)
-        self.store = door.store
-        self.settlements = door.settlements
+        self.store = engine.store
+        self.settlements = engine.settlements
         self.receipts: list[bytes] = []
         self.earlier = b""
-        self.turn_held: list[Held] = []
+        self.turn_deferred: list[Deferred] = []
         self.last_offset = 0
         self.has_logged = False
         self.has_unlogged = False
@@ -74,7 +74,12 @@ class Receipts(OwedConfirmations):
             consumer.start()
         else:
             self.receipts.append(receipt)
-            self.turn_held.append(HeldConsumer(consumer))
+            self.turn_deferred.append(DeferredConsumer(consumer))
+
+    def drop(self) -> None:
+        """Forget those of this turn."""
+        self.receipts.clear()
+        self.earlier = b""
 
     def is_idle(self) -> bool:
         """Say whether nothing is left to be confirmed."""
@@ -99,11 +104,11 @@ class Receipts(OwedConfirmations):
         octets = self._turn_octets()
         self.receipts.clear()
         self.earlier = b""
-        held: list[Held] | None = None
-        if self.turn_held:
-            held = self.turn_held
-            self.turn_held = []
-        self.owe(self.last_offset, octets, held, confirmed_offset)
+        deferred: list[Deferred] | None = None
+        if self.turn_deferred:
+            deferred = self.turn_deferred
+            self.turn_deferred = []
+        self.owe(self.last_offset, octets, deferred, confirmed_offset)
 
     def _turn_octets(self) -> bytes:
         if not self.receipts:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from engine.consumers.client import Client
-from engine.door import Door
+from engine.api import EngineApi
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.connection import ProtocolConnection
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import ParkedTooMuch
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
@@ -21,6 +23,8 @@ from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
 
+HEAD_STEPS: Final = 6  # of a turn, for a SEND with another head than the earlier ones
+BLOCK_A_STEP: Final = 16  # octets of header lines that pass through to the MESSAGE
 FRAME_OVERHEAD_BYTES: Final = 512  # memory of a frame's objects, without head and body, rounded up
 
 
@@ -46,39 +50,20 @@ def frame_bytes(frame: Frame) -> int:
     return size
 
 
+@dataclass(slots=True, eq=False)
 class SendCommand:
-    __slots__ = (
-        "door",
-        "flow",
-        "client",
-        "settings",
-        "resolver",
-        "blocked",
-        "transactions",
-        "unsettled",
-        "receipts",
-    )
+    engine: EngineApi
+    client: ProtocolConnection
+    settings: SessionSettings
+    resolver: DestinationResolver
+    blocked: BlockedSends[BlockedFrame]
+    transactions: Transactions
+    unsettled: Unsettled
+    receipts: Receipts
+    producer_gates: ProducerGates = field(init=False)
 
-    def __init__(
-        self,
-        door: Door,
-        client: Client,
-        settings: SessionSettings,
-        resolver: DestinationResolver,
-        blocked: BlockedSends[BlockedFrame],
-        transactions: Transactions,
-        unsettled: Unsettled,
-        receipts: Receipts,
-    ) -> None:
-        self.door = door
-        self.flow = door.flow
-        self.client = client
-        self.settings = settings
-        self.resolver = resolver
-        self.blocked = blocked
-        self.transactions = transactions
-        self.unsettled = unsettled
-        self.receipts = receipts
+    def __post_init__(self) -> None:
+        self.producer_gates = self.engine.producer_gates
 
     def take(self, frame: Frame) -> None:
         """Take a SEND.  Raises: InvalidHeader, EngineError, ParkedTooMuch."""
@@ -88,7 +73,13 @@ class SendCommand:
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
+            steps = self.engine.steps
+            before = steps.left
             target = self._target(frame)
+            made = before - steps.left  # a destination; the engine counts its part, and here it counts for the share
+            self.client.share.charge(HEAD_STEPS + len(target.block) // BLOCK_A_STEP + made)
+        if target.steps:
+            self.client.share.charge(target.steps)
         message = Message(
             target.destination_id,
             STOMP_ENCODING,
@@ -103,16 +94,16 @@ class SendCommand:
         )
         destination = target.destination
         if target.transaction is not None:
-            self.door.send_in(self.transactions.named(target.transaction), destination, message)
+            self.engine.send_in(self.transactions.named(target.transaction), destination, message)
         elif self.blocked.addresses and self.blocked.holds(destination):
             self._park_send(frame, destination, gates.OPEN)
             return
         else:
             paced = target.paced
-            if paced is not None and self.flow.waits.rate_refusal(self.client, paced) != gates.OPEN:
+            if paced is not None and self.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
                 self._park_send(frame, paced, gates.RATE)
                 return
-            gate = self.door.send(destination, message)
+            gate = self.engine.send(destination, message)
             if gate != gates.OPEN:
                 self._park_send(frame, destination, gate)
                 return
@@ -127,9 +118,9 @@ class SendCommand:
         transaction = self.transactions.take(frame)
         addresses = self.blocked.addresses
         try:
-            gate, destination = self.door.commit_refusal(transaction)
+            gate, destination = self.engine.commit_refusal(transaction)
         except EngineError:
-            self.door.abort(transaction)
+            self.engine.abort(transaction)
             raise
         if gate == gates.OPEN and addresses:
             for sent_to, _ in transaction.sends:
@@ -139,13 +130,13 @@ class SendCommand:
         if destination is not None:
             self.transactions.committing[frame] = transaction
             addresses_sent_to = [sent_to.uri() for sent_to, _ in transaction.sends]
-            size_bytes = frame_bytes(frame) + transaction.size_bytes
+            size_bytes = frame_bytes(frame) + transaction.memory_bytes()
             self._park(
                 BlockedFrame(frame, addresses_of(destination) + addresses_sent_to, size_bytes), destination, gate
             )
             return
-        self.unsettled.forget(transaction.held())
-        self.door.commit(transaction)
+        self.unsettled.forget(transaction.enlisted())
+        self.engine.commit(transaction)
         self.receipts.has_logged = True
         self.receipts.confirm(frame)
 
@@ -155,7 +146,7 @@ class SendCommand:
         known = len(resolver.aliases)
         target = send_target(frame.head, resolver, self.settings.default_persistent, self.settings.dialect, frame.body)
         if len(resolver.aliases) > known:
-            self.unsettled.look_at_each_message()
+            self.unsettled.rewrite_each_message()
         return target
 
     def _park_send(self, frame: Frame, destination: Destination, gate: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from config.model import NO_DEFAULTS, ConnectionDefaults
+from config.model import NO_DEFAULTS, ConnectionDefaults, StompLimits
 from engine.transaction import TransactionLimits
 from protocols.converter import Converter
 from protocols.stomp.codec.frame_limits import FrameLimits
@@ -13,8 +13,8 @@ from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """One value for all connections of a listener.
+class SessionSettings(StompLimits):
+    """One value for all connections of a listener: the limits, and what else they need.
 
     needs_login: credentials are checked; otherwise any are accepted.
     groups: login -> the groups it is in.
@@ -31,14 +31,13 @@ class SessionSettings:
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     default_persistent: bool = False
     is_strict: bool = False
-    frame_limits: FrameLimits = field(default_factory=FrameLimits)
-    subscription_count: int = 10_000
-    transaction_limits: TransactionLimits = field(default_factory=TransactionLimits)
-    frame_time_ms: int = 30_000
-    connect_time_ms: int = 30_000
     heart_beat_grace: float = 2.0
-    unread_output_bytes: int = 1024 * 1024
-    block_park_bytes: int = 1024 * 1024
-    block_park_max_bytes: int = 16 * 1024 * 1024
     ending_time_ms: int = 5_000  # an ERROR that closes waits this long for earlier confirmations
-    disconnect_time_ms: int = 60_000  # DISCONNECT waits this long for the frames before it; then an ERROR
+
+    @property
+    def frame_limits(self) -> FrameLimits:
+        return FrameLimits(self.header_count, self.header_line_bytes, body_bytes=self.body_bytes)
+
+    @property
+    def transaction_limits(self) -> TransactionLimits:
+        return TransactionLimits(self.transactions, self.transaction_actions, self.transaction_bytes)

@@ -5,6 +5,8 @@ Source: docs/reference/stomp.md.
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
@@ -26,6 +28,8 @@ from protocols.stomp.session.states import (
     is_open,
 )
 
+SUBSCRIPTION_BYTES: Final = 1_792  # memory of a subscription's objects, measured
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StompSession(FrameInput):
@@ -45,16 +49,19 @@ class StompSession(FrameInput):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         outbox = self.outbox
         receipts = self.receipts
-        if not self.is_refusing and (receipts.has_logged or receipts.receipts or receipts.earlier):
+        if (receipts.has_logged or receipts.receipts or receipts.earlier) and not self.is_refusing:
             receipts.end_turn(offset, confirmed_offset)
-        if receipts.owed:
+        if receipts.owed and not self.is_awaiting:
             self.store_events.await_confirmation(self)
-        if self.state >= LEAVING:
+        if outbox.settled_bytes:
+            outbox.settled_bytes = 0  # from here on the socket counts it
+            self.is_holding = True
+        if self.is_ending:
             words = self.ending.take_words(self.now_ms, bool(receipts.owed) or self.is_refusing)
             if words:
                 outbox.parts.append(words)
         elif self.is_holding:
-            self._count_held()
+            self.count_held()
         octets = outbox.take()
         if octets:
             self.heart_beat.sent_ms = self.now_ms
@@ -62,10 +69,15 @@ class StompSession(FrameInput):
 
     def output_written(self, is_paused: bool) -> None:
         if is_paused:
-            self.is_output_full = True
+            self.hold_output()
+            if self.outbox.settled_bytes and not self.is_ending:
+                self.count_held()
+        elif self.outbox.parts:  # of a large message, a piece has left
+            self.hold_output()
+            self.outbox.touch()
         elif self.is_output_full:
             self.heart_beat.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
-            self.door.output_drained(self)
+            self.engine.output_drained(self)
 
     def is_finished(self) -> bool:
         if self.state < LEAVING:
@@ -77,7 +89,7 @@ class StompSession(FrameInput):
         state = self.state
         if state != AUTHENTICATING and state != AUTHENTICATING_LAST:
             return
-        self.socket.resume_reading()
+        self.share.resume_reading()
         if is_allowed:
             try:
                 self.open()
@@ -101,7 +113,7 @@ class StompSession(FrameInput):
             self.fail(self.too_late(f"frames that wait for {addresses}"), self.blocked.waiting[-1].frame)
             return TICK_ENDING_MS
         heart_beat = self.heart_beat
-        is_read = state < PAUSED and not self.is_output_full
+        is_read = state < PAUSED and not self.is_output_full and not self.share.is_waiting
         fault = heart_beat.fault(now_ms, is_open(state), not is_read)
         if fault:
             self.fail(TimedOut(fault))
@@ -114,9 +126,11 @@ class StompSession(FrameInput):
 
     def is_blocked(self) -> bool:
         # A client that sent DISCONNECT has left in order, and need not stay until the gate opens.
-        return bool(self.blocked.waiting) and self.state != DISCONNECTING
+        return bool(self.blocked.waiting) and self.state != DISCONNECTING and not self.share.is_waiting
 
     def input_ended(self) -> None:
+        if self.share.ends_later():
+            return
         before = self.state
         self.move(HANG_UP)
         if self.state == LEAVING and before != LEAVING:
@@ -124,6 +138,20 @@ class StompSession(FrameInput):
 
     def fault_words(self, text: str) -> bytes:
         return encode(frames.ERROR, [("message", text)], b"", self.version)
+
+    def hold_output(self) -> None:
+        self.is_output_full = True
+
+    def drop_output(self) -> None:
+        super().drop_output()
+        self.receipts.drop()
+
+    def count_held(self) -> None:
+        held_bytes = sum(self._held())
+        is_partial = self.heart_beat.partial_number != NO_FRAME
+        held_bytes += self.outbox.settled_bytes
+        self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
+        self.holdings.count(self, held_bytes + self.subscribed_bytes())
 
     def connection_lost(self) -> None:
         self.move(LOSE)
@@ -134,10 +162,13 @@ class StompSession(FrameInput):
             text = encode(frames.ERROR, [("message", "the gateway is shutting down")], b"", self.version)
             self.end(text, is_lost=False)
 
+    def endpoint_bytes(self) -> int:
+        return len(self.unsettled.subscriptions) * SUBSCRIPTION_BYTES
+
     # -- the engine's side
 
     def holding(self) -> str:
-        return holding_words(*self._held(), 0, self.subscribed_bytes())
+        return holding_words(*self._held(), 0, self.subscribed_bytes(), self.outbox.settled_bytes)
 
     def release_owed(self, offset: int) -> bool:
         return self.receipts.release(offset)
@@ -153,7 +184,7 @@ class StompSession(FrameInput):
             return
         transaction = self.transactions.committing.pop(late.frame, None)
         if transaction is not None:
-            self.door.abort(transaction)
+            self.engine.abort(transaction)
         self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
     def describe(self) -> dict[str, str]:
@@ -170,9 +201,3 @@ class StompSession(FrameInput):
         # A WebSocket is here until its first message shows the protocol.
         under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
         return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
-
-    def _count_held(self) -> None:
-        held_bytes = sum(self._held())
-        is_partial = self.heart_beat.partial_number != NO_FRAME
-        self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
-        self.holdings.count(self, held_bytes + self.subscribed_bytes())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from config.model import ConnectionDefaults
+from engine.api import EngineApi
 from engine.consumers.consumer import ACK_MODES
-from engine.door import Door
 from engine.sources.composite import is_several
 from engine.values.errors import InvalidSelector, LimitReached
 from protocols.connection import ProtocolConnection
@@ -28,45 +30,23 @@ from protocols.stomp.session.subscription import Subscription
 from protocols.stomp.session.unsettled import Unsettled
 
 
+@dataclass(slots=True, eq=False)
 class SubscribeCommand:
-    """terms, defaults: of the connection.  named: subscriptions that have a name, of all clients."""
+    """terms, defaults: of the connection."""
 
-    __slots__ = (
-        "door",
-        "named",
-        "client",
-        "socket",
-        "settings",
-        "terms",
-        "defaults",
-        "resolver",
-        "unsettled",
-        "subscriptions",
-        "receipts",
-    )
+    engine: EngineApi
+    client: ProtocolConnection
+    socket: PeerSocket
+    settings: SessionSettings
+    terms: Terms
+    resolver: DestinationResolver
+    unsettled: Unsettled
+    receipts: Receipts
+    defaults: ConnectionDefaults = field(default_factory=ConnectionDefaults)
+    subscriptions: dict[str, Subscription] = field(init=False)
 
-    def __init__(
-        self,
-        door: Door,
-        client: ProtocolConnection,
-        socket: PeerSocket,
-        settings: SessionSettings,
-        terms: Terms,
-        resolver: DestinationResolver,
-        unsettled: Unsettled,
-        receipts: Receipts,
-    ) -> None:
-        self.door = door
-        self.named = door.subscriptions.named
-        self.client = client
-        self.socket = socket
-        self.settings = settings
-        self.terms = terms
-        self.defaults = ConnectionDefaults()
-        self.resolver = resolver
-        self.unsettled = unsettled
-        self.subscriptions = unsettled.subscriptions
-        self.receipts = receipts
+    def __post_init__(self) -> None:
+        self.subscriptions = self.unsettled.subscriptions
 
     def subscribe(self, frame: Frame) -> None:
         """Take a SUBSCRIBE; its RECEIPT comes before its first MESSAGE.
@@ -93,9 +73,9 @@ class SubscribeCommand:
         known = len(self.resolver.aliases)
         source = self.resolver.source(address)
         if len(self.resolver.aliases) > known:
-            self.unsettled.look_at_each_message()
+            self.unsettled.rewrite_each_message()
         is_mixed = is_several(source)
-        consumer = self.door.subscribe(self.client, source, asked.options)
+        consumer = self.engine.subscribe(self.client, source, asked.options)
         subscription = Subscription(
             consumer,
             headers.get("id"),
@@ -134,7 +114,7 @@ class SubscribeCommand:
             consumer = self.unsettled.consumers.pop(subscription.key)
             self.client.count_selector(-len(subscription.options.selector))
             self.unsettled.forget(list(consumer.ledger.values()))
-            self.door.unsubscribe(consumer, is_lost=False)
+            self.engine.unsubscribe(consumer, is_lost=False)
             if is_by_id:
                 durable = subscription.options.subscription  # on a queue it has no durable subscription, and no effect
         if durable:
@@ -145,9 +125,9 @@ class SubscribeCommand:
     def _delete(self, name: str) -> None:
         """End a durable subscription.  In 1.0 its own name may replace the client id, as with ActiveMQ."""
         client_id = self.terms.client_id
-        if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.named:
+        if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.engine.subscriptions.named:
             client_id = name
-        self.door.delete_subscription(self.client, client_id, name)
+        self.engine.delete_subscription(self.client, client_id, name)
         self.receipts.has_logged = True
 
     def _new_key(self, headers: dict[str, str], destination: str) -> str:
@@ -159,7 +139,7 @@ class SubscribeCommand:
             key = destination
         if key in self.subscriptions:
             raise InvalidHeader(f"subscription {key[:200]!r} already exists on this connection")
-        most = self.settings.subscription_count
+        most = self.settings.subscriptions
         if len(self.subscriptions) >= most:
             raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")
         return key

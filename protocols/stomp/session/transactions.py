@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.door import Door
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.errors import TransactionError
 from protocols.stomp.codec import frames
@@ -11,16 +13,17 @@ from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import InvalidHeader
 
 
+@dataclass(slots=True, eq=False)
 class Transactions:
-    """committing: transactions whose COMMIT waits at a gate, by its frame; the client may reuse their names."""
+    """committing: transactions whose COMMIT waits at a gate, by its frame; the client may reuse their names.
 
-    __slots__ = ("client", "limits", "open", "committing")
+    Their client has ended them, so they do not count as open: ``BlockLimit`` bounds what waits at a gate.
+    """
 
-    def __init__(self, client: Client, limits: TransactionLimits) -> None:
-        self.client = client
-        self.limits = limits
-        self.open: dict[str, Transaction] = {}
-        self.committing: dict[Frame, Transaction] = {}
+    client: Client
+    limits: TransactionLimits
+    open: dict[str, Transaction] = field(default_factory=dict)
+    committing: dict[Frame, Transaction] = field(default_factory=dict)
 
     def begin(self, frame: Frame) -> None:
         """Raises: InvalidHeader, TransactionError."""
@@ -28,7 +31,7 @@ class Transactions:
         if name in self.open:
             raise TransactionError(f"transaction {name[:200]!r} is open already")
         most = self.limits.open_count
-        if len(self.open) + len(self.committing) >= most:
+        if len(self.open) >= most:
             raise TransactionError(f"{most} transactions are open on this connection, which is the limit")
         self.open[name] = Transaction(self.client, name, self.limits)
         self.client.is_holding = True
@@ -53,11 +56,11 @@ class Transactions:
 
     def size_bytes(self) -> int:
         """Return the octets of the messages of all of them."""
-        return sum(one.held_bytes() for one in [*self.open.values(), *self.committing.values()])
+        return sum(one.memory_bytes() for one in [*self.open.values(), *self.committing.values()])
 
-    def abort_all(self, door: Door) -> None:
+    def abort_all(self, engine: EngineApi) -> None:
         for transaction in [*self.open.values(), *self.committing.values()]:
-            door.abort(transaction)
+            engine.abort(transaction)
         self.open.clear()
         self.committing.clear()
 

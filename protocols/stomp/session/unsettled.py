@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.consumers.consumer import Consumer
-from engine.selector.readers import PropertyReaders
+from engine.selector.properties import PropertyReaders
 from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import NOT_LOGGED
 from protocols.stomp.codec import frames
@@ -40,7 +40,7 @@ class Unsettled:
         self.by_message: dict[tuple[int, int], list[bytes]] = {}
         self.noted_ack = -1
 
-    def look_at_each_message(self) -> None:
+    def rewrite_each_message(self) -> None:
         """Note that messages may now need rewriting for this connection."""
         for subscription in self.subscriptions.values():
             subscription.is_plain = False

@@ -24,15 +24,15 @@ def with_user(name: str, password: str) -> str:
 
 
 def tight_limits() -> str:
-    """STOMP limits that a test can pass quickly."""
+    """STOMP limits that a test can pass quickly.  The times are long for clients that mean to keep them."""
     return """\
 stomp:
   limits:
     header-count: 20
     header-line-bytes: 1 KiB
     body-bytes: 64 KiB
-    frame-time-ms: 300
-    connect-time-ms: 300
+    frame-time-ms: 2000
+    connect-time-ms: 2000
 """
 
 

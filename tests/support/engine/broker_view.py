@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import cast
 
 from engine.backlog.address_account import Accounts
 from engine.backlog.lane_shares import LaneShares
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
 from engine.consumers.departures import Departure
-from engine.consumers.turn_steps import Chore
-from engine.consumers.unsettled_share import UNIT_BYTES
+from engine.consumers.turn_steps import Chore, Steps
+from engine.consumers.unsettled_memory import UNIT_BYTES
+from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.refusals import Refusing
-from engine.features.purge import Purge
-from engine.limits.producer_gate import Flow
-from engine.limits.producer_waits import Wait
+from engine.features.pause import Pauses
+from engine.features.purge import Purge, Upkeep
+from engine.limits.connection_memory import Holdings
+from engine.limits.parked_producers import Wait
+from engine.limits.pending_memory import PendingMemory
+from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.named_subscription import NamedSubscription
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
+from engine.turn import Turn
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.message import Message
 from engine.values.wildcard import Wildcard
@@ -45,12 +52,32 @@ class BrokerView(FeatureView):
         return self.broker.destinations
 
     @property
-    def _flow(self) -> Flow:
-        return self.broker.flow
+    def _producer_gates(self) -> ProducerGates:
+        return self.broker.producer_gates
 
     @property
     def _memory(self) -> MemoryBudget:
         return self.broker.memory
+
+    @property
+    def _holdings(self) -> Holdings:
+        return self.broker.holdings
+
+    @property
+    def _upkeep(self) -> Upkeep:
+        return self.broker.upkeep
+
+    @property
+    def _pauses(self) -> Pauses:
+        return self.broker.pauses
+
+    @property
+    def _steps(self) -> Steps:
+        return self.broker.steps
+
+    @property
+    def _broker_turn(self) -> Turn:
+        return self.broker.turn
 
     @property
     def _store_events(self) -> StoreEvents:
@@ -142,7 +169,7 @@ class BrokerView(FeatureView):
 
     def has_readers(self) -> bool:
         """Say whether browsers and replays keep any destination from its end."""
-        return bool(self.broker.upkeep.read or self._destinations.readers.by_source)
+        return bool(self._upkeep.read or self._destinations.readers.by_source)
 
     def shares(self) -> LaneShares:
         """Return how all lanes share the memory for messages of the log."""
@@ -150,7 +177,7 @@ class BrokerView(FeatureView):
 
     def delete(self, destination: Queue | Topic, *, is_forced: bool = False) -> None:
         """Delete a destination.  Raises: DestinationInUse while somebody uses it, unless it is forced."""
-        self.broker.upkeep.delete(destination, is_forced)
+        self._upkeep.delete(destination, is_forced)
 
     def remove(self, destination: Queue | Topic) -> None:
         """Remove a destination, even one in use or with scheduled messages."""
@@ -158,14 +185,20 @@ class BrokerView(FeatureView):
 
     def let_go(self, queue: Queue) -> None:
         """Make a queue drop its waiting messages, as an ending one does."""
-        self.broker.upkeep.ends.let_go(queue)
+        self._upkeep.ends.discard(queue)
 
     def accept(self, destination: Queue | Topic, message: Message) -> None:
         """Send a message that a gate has admitted before."""
         self.broker.acceptance.accept(destination, message)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
-        return self.broker.upkeep.purge(queue, selector)
+        return self._upkeep.purge(queue, selector)
+
+    def pause(self, name: str = "q") -> None:
+        self._pauses.pause(self.queue(name), "user ann")
+
+    def resume(self, name: str = "q") -> None:
+        self._pauses.resume(self.queue(name))
 
     def allow_destinations(self, count: int) -> None:
         """Limit how many destinations there may be."""
@@ -220,23 +253,39 @@ class BrokerView(FeatureView):
 
     def hold_by(self, client: Client, held_bytes: int) -> None:
         """Make a connection hold this many octets."""
-        self.broker.holdings.count(client, held_bytes)
+        self._holdings.count(client, held_bytes)
 
     def leave_unread(self, client: Client, unread_bytes: int) -> None:
         """Make a peer leave this many octets unread."""
-        self.broker.holdings.count_unread(client, unread_bytes)
+        self._holdings.count_unread(client, unread_bytes)
 
     def held_by_connections(self) -> int:
         """Return the octets that all connections hold, as reported to the operator."""
-        return self.broker.holdings.stats(()).used_bytes
+        return self._holdings.stats(()).used_bytes
+
+    def held_by_requests(self) -> int:
+        """Return the part of it that HTTP requests hold."""
+        return self._holdings.requests_bytes
+
+    def holders(self) -> list[Client]:
+        """Return all connections, also those that have left and whose sockets have unread output."""
+        return list(self._holdings._holders(self.broker.clients.values()))
 
     def ended_for_memory(self) -> int:
         """Return how many connections were ended because all held too much."""
-        return self.broker.holdings.ended_count
+        return self._holdings.ended_count
 
     def scheduled_by(self, holder: str) -> int:
         """Return how many pending schedules are counted for a user."""
         return self._quotas.schedules.count(holder)
+
+    def destinations_of(self, holder: str) -> int:
+        """Return how many destinations are counted for a user."""
+        return self._quotas.destinations.count(holder)
+
+    def open_subscriptions_of(self, holder: str) -> int:
+        """Return how many open subscriptions are counted for a user."""
+        return self._quotas.subscriptions.count(holder)
 
     def await_confirmation(self, client: Client) -> None:
         self._store_events.await_confirmation(client)
@@ -261,11 +310,11 @@ class BrokerView(FeatureView):
 
     def unsettled(self) -> dict[str, int]:
         """Return the count of each user's unsettled deliveries, as reported to the operator."""
-        return self.broker.inspect().unsettled.largest
+        return self._producer_gates.unsettled.largest()
 
     def unsettled_used(self) -> dict[str, int]:
         """Return the used part of each user's share, including units that windows have paid ahead."""
-        return {holder: share.used_bytes for holder, share in self._flow.shares.by_holder.items()}
+        return {holder: user.used_bytes for holder, user in self._producer_gates.unsettled.by_holder.items()}
 
     def unsettled_in_ledgers(self) -> dict[str, int]:
         """Return the sum for these deliveries, computed one by one; no consumer may be leaving.
@@ -275,10 +324,10 @@ class BrokerView(FeatureView):
         consumers = [consumer for client in self.connections() for consumer in client.consumers.values()]
         ledgers = {id(consumer.ledger): consumer for consumer in consumers}  # siblings share one
         found: dict[str, int] = {}
-        for holder, share in self._flow.shares.by_holder.items():
-            for stake in share.stakes:
-                if stake.consumer_count == 0:
-                    found[holder] = found.get(holder, 0) + stake.held_bytes
+        for holder, user in self._producer_gates.unsettled.by_holder.items():
+            for memory in user.windows:
+                if memory.consumer_count == 0:
+                    found[holder] = found.get(holder, 0) + memory.enlisted_bytes
         for consumer in ledgers.values():
             holder = consumer.client.holder
             for delivery in consumer.ledger.values() if holder else ():
@@ -288,7 +337,7 @@ class BrokerView(FeatureView):
 
     def unsettled_limit(self) -> int:
         """Return each user's share, -1 for no limit."""
-        return self._flow.shares.limit_bytes
+        return self._producer_gates.unsettled.limit_bytes
 
     def is_anybody_leaving(self) -> bool:
         return any(isinstance(chore, Departure) for chore in self.chores())
@@ -296,7 +345,7 @@ class BrokerView(FeatureView):
     def returning(self) -> dict[Queue, int]:
         """Return the number of messages of each queue that are still with refusing clients or leaving consumers."""
         leaving = [consumer for queue in self.all_queues() for consumer in queue.consumers.values()]
-        ledgers = {id(consumer.ledger): consumer.ledger for consumer in leaving if consumer.departure is not None}
+        ledgers = {id(consumer.ledger): consumer.ledger for consumer in leaving if consumer.departing() is not None}
         left = [one for ledger in ledgers.values() for one in ledger.values() if one.state == IN_FLIGHT]
         return Counter(consumer_of(one).queue for one in [*self._refused(), *left])
 
@@ -319,6 +368,10 @@ class BrokerView(FeatureView):
     def memory_limit(self) -> int:
         return self._memory.limit_bytes
 
+    @property
+    def pending_memory(self) -> PendingMemory:
+        return self._producer_gates.pending_memory
+
     def memory_unwritten(self) -> int:
         """Return the octets that a failing store keeps in memory."""
         return self._memory.unwritten_bytes
@@ -327,64 +380,64 @@ class BrokerView(FeatureView):
 
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
         """Have a client wait until ``gate`` opens at ``destination``."""
-        self._flow.waits.park(client, gate, destination)
+        self._producer_gates.waits.park(client, gate, destination)
 
     def waits(self) -> dict[int, list[Wait]]:
         """Return what each parked client waits for, by its number."""
-        return {number: list(waits.values()) for number, waits in self._flow.waits.parked.items()}
+        return {number: list(waits.values()) for number, waits in self._producer_gates.waits.parked.items()}
 
     def waits_of(self, client: Client) -> list[Wait]:
-        return list(self._flow.waits.parked.get(client.client_number, {}).values())
+        return list(self._producer_gates.waits.parked.get(client.client_number, {}).values())
 
     def forget_waits(self) -> None:
         """End all waits."""
-        self._flow.waits.parked.clear()
+        self._producer_gates.waits.parked.clear()
 
     def deadline_count(self) -> int:
         """Return how many producers wait with a time limit."""
-        return len(self._flow.waits.deadlines)
+        return len(self._producer_gates.waits.deadlines)
 
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate that holds a message back, gates.OPEN for none."""
-        return self._flow.refusal(destination, message)
+        return self._producer_gates.refusal(destination, message)
 
     def must_reject(self, destination: Queue | Topic) -> bool:
         """Say whether the messages of a producer without credit must be refused."""
-        return self._flow.must_reject(destination)
+        return self._producer_gates.must_reject(destination)
 
     def reasons(self, client: Client) -> list[str]:
         """Return why a client waits, as reported to the operator."""
-        return self._flow.reasons(client.client_number)
+        return self._producer_gates.reasons(client.client_number)
 
     def is_blocked(self) -> bool:
         """Say whether any gate may be shut."""
-        return self._flow.is_blocked
+        return self._producer_gates.is_blocked
 
     def disk_reason(self) -> str:
         """Return why the disk's gate is shut, "" while it is open."""
-        return self._flow.disk_reason
+        return self._producer_gates.disk_reason
 
     def disk_warning(self) -> str:
-        return self._flow.disk_warning
+        return self._producer_gates.disk_warning
 
     def shut_disk(self, reason: str) -> None:
         """Shut the disk's gate for a reason, or open it for ""."""
-        self._flow.disk_reason = reason
-        self._flow.block()
+        self._producer_gates.disk_reason = reason
+        self._producer_gates.block()
 
     def is_memory_shut(self) -> bool:
-        return self._flow.is_memory_shut
+        return self._producer_gates.is_memory_shut
 
     def shut_memory(self, *, is_shut: bool) -> None:
-        self._flow.is_memory_shut = is_shut
+        self._producer_gates.is_memory_shut = is_shut
 
     def look_at_gates(self) -> None:
         """Make the next turn check all gates."""
-        self._flow.block()
+        self._producer_gates.block()
 
     def open_gates(self) -> None:
         """Admit the clients that wait at a gate that has opened."""
-        self._flow.open_gates()
+        self._producer_gates.open_gates()
 
     def has_limits(self) -> bool:
         """Say whether the accounts count anything."""
@@ -392,7 +445,7 @@ class BrokerView(FeatureView):
 
     def address_accounts(self) -> Accounts:
         """Return the holdings of addresses with limits."""
-        return self._flow.accounts
+        return self._producer_gates.accounts
 
     def see_durable(self) -> None:
         """Update the accounts of topics with the durable offset; they do so themselves where it matters."""
@@ -402,7 +455,7 @@ class BrokerView(FeatureView):
 
     # -- the store's answers
 
-    def tell_durable(self, offset: int) -> None:
+    def report_durable(self, offset: int) -> None:
         """Make the store report that everything up to ``offset`` is durable."""
         self._store_events.durable(offset)
 
@@ -412,6 +465,12 @@ class BrokerView(FeatureView):
 
     def page_fault(self) -> str:
         return self._store_events.page_fault()
+
+    def fail_store(self, reason: str) -> None:
+        self._store_events.store_failed(reason)
+
+    def heal_store(self) -> None:
+        self._store_events.store_healed()
 
     def store_failure(self) -> str:
         return self._store_events.failure
@@ -429,28 +488,35 @@ class BrokerView(FeatureView):
 
     # -- the work of a turn
 
+    def dispatch_selectively(self, queue: Queue) -> None:
+        self._broker_turn.selective.run(queue)
+
+    def replace_dispatcher(self, replacement: Callable[[Dispatcher], object]) -> None:
+        """Let turns dispatch by what ``replacement`` makes of the broker's dispatcher."""
+        self._broker_turn.dispatcher = cast(Dispatcher, replacement(self._broker_turn.dispatcher))
+
     def is_more_to_come(self) -> bool:
         """Say whether work continues in the next turn."""
-        return self.broker.steps.is_waiting()
+        return self._steps.is_waiting()
 
     def is_agenda_forgotten(self) -> bool:
         """Say whether a part has work for the end of a turn that is missing on the agenda."""
-        turn = self.broker.turn
+        turn = self._broker_turn
         return turn.has_agenda() and not turn.agenda.is_open
 
     def leave_steps(self, count: int) -> None:
         """Leave ``count`` steps to this turn and its end, as if others had used the rest."""
-        steps = self.broker.steps
+        steps = self._steps
         steps.left = count
         steps.reserved = min(count, steps.reserved)
 
     def most_steps(self) -> int:
         """Return the largest number of steps of one turn since the start or the last reset."""
-        return self.broker.steps.most
+        return self._steps.most
 
     def count_steps_anew(self) -> None:
-        self.broker.steps.most = 0
+        self._steps.most = 0
 
     def chores(self) -> list[Chore]:
         """Return the chores."""
-        return list(self.broker.steps.chores)
+        return list(self._steps.chores)

@@ -10,15 +10,14 @@ from config.model import VirtualTopic
 from config.permissions import PermissionMap
 from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.limits.producer_gate import GlobalLimits
-from engine.limits.user_quota import UserLimits
+from engine.consumers.user_quota import UserLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.sources.composite import Destination, Source
 from engine.values import gates
 from engine.values.broker_stats import DestinationStats
-from engine.values.delivery import Delivery
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Delivery, Refusal
 from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers, destination_stats
 from tests.support.store.scripted_store import ScriptedStore
@@ -111,6 +110,40 @@ class EngineWorld(BrokerView):
         consumer.start()
         return consumer
 
+    def consuming(self, *given: Any, **asked: Any) -> FakeClient:
+        """Return a new client that consumes as in ``consumer``."""
+        client = self.client()
+        self.consumer(client, *given, **asked)
+        return client
+
+    def subscribe(self, client: FakeClient, *given: Any, **asked: Any) -> Consumer:
+        """Subscribe as in ``consumer`` and end the turn."""
+        consumer = self.consumer(client, *given, **asked)
+        self.turn()
+        return consumer
+
+    def subscriber(self, *given: Any, **asked: Any) -> FakeClient:
+        """Return a new client that consumes as in ``consumer``; end the turn."""
+        client = self.client()
+        self.subscribe(client, *given, **asked)
+        return client
+
+    def drain_output(self, client: FakeClient) -> None:
+        """Have the peer take all output; end the turn."""
+        self.broker.output_drained(client)
+        self.turn()
+
+    def begin_later(self, milliseconds: int) -> None:
+        """Let time pass, begin a turn and fire what is due; the turn stays open."""
+        self.clock.now_ms += milliseconds
+        self.broker.begin_turn()
+        self.timers.fire_due()
+
+    def unsubscribe(self, consumer: Consumer) -> None:
+        """Close a consumer in order and end the turn."""
+        self.broker.unsubscribe(consumer, is_lost=False)
+        self.turn()
+
     def message(
         self,
         destination: Destination,
@@ -190,3 +223,17 @@ class EngineWorld(BrokerView):
 
     def stats(self, name: str = "q") -> DestinationStats:
         return destination_stats(self.broker.inspect(), name)
+
+
+def world_with_client(*addresses: AddressEntry) -> tuple[EngineWorld, FakeClient]:
+    """Return a world and a client that has connected."""
+    world = EngineWorld(*addresses)
+    return world, world.client()
+
+
+def world_with_consumer(
+    *addresses: AddressEntry, destination: str = "q", **asked: Any
+) -> tuple[EngineWorld, FakeClient]:
+    """Return a world and a client that consumes as in ``EngineWorld.consumer``."""
+    world = EngineWorld(*addresses)
+    return world, world.consuming(destination, **asked)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.consumers.user_quota import Quotas
 from engine.features.advisories import Advisories
 from engine.features.retry import Retry
 from engine.features.slow_consumers import Watch
 from engine.features.statistics_plugin import Statistics
 from engine.features.why import Why
-from engine.limits.user_quota import Quotas
-from engine.selector.properties import Properties
-from engine.selector.readers import PropertyReader, PropertyReaders
+from engine.selector.properties import Properties, PropertyReader, PropertyReaders
 from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
@@ -96,7 +95,7 @@ class FeatureView:
 
     def watches(self) -> list[tuple[int, int, Watch, bool]]:
         """Return the consumers that are checked for slowness."""
-        return self.broker.slow_consumers.looks
+        return self.broker.slow_consumers.checks
 
     def slow_count(self) -> int:
         return self.broker.slow_consumers.found_count
@@ -121,7 +120,7 @@ class FeatureView:
 
     def question_count(self) -> int:
         """Return how many questions for statistics are under way."""
-        return len(self._statistics.asked)
+        return self._statistics.count
 
     def asking_count(self) -> int:
         """Return how many clients have questions for statistics under way."""

@@ -11,10 +11,8 @@ from engine.backlog.lane import Lane
 from engine.backlog.waiting_deliveries import order_of
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
-from engine.dispatch.seat import seat_of
 from engine.dispatch.selection import Selection, selection_of
-from engine.dispatch.selector_cursor import SPILLED
-from engine.dispatch.selector_view import View
+from engine.dispatch.selector_view import SPILLED, View, seat_of
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import DELAYED, READY, Delivery
@@ -28,8 +26,10 @@ def check_nobody_idles(broker: Broker) -> None:
     if view.is_agenda_forgotten():
         raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
     refused = view.refused()
-    for queue in view.all_queues():
-        _check_rotation(queue)
+    queues = view.all_queues()
+    for queue in queues:
+        if queue.rotation:
+            _check_rotation(queue)
         if queue.fates.refused_count != refused.get(queue, 0):
             raise Violation(
                 f"{queue.uri()}: {refused.get(queue, 0)} refused messages are not back, "
@@ -39,8 +39,12 @@ def check_nobody_idles(broker: Broker) -> None:
         return  # the rest of this turn's work follows in the next
     if view.store_failure():
         return  # messages that the disk refused wait until it has healed, and those behind them
-    for queue in view.all_queues():
-        _check_places(queue)
+    for queue in queues:
+        for lane in queue.used_lanes:
+            if lane.returned or lane.ready_bytes < 0:
+                _check_returned(queue, lane)
+        if not queue.consumers:
+            continue
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
         if not able or queue.is_dirty:
             continue
@@ -62,7 +66,7 @@ def check_nobody_idles(broker: Broker) -> None:
 def _check_rotation(queue: Queue) -> None:
     """Raises: Violation for a consumer in a rotation that has gone, is there twice, or lacks a seat."""
     listed = list(queue.rotation)
-    if len({consumer.consumer_id for consumer in listed}) < len(listed):
+    if len(listed) > 1 and len({consumer.consumer_id for consumer in listed}) < len(listed):
         raise Violation(f"{queue.uri()}: a consumer takes its turn twice in a round")
     for consumer in listed:
         if consumer.is_closed or not consumer.is_listed:
@@ -71,23 +75,20 @@ def _check_rotation(queue: Queue) -> None:
             raise Violation(f"{queue.uri()}: consumer {consumer.consumer_id} takes turns without a seat")
 
 
-def _check_places(queue: Queue) -> None:
+def _check_returned(queue: Queue, lane: Lane) -> None:
     """Raises: Violation for a returned delivery that does not wait, is out of order, or is not counted."""
-    for lane in queue.used_lanes:
-        returned_bytes = sum([delivery.message.size for delivery in lane.returned])
-        if returned_bytes > lane.ready_bytes:
-            raise Violation(
-                f"{queue.uri()}: {returned_bytes} octets have returned, more than the {lane.ready_bytes} that are ready"
-            )
-        last = -1 << 62
-        for delivery in lane.returned:
-            if delivery.state != READY:
-                raise Violation(
-                    f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned"
-                )
-            if delivery.position <= last:
-                raise Violation(f"{queue.uri()}: those that have returned are not in order")
-            last = delivery.position
+    returned_bytes = sum([delivery.message.size for delivery in lane.returned])
+    if returned_bytes > lane.ready_bytes:
+        raise Violation(
+            f"{queue.uri()}: {returned_bytes} octets have returned, more than the {lane.ready_bytes} that are ready"
+        )
+    last = -1 << 62
+    for delivery in lane.returned:
+        if delivery.state != READY:
+            raise Violation(f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned")
+        if delivery.position <= last:
+            raise Violation(f"{queue.uri()}: those that have returned are not in order")
+        last = delivery.position
 
 
 def _is_able(consumer: Consumer) -> bool:
@@ -96,6 +97,7 @@ def _is_able(consumer: Consumer) -> bool:
         and not consumer.is_closed
         and not consumer.window.is_full
         and not consumer.outlet.is_output_full
+        and not (consumer.queue.extras.pause is not None and consumer.is_ruled)
     )
 
 
@@ -140,7 +142,7 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
     if not seat.view.has_passed(delivery):
         return False  # its selector has found as much as allowed, or earlier messages are on disk or in a file
     group = selection.groups.of(delivery)
-    if group is None:
+    if group is None or not consumer.is_ruled:
         return True
     order = order_of(delivery)
     if any(one.state == DELAYED and order_of(one) < order for one in group.delayed.values()):

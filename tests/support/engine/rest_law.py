@@ -7,6 +7,7 @@ selectors themselves instead of the index, windows of consumers that hold nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from engine.backlog.lane import Lane
 from engine.consumers.consumer import Consumer
@@ -16,11 +17,16 @@ from engine.values import gates
 from engine.values.delivery import READY
 from engine.values.message import Message
 from tests.support.engine.broker_view import BrokerView
-from tests.support.store.memory_store import MemoryStore
 from tests.support.world.bodies import Violation
 
 
-def check_rest(view: BrokerView, store: MemoryStore) -> None:
+class MessageSource(Protocol):
+    """What the law asks a store."""
+
+    def message_at(self, destination_id: int, priority: int, entry: int) -> Message | None: ...
+
+
+def check_rest(view: BrokerView, store: MessageSource) -> None:
     """Call it once every job is done and no turn is pending.  Raises: Violation."""
     is_short = view.is_memory_short()
     for queue in view.all_queues():
@@ -35,7 +41,7 @@ def check_rest(view: BrokerView, store: MemoryStore) -> None:
 def _check_window(queue: Queue, consumer: Consumer) -> None:
     """Raises: Violation for a window that is shut although its consumer holds nothing."""
     window = consumer.window
-    is_leaving = consumer.departure is not None or consumer.is_closed or window.is_refusing
+    is_leaving = consumer.departing() is not None or consumer.is_closed or window.is_refusing
     if is_leaving or consumer.siblings is not None or consumer.ledger:
         return
     if window.in_flight:
@@ -60,20 +66,21 @@ def _is_open(consumer: Consumer) -> bool:
     return (
         consumer.is_started
         and not consumer.is_closed
-        and consumer.departure is None
+        and consumer.departing() is None
         and not consumer.window.is_full
         and not consumer.outlet.is_output_full
+        and not (consumer.queue.extras.pause is not None and consumer.is_ruled)
     )
 
 
-def _check_nobody_waits(view: BrokerView, store: MemoryStore, queue: Queue, able: list[Consumer]) -> None:
+def _check_nobody_waits(view: BrokerView, store: MessageSource, queue: Queue, able: list[Consumer]) -> None:
     selection = selection_of(queue)
     if selection is not None and selection.held_by() != gates.OPEN:
         return
     if queue.is_held_by_delays() or queue.feed.is_browser:
         return
     for lane in queue.used_lanes:
-        for message, where in _waiting(view, store, queue, lane):
+        for message, where in waiting(view, store, queue, lane):
             for consumer in able:
                 if selection is None or _may_have(view, selection, consumer, message):
                     raise Violation(
@@ -82,7 +89,7 @@ def _check_nobody_waits(view: BrokerView, store: MemoryStore, queue: Queue, able
                     )
 
 
-def _waiting(view: BrokerView, store: MemoryStore, queue: Queue, lane: Lane) -> Iterator[tuple[Message, str]]:
+def waiting(view: BrokerView, store: MessageSource, queue: Queue, lane: Lane) -> Iterator[tuple[Message, str]]:
     wall_ms = view.broker.wall_ms
     ahead = lane.ahead.by_offset
     for delivery in (*lane.returned, *lane.ready, *ahead.values()):

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import NO_LIMITS, Broker
-from engine.limits.producer_gate import GlobalLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
 from tests.support.engine.engine_world import MIB, EngineWorld
 from tests.support.engine.idle_law import check_nobody_idles
@@ -49,9 +49,12 @@ class RestartWorld(EngineWorld):
         """Return further arguments of the broker, made at each start."""
         return {}
 
+    def end_turn(self) -> int:
+        return self.broker.end_turn()
+
     def turn(self) -> int:
         while True:
-            offset = self.broker.end_turn()
+            offset = self.end_turn()
             self.broker.begin_turn()
             if not self.workers.finish(READ_LANE) and not self.broker.has_more_to_do():
                 check_nobody_idles(self.broker)
@@ -64,6 +67,11 @@ class RestartWorld(EngineWorld):
         while self.workers.finish(SYNC_LANE):
             pass
         assert self.memory_store.durable_offset() == self.memory_store.append_offset()
+
+    def restart(self) -> None:
+        """Make everything durable, then crash."""
+        self.sync()
+        self.crash()
 
     def crash(self) -> None:
         """Stop without closing anything, and start again."""

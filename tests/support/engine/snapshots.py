@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
-from gateway.web.rates import RateSampler
-from gateway.web.stat import stat_text
+from gateway.web.resources.rates import RateSampler
+from gateway.web.resources.stat import stat_text
 
 
 def destination(name: str, kind: str = "queue", *, enqueued: int = 10, acknowledged: int = 4) -> DestinationStats:

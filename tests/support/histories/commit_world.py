@@ -26,17 +26,17 @@ from engine.store.log.segment import load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.delivery import IN_FLIGHT
+from engine.values.delivery import IN_FLIGHT, Refusal
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
-from engine.values.refusal import Refusal
 from tests.support.engine.broker_view import BrokerView
 from tests.support.engine.engine_world import MIB, address
 from tests.support.fakes import FakeClient
 from tests.support.store.store_home import FileHome
 from tests.support.world.bodies import Violation
+from tests.support.world.seeds import telling
 
 SEGMENT_BYTES: Final = 16 * 1024
 READ_MOST: Final = 1 << 20
@@ -94,13 +94,7 @@ class CommitWorld(BrokerView):
         broker.connect(self.client)
         for name, selector, is_no_local in SUBSCRIBERS:
             options = SubscribeOptions(
-                INDIVIDUAL,
-                50,
-                name,
-                subscription=name,
-                is_durable=True,
-                selector=selector,
-                is_no_local=is_no_local,
+                INDIVIDUAL, 50, name, subscription=name, is_durable=True, selector=selector, is_no_local=is_no_local
             )
             broker.subscribe(self.client, BrokerView(broker).topic("news"), options).start()
         broker.subscribe(self.client, BrokerView(broker).queue("orders"), SubscribeOptions(INDIVIDUAL, 50, "q")).start()
@@ -227,13 +221,7 @@ class CommitWorld(BrokerView):
 
 
 def run_seed(seed: int) -> CommitWorld:
-    """Run one seed; a Violation has the command to run it again."""
     world = CommitWorld(seed)
-    try:
+    with telling("commit", seed):
         world.run()
-    except (Violation, AssertionError, LookupError, TypeError, ValueError) as error:
-        raise Violation(
-            f"seed {seed}: {type(error).__name__}: {error}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k commit_seed"
-        ) from error
     return world

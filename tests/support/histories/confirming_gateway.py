@@ -32,7 +32,7 @@ class ConfirmingGateway(AmqpGateway):
             for peer in self.peers:
                 peer.flush(offset, confirmed_offset)
             if self.confirms_early:
-                self.tell_durable(self.store.append_offset())
+                self.report_durable(self.store.append_offset())
             elif self.awaiting():
                 self.store.sync()
             self.broker.begin_turn()

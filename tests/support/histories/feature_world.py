@@ -28,20 +28,21 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
-from engine.sources.question_queue import MANAGEMENT
-from engine.sources.queue import Queue, queue_of
+from engine.sources.queue import MANAGEMENT, Queue, queue_of
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from engine.values.delivery import Delivery
+from engine.values.delivery import Delivery, Refusal
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.message import Message
 from engine.values.options import FIRST, ReplayStart
-from engine.values.refusal import Refusal
 from tests.support.engine.broker_view import covered_by
 from tests.support.engine.engine_world import address
+from tests.support.engine.rest_law import check_rest
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
+from tests.support.hostile.gateway_laws import check_counts, check_paged
 from tests.support.world.bodies import Violation
+from tests.support.world.seeds import telling
 
 QUEUES: Final = ("plain", "grouped", "alone", "selected", "blocked", "dropping", "expiring", "later", "passing")
 VIRTUAL: Final = "VirtualTopic.v"
@@ -61,6 +62,7 @@ REFUSALS: Final = (
     Refusal("redeliver", is_excluding=False),
 )
 DRAIN_ROUNDS: Final = 800
+LAWS_EVERY: Final = 3  # steps
 ANSWERS: Final = "answers"  # answers to questions about the broker and its schedule
 STATISTICS: Final = "ActiveMQ.Statistics."
 QUESTIONS: Final = (f"{STATISTICS}Broker", f"{STATISTICS}Subscription", f"{STATISTICS}Destination.>", MANAGEMENT)
@@ -134,17 +136,28 @@ class FeatureWorld(RestartWorld):
         self.told: list[str] = []
         self._next_uid = 1
         self._has_durable = False
+        self._browsed: set[int] = set()
+        self._paused: Queue | None = None
         self._open_undertakers()
 
     def run(self, steps: int = 160) -> None:
         """Raises: Violation."""
-        for _ in range(steps):
+        for number in range(steps):
             self.highest_ms = max(self.highest_ms, self.broker.wall_ms)
             self._step()
             self.turn()
             self._look()
+            if number % LAWS_EVERY == 0 and not self.is_more_to_come():
+                self._check_laws()
+        self._resume_queue()
         self._expire_all()
         self._finish()
+
+    def _check_laws(self) -> None:
+        """Check the laws that hold when no work is left."""
+        check_rest(self, self.memory_store)
+        check_counts(self, self._browsed)
+        check_paged(self)
 
     # -- actions
 
@@ -166,6 +179,8 @@ class FeatureWorld(RestartWorld):
             self._ask()
         elif draw < 0.89:
             self._set_clock()
+        elif draw < 0.91:
+            self._pause_queue()
         elif draw < 0.97:
             self.advance(self.chance.choice((1, 60, 200, 500)))
         elif draw < 0.985:
@@ -367,6 +382,22 @@ class FeatureWorld(RestartWorld):
             else:
                 client.is_output_full = True
 
+    def _pause_queue(self) -> None:
+        """Pause a queue, or resume the one that is paused."""
+        self._resume_queue()
+        names = [name for name in self.queue_names() if name not in (DEAD, EXPIRED, ANSWERS)]
+        if names and self.chance.random() < 0.5:
+            name = self.chance.choice(names)
+            self._note(f"pause {name}")
+            self.pause(name)
+            self._paused = self.queue(name)
+
+    def _resume_queue(self) -> None:
+        if self._paused is not None:
+            self._note(f"resume {self._paused.name}")
+            self.resume(self._paused.name)
+            self._paused = None
+
     def _ask(self) -> None:
         """Ask the broker a question; its reply-to is a queue, another question, or a destination that ends early."""
         client = self.client("asks")
@@ -396,6 +427,7 @@ class FeatureWorld(RestartWorld):
         self._look()
         self.sync()
         self.crash()
+        self._paused = None
         self.takers = []
         for place in self.places.values():
             for sent in place.values():
@@ -494,6 +526,8 @@ class FeatureWorld(RestartWorld):
         sent = self._sent(message, name)
         what = f"message {sent.uid} on {name}"
         self._note(f"{taker.client.name} gets {sent.uid} of {name}")
+        if consumer.queue is self._paused:
+            raise Violation(f"{what} comes, and its queue is paused")
         if sent.end:
             raise Violation(f"{what} comes, it was {sent.end}")
         if sent.holder is not None:
@@ -596,14 +630,7 @@ def _uid(message: Message) -> int:
 
 
 def run_seed(seed: int) -> FeatureWorld:
-    """Run one seed; a Violation has the command to run it again."""
     world = FeatureWorld(seed)
-    try:
+    with telling("feature", seed, world.told):
         world.run()
-    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
-        told = "\n    ".join(world.told[-12:])
-        raise Violation(
-            f"seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k feature_seed"
-        ) from error
     return world

@@ -29,14 +29,14 @@ from engine.sources.topics.named_subscription import NamedSubscription
 from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import Delivery
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import AccessDenied, EngineError
 from engine.values.message import Message
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.engine.engine_world import address
 from tests.support.fakes import FakeClient, HeldWorkers
-from tests.support.histories.feature_world import REFUSALS, REQUEUE, FeatureWorld, Sent, Taker
+from tests.support.histories.feature_world import FeatureWorld, Sent, Taker
 from tests.support.world.bodies import Violation
 
 WAITING: Final = "waiting"
@@ -118,9 +118,7 @@ class GuestWorld(FeatureWorld):
         if draws.random() < 0.3:
             self.leave_steps(draws.choice(LITTLE_STEPS))
         draw = draws.random()
-        if draw < 0.02:
-            self._refuse_many()
-        elif draw < 0.6:
+        if draw < 0.6:
             super()._step()
         elif draw < 0.66:
             self._bring_temporary()
@@ -281,7 +279,7 @@ class GuestWorld(FeatureWorld):
                 self._accepted([SPILLED], sent)
         spiller = self.broker.spiller
         assert spiller is not None
-        if spiller.spilled_bytes:
+        if spiller.blocks.spilled_bytes:
             self._count("has spilled")
         if self.draws.random() < 0.3 and len(self.takers) < 9:
             client = self.client(f"reads{self._next_uid}")
@@ -300,34 +298,6 @@ class GuestWorld(FeatureWorld):
             self.broker.unsubscribe(consumer, False)
         self.broker.disconnect(client, self.draws.random() < 0.5)
         self._count("glances")
-
-    def _refuse_many(self) -> None:
-        """Refuse or roll back all deliveries of a client in a turn without steps for that; then act on it."""
-        draws = self.draws
-        takers = [taker for taker in self.takers if taker.held and not taker.is_reader]
-        if not takers:
-            return
-        taker = draws.choice(takers)
-        deliveries = [one for one in taker.held if one.state == IN_FLIGHT]
-        refusal = REQUEUE if any(map(self._must_requeue, deliveries)) else draws.choice(REFUSALS)
-        happens = draws.choice(("nothing", "a turn", "an end", "a departure"))
-        self.leave_steps(draws.choice(LITTLE_STEPS))
-        for one in deliveries:
-            taker.held.remove(one)
-            self._released(one)
-        if refusal is REQUEUE or draws.random() < 0.7:
-            self.broker.refuse_all(deliveries, refusal)
-        else:
-            self.broker.roll_back(deliveries)
-        if taker.client.is_refusing:
-            self._count(f"refuses {refusal.mode}, and meanwhile {happens}")
-        if happens == "a turn":
-            self.turn_once()
-        elif happens == "an end" and not isinstance(taker.client, Guest):
-            for consumer in taker.consumers:
-                self.broker.unsubscribe(consumer, draws.random() < 0.5)
-        if happens in ("an end", "a departure"):
-            self._take_away(taker)
 
     def turn_once(self) -> None:
         self.broker.end_turn()
@@ -474,23 +444,9 @@ class GuestWorld(FeatureWorld):
             "waiting": len(self.waits()),
             "chores": len(self.chores()),
             "held": self.held_by_connections(),
-            "spilled": spiller.spilled_bytes + spiller.gathered_bytes,
+            "spilled": spiller.blocks.spilled_bytes + spiller.blocks.gathered_bytes,
             "files": len(self.files.paths(".spill")),
             "temporary": self.temporary_count(),
         }
         if any(left.values()):
             raise Violation(f"everything has come to its end, and yet: {left}")
-
-
-def run_seed(seed: int, broker_class: type[Broker] = Broker) -> GuestWorld:
-    """Run one seed; a Violation has the command to run it again."""
-    world = GuestWorld(seed, broker_class)
-    try:
-        world.run()
-    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError, EngineError) as error:
-        told = "\n    ".join(world.told[-12:])
-        raise Violation(
-            f"seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k guest_seed"
-        ) from error
-    return world

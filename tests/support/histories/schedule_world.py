@@ -27,13 +27,13 @@ from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
-from engine.values.errors import EngineError
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from tests.support.disk.faulty_files import Crashed, FaultyFiles
 from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
 from tests.support.world.bodies import Violation, make_body, uid_of
+from tests.support.world.seeds import telling
 from tests.support.world.store import StoreWrapper, census
 from tests.support.world.time import VirtualWorkers
 
@@ -364,13 +364,7 @@ class ScheduleWorld(BrokerView):
 
 
 def run_seed(seed: int, make: type[ScheduleWorld] = ScheduleWorld) -> ScheduleWorld:
-    """Run one seed; a Violation has the command to run it again."""
     world = make(seed)
-    try:
+    with telling("schedule", seed):
         world.run()
-    except (Violation, AssertionError, LookupError, EngineError) as error:
-        raise Violation(
-            f"schedule seed {seed}: {type(error).__name__}: {error}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k schedule_seed"
-        ) from error
     return world

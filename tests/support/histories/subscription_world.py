@@ -18,10 +18,9 @@ from random import Random
 
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
-from engine.values.delivery import Delivery
+from engine.values.delivery import Delivery, Refusal
 from engine.values.destination import TOPIC
 from engine.values.errors import SubscriptionInUse
-from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
 from tests.support.engine.broker_view import covered_by
 from tests.support.engine.engine_world import address
@@ -29,6 +28,7 @@ from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
 from tests.support.store.memory_store import MemoryStore
 from tests.support.world.bodies import Violation
+from tests.support.world.seeds import telling
 
 TOPICS = ("t.a", "t.b", "u")
 SOURCES = ("t.a", "t.b", "u", "t.>", "t.*")
@@ -398,12 +398,8 @@ def _uid(delivery: Delivery) -> int:
     return int(delivery.message.body.split()[0])
 
 
-def run_seed(seed: int) -> None:
-    """Run one seed; a Violation has the command to run it again."""
-    try:
-        SubscriptionWorld(seed).run()
-    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise Violation(
-            f"seed {seed}: {type(error).__name__}: {error}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k subscription_seed"
-        ) from error
+def run_seed(seed: int) -> SubscriptionWorld:
+    world = SubscriptionWorld(seed)
+    with telling("subscription", seed):
+        world.run()
+    return world

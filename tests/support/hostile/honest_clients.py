@@ -10,14 +10,14 @@ from contextlib import closing
 from typing import Final, TypeVar
 
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Disposition, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Disposition, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslOutcome
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.stomp.codec.frames import ACK, MESSAGE, NAMES, RECEIPT, SEND, Frame
 from tests.support.hostile.hostile_config import HONEST
 from tests.support.process import raw_stomp

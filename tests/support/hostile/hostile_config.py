@@ -20,6 +20,7 @@ addresses:
     max-expiry-delay-ms: 60s
   - match: "honest.>"
     max-expiry-delay-ms: -1
+    redelivery: {maximum-redeliveries: -1}  # anybody may read the dead-letter queue
   - {match: "honest.told.>", advisories: {delivery: true, consumed: true, include-body: true}}
   - {match: "block.>", max-size-messages: 20, address-full-policy: BLOCK, block-timeout-ms: 300}
   - {match: "wait.>", max-size-bytes: 8 KiB, address-full-policy: BLOCK, max-size-bytes-reject-threshold: 64 KiB}
@@ -83,12 +84,21 @@ amqp:
 
 def hostile_config(dialect: str = "penstock", memory: str = AMPLE) -> str:
     """Return the text of a YAML file."""
+    connections = f"limits: {{connection-memory: 2 MiB, connections-per-address: {CONNECTIONS_PER_ADDRESS}}}\n"
+    limits = LIMITS.replace("stomp:\n", f"stomp:\n  dialect: {dialect}\n", 1)
+    return f"memory-limit-bytes: {memory}\n" + _users() + connections + limits + ADDRESSES
+
+
+def stock_config(dialect: str) -> str:
+    """Return the same with the limits that a gateway has of itself."""
+    return _users() + f"stomp: {{dialect: {dialect}}}\n" + ADDRESSES
+
+
+def _users() -> str:
     users = "users:\n"
     for (name, password), group in ((HONEST, "honest"), (HOSTILE, "others")):
         users += f"  {name}:\n    groups: [{group}]\n    verifiers:\n"
         users += "".join(f"      - {verifier}\n" for verifier in hash_password(password, ITERATIONS))
     permissions = 'permissions:\n  - {match: ">", read: "*", write: "*", admin: "*"}\n'
     permissions += '  - {match: "honest.>", read: honest, write: honest, admin: honest}\n'
-    connections = f"limits: {{connection-memory: 2 MiB, connections-per-address: {CONNECTIONS_PER_ADDRESS}}}\n"
-    limits = LIMITS.replace("stomp:\n", f"stomp:\n  dialect: {dialect}\n", 1)
-    return f"memory-limit-bytes: {memory}\n" + users + permissions + connections + limits + ADDRESSES
+    return users + permissions

@@ -1,4 +1,4 @@
-"""Many clients on real sockets with random operations, one step after the other, drawn from a seed."""
+"""Many clients with random operations, one after the other, drawn from a seed; on real sockets or simulated ones."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from protocols.amqp.v1_0.wire.errors import AmqpError
 from protocols.stomp.errors import FrameError
-from tests.support.hostile import random_http
-from tests.support.hostile.hostile_config import HOSTILE_ADDRESS
+from tests.support.hostile.hostile_config import HOSTILE_ADDRESS, KINDS
 from tests.support.hostile.random_amqp import RandomAmqp
+from tests.support.hostile.random_http import RandomHttp
 from tests.support.hostile.random_stomp import RandomStomp
+from tests.support.hostile.random_websocket import OverWebSocket
 from tests.support.process.gateway_process import GatewayProcess
 
 CLIENTS: Final = 24
+WEBSOCKETS_EVERY: Final = 4  # clients of STOMP and AMQP
 LOOKS_EVERY: Final = 6  # operations before clients read the answers
 LOOK_S: Final = 0.01
 UNSENT_MOST: Final = 256 * 1024
 READ_BYTES: Final = 256 * 1024
-CONNECT_LIMIT_S: Final = 30.0
-LEAVE_LIMIT_S: Final = 60.0
+CONNECT_LIMIT_S: Final = 60.0
+LEAVE_LIMIT_S: Final = 120.0  # twice what stomp.limits.disconnect-time-ms is by default
 RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close cuts off
 SECRET: Final = b"honest:"  # the beginning of every body that hostile clients must not see
 
@@ -45,35 +48,64 @@ class Speaker(Protocol):
     def goodbye(self) -> bytes: ...
 
 
-class RandomHttp:
-    def __init__(self, draw: random.Random) -> None:
-        self._draw = draw
-        self.is_refused = False
-        self.bodies: list[bytes] = []
+class Socket(Protocol):
+    """What a client uses of its socket, which does not block."""
 
-    def opening(self) -> bytes:
-        return random_http.request(self._draw)
+    def fileno(self) -> int: ...
+    def send(self, octets: bytes | bytearray, /) -> int: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def setsockopt(self, level: int, name: int, value: bytes, /) -> None: ...
+    def close(self) -> None: ...
 
-    def operation(self) -> bytes:
-        return random_http.request(self._draw)
 
-    def receive_data(self, octets: bytes) -> bytes:
-        return b""
+class Network(Protocol):
+    """How clients reach a gateway.  has_web: also by HTTP."""
 
-    def goodbye(self) -> bytes:
-        return b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    has_web: bool
+
+    def connect(self, *, is_web: bool) -> Socket: ...
+
+    def poll(self, wanted: Iterable[tuple[Socket, int]], wait_s: float) -> list[tuple[int, int]]:
+        """Wait for events; return them by number of the socket.  wanted: sockets with the events to wait for."""
+        ...
+
+    def now_s(self) -> float: ...
+
+
+class RealNetwork:
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self.has_web = True
+        self._gateway = gateway
+
+    def connect(self, *, is_web: bool) -> Socket:
+        host, port = self._gateway.stomp_host, self._gateway.stomp_port
+        if is_web:
+            web = urlsplit(self._gateway.http_url)
+            assert web.hostname is not None and web.port is not None
+            host, port = web.hostname, web.port
+        connected = socket.create_connection((host, port), CONNECT_LIMIT_S, (HOSTILE_ADDRESS, 0))
+        connected.setblocking(False)
+        return connected
+
+    def poll(self, wanted: Iterable[tuple[Socket, int]], wait_s: float) -> list[tuple[int, int]]:
+        poll = select.poll()
+        for one, events in wanted:
+            poll.register(one, events)
+        return poll.poll(wait_s * 1_000)
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
 
 class Client:
     """is_deaf: it no longer reads.  is_over: the socket has ended."""
 
-    def __init__(self, speaker: Speaker, host: str, port: int) -> None:
+    def __init__(self, speaker: Speaker, connected: Socket) -> None:
         self.speaker = speaker
         self.is_deaf = False
         self.is_over = False
         self.unsent = bytearray(speaker.opening())
-        self.socket = socket.create_connection((host, port), CONNECT_LIMIT_S, (HOSTILE_ADDRESS, 0))
-        self.socket.setblocking(False)
+        self.socket = connected
 
     def write(self, most: int = UNSENT_MOST) -> None:
         if self.is_over or not self.unsent:
@@ -119,10 +151,11 @@ class Client:
 
 
 class Crowd:
-    """operations: the number sent."""
+    """operations: the number sent.  kinds: of the addresses that the clients name."""
 
-    def __init__(self, gateway: GatewayProcess, draw: random.Random) -> None:
-        self._gateway = gateway
+    def __init__(self, network: Network, draw: random.Random, kinds: tuple[str, ...] = KINDS) -> None:
+        self._network = network
+        self._kinds = kinds
         self._draw = draw
         self.clients: list[Client] = []
         self.operations = 0
@@ -142,30 +175,34 @@ class Crowd:
             self.operations += 1
             client.write(draw.choice((1, 7, 100, UNSENT_MOST, UNSENT_MOST, UNSENT_MOST)))
         if self.operations % LOOKS_EVERY == 0:
-            self._look(LOOK_S)
+            self.look(LOOK_S)
 
     def _join(self) -> None:
         draw = self._draw
-        kind = draw.randrange(10)
-        if kind == 0:
-            web = urlsplit(self._gateway.http_url)
-            assert web.hostname is not None and web.port is not None
-            self.clients.append(Client(RandomHttp(draw), web.hostname, web.port))
-            return
-        speaker = RandomStomp(draw) if kind < 6 else RandomAmqp(draw)
-        self.clients.append(Client(speaker, self._gateway.stomp_host, self._gateway.stomp_port))
+        has_web = self._network.has_web
+        kind = draw.randrange(-2 if has_web else 1, 10)
+        is_web = kind < 1
+        speaker: Speaker
+        if is_web:
+            speaker = RandomHttp(draw, self._kinds)
+        else:
+            speaker = RandomStomp(draw, self._kinds) if kind < 6 else RandomAmqp(draw, self._kinds)
+            is_web = has_web and draw.randrange(WEBSOCKETS_EVERY) == 0
+            if is_web:
+                speaker = OverWebSocket(draw, speaker, is_amqp=kind >= 6)
+        self.clients.append(Client(speaker, self._network.connect(is_web=is_web)))
 
-    def _look(self, wait_s: float) -> None:
+    def look(self, wait_s: float) -> None:
         """Read the answers, and forget ended clients."""
-        poll = select.poll()
+        wanted = []
         by_number = {}
         for client in self.clients:
             if client.is_over:
                 continue
             by_number[client.socket.fileno()] = client
-            wanted = 0 if client.is_deaf else select.POLLIN
-            poll.register(client.socket, wanted | (select.POLLOUT if client.unsent else 0))
-        for number, events in poll.poll(wait_s * 1_000):
+            events = (0 if client.is_deaf else select.POLLIN) | (select.POLLOUT if client.unsent else 0)
+            wanted.append((client.socket, events))
+        for number, events in self._network.poll(wanted, wait_s):
             client = by_number[number]
             if events & select.POLLOUT:
                 client.write()
@@ -190,10 +227,10 @@ class Crowd:
                 client.close(is_reset=self._draw.randrange(2) == 0)
             else:
                 client.unsent += client.speaker.goodbye()
-        end = time.monotonic() + LEAVE_LIMIT_S
-        self._look(0.0)
+        end = self._network.now_s() + LEAVE_LIMIT_S
+        self.look(0.0)
         while self.clients:
-            if time.monotonic() > end:
+            if self._network.now_s() > end:
                 stuck = ", ".join(f"{vars(client.speaker)}, {len(client.unsent)} unsent" for client in self.clients)
                 raise Violation(f"these clients said that they go and were not let go: {stuck[:3_000]}")
-            self._look(0.1)
+            self.look(0.1)

@@ -6,9 +6,8 @@ import random
 from collections import deque
 from typing import Any, Final
 
-from protocols.amqp.v1_0.wire import sections as at
-from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.delivery_states import (
+from protocols.amqp.v1_0.wire.composites.composite import Composite, Error
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
     Accepted,
     Declared,
     Modified,
@@ -16,15 +15,26 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, FRAME_HEADER, HEADER_BYTES, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, FRAME_HEADER, HEADER_BYTES, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Timestamp, UByte, UInt
 from tests.support.hostile.hostile_config import HOSTILE, KINDS
 from tests.support.hostile.random_stomp import CLIENT_IDS, SELECTORS, broken, random_name
 from tests.support.protocols.amqp_composites import described_of
@@ -36,6 +46,7 @@ DURABLE_NAMES: Final = ("d1", "d2", "s1", "s2")
 MOST_REMEMBERED: Final = 200
 TXN_NONE: Final = b"\0none"
 FRAME_MOST: Final = 1 << 24
+TIMED_OUT: Final = b"ERROR\nmessage:timed out\n"
 
 
 def address(draw: random.Random, is_source: bool, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str | None:
@@ -85,6 +96,7 @@ class RandomAmqp:
         self._is_wild = draw.randrange(3) == 0
         self._decoder = Decoder(FRAME_MOST)
         self._container = draw.choice(CLIENT_IDS)
+        self._began = b""  # the first octets that came
         self._is_open = False
         self._next_number = 0
         self._delivery_ids: dict[int, int] = {}  # begun channel -> delivery-id of the next transfer
@@ -101,6 +113,10 @@ class RandomAmqp:
 
     def receive_data(self, octets: bytes) -> bytes:
         """Take the gateway's octets; return the answers.  Raises: AmqpError if they are no AMQP."""
+        began = self._began = (self._began + octets)[: len(TIMED_OUT)]
+        if TIMED_OUT.startswith(began):  # it has sent less than a protocol header, so this answer is STOMP's
+            self.is_refused = True
+            return b""
         self._decoder.receive_data(octets)
         answer = b""
         while (frame := self._decoder.next_frame()) is not None:

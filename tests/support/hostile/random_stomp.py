@@ -8,6 +8,7 @@ from typing import Final
 
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import COMMANDS, CONNECTED, ERROR, MESSAGE, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.hostile.hostile_config import HOSTILE, KINDS
@@ -105,6 +106,7 @@ class RandomStomp:
         self._version_text = draw.choice(("1.0", "1.1", "1.2", "1.2"))
         self._version = VERSIONS[self._version_text]
         self._decoder = Decoder()
+        self._decoder.limits = FrameLimits(header_line_bytes=1 << 30)  # a property of an AMQP message may be long
         self._subscriptions: list[tuple[str, str]] = []
         self._transactions: list[str] = []
         self._messages: deque[tuple[str, str, str]] = deque(maxlen=MOST_REMEMBERED)

@@ -17,6 +17,7 @@ from typing import Final
 
 from engine.store.disk.files import File, RealFiles
 from gateway.cli import run
+from gateway.cli.shared.parsers import CommandError
 from tests.support.disk.files_wrapper import FilesWrapper, FileWrapper
 
 FAULTS: Final = "faults"
@@ -120,7 +121,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     run.add_parser(parser.add_subparsers(required=True))
     arguments = parser.parse_args()
-    return run.run(arguments, AilingFiles(Path(arguments.data).parent / FAULTS))
+    try:
+        return run.run(arguments, AilingFiles(Path(arguments.data).parent / FAULTS))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

@@ -13,12 +13,15 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "PENSTOCK_TEST_RUN"
 PROCESSES: Final = Path("/proc")  # without it, no process can be found
+LOOKS: Final = 20  # without a find, before the guardian ends: a process in the midst of exec has no environment yet
+LOOK_EVERY_S: Final = 0.1
 _GUARDIANS: Final[list[subprocess.Popen[bytes]]] = []  # kept while this process lives
 
 
@@ -50,10 +53,14 @@ def guard(run: str, process: int) -> None:
         watched = os.pidfd_open(process)
         if os.getppid() == process:
             select.select([watched], [], [])
-    while found := started_by(run):
-        for pid in found:
+    looks_left = LOOKS
+    while looks_left:
+        looks_left -= 1
+        for pid in started_by(run):
+            looks_left = LOOKS
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        time.sleep(LOOK_EVERY_S)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from proton.utils import BlockingConnection
 
 from tests.support.process.gateway_process import GatewayProcess
 
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 QUIET_S: Final = 0.3
 CLOSE_LIMIT_S: Final = 2.0
 

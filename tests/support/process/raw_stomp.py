@@ -8,7 +8,7 @@ from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, S
 from protocols.stomp.codec.frames import ACK, ERROR, MESSAGE, NAMES, SUBSCRIBE, Frame
 from tests.support.process.gateway_process import GatewayProcess
 
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 
 
 def link(gateway: GatewayProcess) -> StompLink:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+# A JVM that lives for seconds: its second compiler and its parallel collector take more time than they save.
+SHORT_LIVED_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run_scenarios(

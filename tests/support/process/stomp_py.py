@@ -14,10 +14,11 @@ from stomp.exception import NotConnectedException
 
 from tests.support.process.gateway_process import GatewayProcess
 
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 VERSIONS: Final = ("1.0", "1.1", "1.2")
 _CONNECTIONS: Final = {"1.0": stomp.StompConnection10, "1.1": stomp.StompConnection11, "1.2": stomp.StompConnection12}
 _receipts = itertools.count(1)
+CLIENTS: Final[list[Client]] = []  # of the test that runs
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,21 @@ class Connect(Protocol):
 
 
 class Client:
-    """One connection of one STOMP version; it hides the differences between the versions' ACKs."""
+    """One connection of one STOMP version; it hides the differences between the versions' ACKs.
 
-    def __init__(self, gateway: GatewayProcess, version: str, **options: Any) -> None:
+    ca_certs: file with the authority of the gateway's certificate, for TLS.
+    """
+
+    def __init__(self, gateway: GatewayProcess, version: str, ca_certs: str = "", **options: Any) -> None:
+        CLIENTS.append(self)
         self.version = version
         self.inbox = Inbox()
         # stomp.py reconnects by itself only inside connect(); one attempt is enough for a running server.
         self.connection = _CONNECTIONS[version](
             [(gateway.stomp_host, gateway.stomp_port)], reconnect_attempts_max=1, timeout=LIMIT_S, **options
         )
+        if ca_certs:
+            self.connection.set_ssl([(gateway.stomp_host, gateway.stomp_port)], ca_certs=ca_certs)
         self.connection.set_listener("inbox", self.inbox)
 
     def connect(self, login: str = "", passcode: str = "", **headers: str) -> Client:
@@ -166,3 +173,11 @@ class Client:
         """Cut the connection without a frame."""
         self.connection.transport.disconnect_socket()
         self.inbox.disconnects.get(timeout=LIMIT_S)
+
+    def end_thread(self) -> None:
+        """Cut the connection if it is still there, and wait for the end of its thread."""
+        transport = self.connection.transport
+        if transport.io_thread is not None and transport.io_thread.is_alive():
+            transport.disconnect_socket()
+            transport.io_thread.join(LIMIT_S)
+            assert not transport.io_thread.is_alive(), "the thread of a stomp.py connection goes on"

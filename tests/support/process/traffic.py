@@ -52,10 +52,17 @@ def body_of(number: int) -> bytes:
 
 
 class Producer(threading.Thread):
-    """Sends until the connection is lost, or ``count`` messages."""
+    """Sends until the connection is lost, or ``count`` messages.
 
-    def __init__(self, gateway: GatewayProcess, destination: str, ledger: Ledger, count: int = 10**9) -> None:
+    held_at: number of messages after which it waits for ``may_go_on``; 0 for none.
+    """
+
+    def __init__(
+        self, gateway: GatewayProcess, destination: str, ledger: Ledger, count: int = 10**9, held_at: int = 0
+    ) -> None:
         super().__init__(daemon=True)
+        self._held_at = held_at
+        self.may_go_on = threading.Event()
         self._client = raw_stomp.client(gateway)
         self._destination = destination
         self._ledger = ledger
@@ -67,7 +74,7 @@ class Producer(threading.Thread):
         ledger = self._ledger
         with ledger.changed:
             first = ledger.next_number
-        messages = ((self._destination, self._body(first + index)) for index in range(self._count))
+        messages = ((self._destination, self._body(first, index)) for index in range(self._count))
         try:
             for index in self._client.publish(messages, WINDOW):
                 with ledger.changed:
@@ -81,7 +88,10 @@ class Producer(threading.Thread):
         finally:
             self._client.close()
 
-    def _body(self, number: int) -> bytes:
+    def _body(self, first: int, index: int) -> bytes:
+        if index == self._held_at > 0:
+            assert self.may_go_on.wait(raw_stomp.LIMIT_S)
+        number = first + index
         with self._ledger.changed:
             self._ledger.next_number = number + 1
         return body_of(number)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.values import Described
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.values import Described
 
 
 def described_of(composite: Composite) -> Described:

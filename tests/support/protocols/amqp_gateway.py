@@ -11,16 +11,26 @@ from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Symbol
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Symbol
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import FakeLink
 from tests.support.protocols.socket_peer import SocketPeer
@@ -79,6 +89,12 @@ class AmqpGateway(StompGateway):
         """Return a peer with a session on channel 0."""
         peer = self.connect_amqp(**fields)
         peer.begin()
+        return peer
+
+    def amqp_sender(self, address: str | None, *given: int, **fields: Any) -> AmqpPeer:
+        """Return a peer with a session and, unless it asks for another, a producer on handle 0."""
+        peer = self.amqp_session()
+        peer.attach_sender(address, *given, **fields)
         return peer
 
 

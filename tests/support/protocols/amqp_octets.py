@@ -6,11 +6,11 @@ import uuid
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.performatives import Disposition, Transfer
 from protocols.amqp.v1_0.wire.errors import AmqpError
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.performatives import Disposition, Transfer
-from protocols.amqp.v1_0.wire.values import (
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.types.values import (
     Array,
     Byte,
     Char,
@@ -26,7 +26,7 @@ from protocols.amqp.v1_0.wire.values import (
     ULong,
     UShort,
 )
-from tests.support.protocols.stomp_octets import pieces
+from tests.support.protocols.stomp_octets import less_than, pieces
 
 INTEGERS: dict[str, type[int]] = {
     "ubyte": UByte,
@@ -117,7 +117,9 @@ def decode_stream(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bo
     try:
         for piece in pieces(octets, size or len(octets) or 1):
             decoder.receive_data(piece)
+            left_bytes = decoder.buffered_bytes()
             while (frame := decoder.next_frame_slow() if is_slow else decoder.next_frame()) is not None:
+                left_bytes = less_than(left_bytes, decoder.buffered_bytes())
                 is_plain = frame.CODE < 0  # headers and heartbeats have nothing to compare
                 kept = (
                     replace(frame) if isinstance(frame, Transfer | Disposition) else frame

@@ -6,11 +6,11 @@ import struct
 from typing import Final
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Flow, Open
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, protocol_header
 from tests.support.protocols.amqp_gateway import AmqpGateway
 from tests.support.protocols.stomp_octets import pieces
 

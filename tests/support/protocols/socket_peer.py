@@ -21,6 +21,7 @@ class SocketPeer:
     """A client, and the gateway's socket to it.
 
     octets: received and not taken.  is_closed: the gateway has closed, or the peer has gone.
+    largest_write: the most octets that a turn has sent.
     is_stuck: the transport accepts no more octets (they still count as sent).  unread: not read by the gateway yet.
     """
 
@@ -30,6 +31,7 @@ class SocketPeer:
         self.link = link
         self.next_tick_ms = turns.clock.now_ms
         self.octets = b""
+        self.largest_write = 0
         self.is_closed = False
         self.is_stuck = False
         self.unread: list[bytes] = []
@@ -46,7 +48,7 @@ class SocketPeer:
         """Cut the connection."""
         if not self.is_closed:
             self.is_closed = True
-            self._connection.connection_lost()
+            self._connection.share.lose()
         self._turns.settle()
 
     def answer_login(self, *, is_allowed: bool) -> None:
@@ -71,6 +73,7 @@ class SocketPeer:
         octets = self._connection.end_turn(offset, confirmed_offset)
         if octets:
             self.octets += octets
+            self.largest_write = max(self.largest_write, len(octets))
             self._connection.output_written(self.is_stuck)
         self._read()
         if self._connection.is_finished():
@@ -78,8 +81,8 @@ class SocketPeer:
             self._connection.connection_lost()
 
     def tick(self, now_ms: int) -> None:
-        if not self.is_closed and (self.link.wants_look or self.next_tick_ms <= now_ms):
-            self.link.wants_look = False
+        if not self.is_closed and (self.link.wants_tick or self.next_tick_ms <= now_ms):
+            self.link.wants_tick = False
             self.next_tick_ms = now_ms + self._connection.tick(now_ms)
 
     def _read(self) -> None:

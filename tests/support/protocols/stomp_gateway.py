@@ -10,7 +10,7 @@ from typing import Any
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
 from engine.broker import NO_USER_LIMITS, Broker
-from engine.limits.user_quota import UserLimits
+from engine.consumers.user_quota import UserLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
 from engine.values.broker_stats import DestinationStats
 from protocols.stomp.codec.decoder import Decoder
@@ -106,6 +106,12 @@ class StompGateway(BrokerView):
         assert connected["version"] == version
         return peer
 
+    def subscriber(self, destination: str, *given: str, **headers: str) -> Peer:
+        """Return a peer of version 1.2 that has connected and subscribed."""
+        peer = self.connect()
+        peer.subscribe(destination, *given, **headers)
+        return peer
+
     @contextmanager
     def one_turn(self) -> Iterator[None]:
         """Let everything that is sent inside arrive in one turn."""
@@ -165,20 +171,41 @@ class StompGateway(BrokerView):
         return self.broker.inspect().blocked_producers.get(peer.session.client_number, "")
 
 
-class Peer(SocketPeer):
-    """A client that speaks STOMP."""
+class StompSpeech:
+    """What a STOMP client says and hears, on any kind of socket.
 
-    def __init__(self, gateway: StompGateway, number: int) -> None:
-        link = FakeLink(f"192.0.2.1:{40_000 + number}")
-        self.session = StompSession(gateway.broker, link, gateway.settings, gateway.clock.now_ms)
-        super().__init__(gateway, link, self.session)
-        self.gateway = gateway
+    octets: received and not taken.  version: of the protocol, once it is agreed on.
+    """
+
+    octets: bytes
+    is_closed: bool
+
+    def __init__(self) -> None:
         self._decoder = Decoder()
+
+    @property
+    def version(self) -> int:
+        return self._decoder.version
+
+    def send_octets(self, octets: bytes) -> None:
+        raise NotImplementedError
+
+    def answer_login(self, *, is_allowed: bool) -> None:
+        """Do nothing: unless a gateway leaves it to the test, it answers by itself."""
+
+    def vanish(self) -> None:
+        """Cut the connection."""
+        raise NotImplementedError
 
     def send(self, command: str, body: bytes = b"", /, **headers: str) -> None:
         """Send one frame; ``_`` in a name in small letters means ``-``."""
         named = [(name.replace("_", "-") if name.islower() else name, value) for name, value in headers.items()]
-        self.send_octets(encode(COMMANDS[command.encode()], named, body, self.session.version))
+        self.send_octets(encode(COMMANDS[command.encode()], named, body, self.version))
+
+    def send_confirmed(self, command: str, body: bytes = b"", /, **headers: str) -> None:
+        """Send one frame whose receipt, and nothing else, must come at once."""
+        self.send(command, body, receipt="confirmed", **headers)
+        assert self.receipts() == ["confirmed"]
 
     def publish(self, destination: str, *bodies: bytes, **headers: str) -> None:
         for body in bodies:
@@ -226,5 +253,26 @@ class Peer(SocketPeer):
         return frame
 
 
+class Peer(SocketPeer, StompSpeech):
+    """A client that speaks STOMP."""
+
+    def __init__(self, gateway: StompGateway, number: int) -> None:
+        link = FakeLink(f"192.0.2.1:{40_000 + number}")
+        self.session = StompSession(gateway.broker, link, gateway.settings, gateway.clock.now_ms)
+        SocketPeer.__init__(self, gateway, link, self.session)
+        StompSpeech.__init__(self)
+        self.gateway = gateway
+
+    @property
+    def version(self) -> int:
+        return self.session.version
+
+
 def limits(**values: int) -> FrameLimits:
     return FrameLimits(**values)
+
+
+def connected(version: str = "1.2", **headers: str) -> tuple[StompGateway, Peer]:
+    """Return a gateway with the defaults and a peer that has connected."""
+    gateway = StompGateway()
+    return gateway, gateway.connect(version, **headers)

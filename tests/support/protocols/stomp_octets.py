@@ -53,14 +53,22 @@ def pieces(octets: bytes, size: int) -> Iterator[bytes]:
         yield octets[start : start + size]
 
 
+def less_than(before_bytes: int, left_bytes: int) -> int:
+    """Return what is left.  The law of progress: a frame takes octets, or a peer could hold everybody for ever."""
+    assert left_bytes < before_bytes, f"a frame that takes no octets: {left_bytes} are left of {before_bytes}"
+    return left_bytes
+
+
 def decode(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bool = False) -> Outcome:
     """Feed ``octets`` in pieces of ``size`` (0: at once) and take all frames after each piece."""
     frames: list[Seen] = []
     try:
         for piece in pieces(octets, size or len(octets) or 1):
             decoder.receive_data(piece)
+            left_bytes = decoder.buffered_bytes()
             while (frame := decoder.next_frame_slow() if is_slow else decoder.next_frame()) is not None:
                 frames.append(seen(frame))
+                left_bytes = less_than(left_bytes, decoder.buffered_bytes())
     except FrameError as error:
         return Outcome(frames, (error.condition, str(error)))
     return Outcome(frames, None)

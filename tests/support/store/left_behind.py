@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from engine.store.disk.files import RealFiles
 from engine.store.verify.findings import Verification
 from engine.store.verify.store_check import verify
-from gateway.process.message_keys import MESSAGE_KEYS
+from gateway.settings.message_keys import MESSAGE_KEYS
 
 if TYPE_CHECKING:
     from tests.support.store.store_home import FileHome

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from engine.store.log.recovery_report import RecoveryReport
+from engine.store.log.store_directory import RecoveryReport
 from engine.values.destination import QUEUE
-from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.values.stored import Range
 from tests.support.store.store_home import FileHome, lane
 
 
 def report(home: FileHome) -> RecoveryReport:
     return home.file_store.report
-
-
-def settle(home: FileHome, queue: int, first: int, count: int) -> None:
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count)])
 
 
 def bodies(home: FileHome, queue: int, first: int, end: int) -> list[bytes]:
@@ -31,8 +25,7 @@ def many_segments() -> tuple[FileHome, int]:
     queue = home.store.open_destination(QUEUE, "orders")
     for number in range(30):
         home.send(queue, 10)
-        settle(home, queue, number * 10, 5)
-        home.flush()
+        home.settle_durably(queue, number * 10, 5)
     return home, queue
 
 

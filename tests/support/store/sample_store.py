@@ -156,13 +156,7 @@ class SampleStore:
         self._entry((layout.SYSTEM_QUEUE, 0), size, 0, 0, record_type, destination_id, 0)
         return self._append(
             layout.pack_record(
-                record_type,
-                self._transaction_flag(),
-                destination_id,
-                self.offset,
-                self.sequence,
-                self.now_ms,
-                payload,
+                record_type, self._transaction_flag(), destination_id, self.offset, self.sequence, self.now_ms, payload
             )
         )
 

@@ -53,6 +53,7 @@ class ScriptedStore(MemoryStore):
     settled, failed, consumers, batches, messages, closed: the appended records, in order.
     requests: those not served yet, as (destination, priority, first, count, reader).
     page_limit: the largest number of entries in a page.
+    is_writing: ``write`` writes nothing yet, as while a large message is written over several turns.
     """
 
     def __init__(self, recovered: list[DestinationState] | None = None, messages: list[Message] | None = None) -> None:
@@ -66,6 +67,7 @@ class ScriptedStore(MemoryStore):
         self.closed: list[int] = []
         self.closed_consumers: list[int] = []
         self.writes = 0
+        self.is_writing = False
         self.is_async = False
         self.page_limit = 1_000_000
         self.requests: list[tuple[int, int, int, int, int]] = []
@@ -174,7 +176,8 @@ class ScriptedStore(MemoryStore):
 
     def write(self) -> None:
         self.writes += 1
-        super().write()
+        if not self.is_writing:
+            super().write()
         if self.is_async and self.is_accepting():
             self.listener.durable(self._written)
 

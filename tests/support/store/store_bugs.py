@@ -1,4 +1,4 @@
-"""Planted bugs of the store: mistakes in its file layer, at its door and in recovery that histories must find."""
+"""Planted bugs of the store: mistakes in its file layer, at its interface and in recovery that histories must find."""
 
 from __future__ import annotations
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.store.read.reader import StoreReader
 from tests.support.disk.faulty_files import FaultyFiles
@@ -18,6 +22,14 @@ def copy_to(directory: Path, files: FaultyFiles) -> StoreReader:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(bytes(files.octets(path)))
     return StoreReader(directory / "data")
+
+
+@contextmanager
+def copied(files: FaultyFiles) -> Iterator[StoreReader]:
+    """Give a reader of a copy for a moment; where the system can, its directory is in memory."""
+    memory = "/dev/shm"
+    with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
+        yield copy_to(Path(directory), files)
 
 
 def unpack_vector(name: str, directory: Path) -> Path:

@@ -24,7 +24,7 @@ from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import DestinationState, Range
-from gateway.process.message_keys import MESSAGE_KEYS
+from gateway.settings.message_keys import MESSAGE_KEYS
 from tests.support.disk.disk_faults import BIT_FLIP
 from tests.support.disk.faulty_files import Crashed, FaultyFiles
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
@@ -41,6 +41,7 @@ from tests.support.store.store_model import (
     Step,
 )
 from tests.support.store.store_world import Page, RecordingListener
+from tests.support.world.seeds import telling
 
 TOPICS = ("news", "prices")
 NAMES = ("orders", "bills", "audit", *TOPICS)
@@ -542,17 +543,8 @@ class History:
 
 
 def run_seed(seed: int, steps: int = 40) -> History:
-    """Run one seed; its exception has the command to run it again."""
     history = History(seed)
-    try:
+    again = f"python -m pytest tests/simulation/test_store.py -k longer_lives --long --seed {seed} --seeds 1"
+    with telling("store", seed, history.told, "" if steps == 40 else again):
         history.run(steps)
-    except (AssertionError, Crashed, LookupError, TypeError, ValueError, AttributeError, OSError, StoreError) as error:
-        told = "\n    ".join(history.told[-12:])
-        again = f"PENSTOCK_SEED={seed} python -m pytest tests/simulation -k store_seed"
-        if steps != 40:
-            again = f"python -m pytest tests/simulation/test_store.py -k longer_lives --long --seed {seed} --seeds 1"
-        cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
-        raise AssertionError(
-            f"seed {seed}: {type(error).__name__}: {error}{cause}\n  before it:\n    {told}\n  again: {again}"
-        ) from error
     return history

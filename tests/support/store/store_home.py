@@ -8,8 +8,10 @@ from engine.broker import Broker
 from engine.ports.store import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
-from engine.values.stored import DestinationState, LaneState
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import DestinationState, LaneState, Range
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store.left_behind import HOMES
@@ -53,10 +55,25 @@ class Home(ABC):
         self.store = self.open()
         self.store.attach(self.listener)
 
+    def reopen(self) -> None:
+        """Make everything durable, then restart."""
+        self.flush()
+        self.restart()
+
     def flush(self) -> None:
         self.store.write()
+        if self.store.written_offset() < self.store.append_offset():
+            self.timers.advance(0)  # a large message is written in several turns
         self.store.sync()
         self.workers.run_all()
+
+    def settle(self, queue: int, first: int, count: int, size: int = 0) -> None:
+        """Acknowledge a range of entries; ``size``: octets of each."""
+        self.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count, 0, size * count)])
+
+    def settle_durably(self, queue: int, first: int, count: int, size: int = 0) -> None:
+        self.settle(queue, first, count, size)
+        self.flush()
 
     def page(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int = UNLIMITED) -> Page:
         self.store.request(destination_id, priority, first, count, limit_bytes)
@@ -118,6 +135,11 @@ class FileHome(Home):
             self.store.append(each)
         return messages
 
+    def send_durably(self, destination_id: int, count: int, size: int = 100) -> list[Message]:
+        messages = self.send(destination_id, count, size)
+        self.flush()
+        return messages
+
     def pass_time(self, milliseconds: int) -> None:
         """Let timers fire, and workers do the resulting jobs."""
         self.timers.advance(milliseconds)
@@ -162,3 +184,9 @@ def message(destination_id: int, body: bytes = b"body", priority: int = 4) -> Me
 def lane(states: list[DestinationState], name: str, priority: int = 4) -> LaneState:
     (found,) = [lane for state in states if state.name == name for lane in state.lanes if lane.priority == priority]
     return found
+
+
+def home_with_queue(settings: StoreSettings | None = None) -> tuple[FileHome, int]:
+    """Return a home and its queue "orders"."""
+    home = FileHome(settings)
+    return home, home.store.open_destination(QUEUE, "orders")

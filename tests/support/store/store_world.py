@@ -37,10 +37,14 @@ class RecordingListener(StoreListener):
         self.sought_places: list[tuple[int, int, list[LanePlace]]] = []
         self.seek_failures: list[tuple[int, str]] = []
         self.expired: list[tuple[int, list[tuple[int, int]], int]] = []
+        self.gone_readers: set[int] = set()
 
     def durable(self, offset: int) -> None:
         assert offset >= self.durable_offset, "what is durable does not become less"
         self.durable_offset = offset
+
+    def is_awaited(self, reader: int) -> bool:
+        return reader not in self.gone_readers
 
     def page_loaded(
         self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0

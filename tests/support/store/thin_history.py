@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from engine.ports.store import Store
 from engine.store.format.layout import SPARSE
-from engine.values.errors import StoreError
-from tests.support.disk.faulty_files import Crashed
 from tests.support.store.store_history import Bug, History
 from tests.support.store.store_model import Settled
+from tests.support.world.seeds import telling
 
 SHORT = 30  # the largest number of entries in one settlement
 FLAGS_AT = 12  # position in the header of a segment
@@ -27,11 +26,7 @@ class ThinHistory(History):
         self.folded = 0
         self.is_rotting = False
         self.settings = replace(
-            self.settings,
-            segment_bytes=4096,
-            retention_time_ms=0,
-            retention_bytes=0,
-            compaction_live_percent=100,
+            self.settings, segment_bytes=4096, retention_time_ms=0, retention_bytes=0, compaction_live_percent=100
         )
 
     def _do(self) -> None:
@@ -82,11 +77,7 @@ class ThinHistory(History):
 
 
 def run_seed(seed: int) -> ThinHistory:
-    """Run one seed; its exception names the seed."""
     history = ThinHistory(seed)
-    try:
+    with telling("thin", seed, history.told):
         history.run(60 if seed % 2 else 40)
-    except (AssertionError, Crashed, LookupError, TypeError, ValueError, AttributeError, OSError, StoreError) as error:
-        told = "\n    ".join(history.told[-12:])
-        raise AssertionError(f"thin seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}") from error
     return history

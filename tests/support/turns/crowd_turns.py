@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values.destination import TEMP_TOPIC, TOPIC
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.protocols.amqp_gateway import AmqpGateway, text
-from tests.support.turns.turn_scenarios import Input, scenario
+from tests.support.turns.turn_scenarios import Input, consumers, scenario
 
 
 @scenario("temporary topics end beside many durable subscriptions")
@@ -28,8 +28,7 @@ def _(count: int) -> Input:
 @scenario("topics are made, and consumers come, beside many wildcards of other names")
 def _(count: int) -> Input:
     world = EngineWorld()
-    client = world.client()
-    world.consumer(client, world.topic("ActiveMQ.Advisory.Connection"), AUTO)
+    client = world.consuming(world.topic("ActiveMQ.Advisory.Connection"), AUTO)
     for number in range(3 * count):
         world.consumer(client, world.source(TOPIC, f"a{number}.>"), AUTO)
     world.turn()
@@ -46,9 +45,7 @@ def _(count: int) -> Input:
 @scenario("it is time to look whether many consumers are slow")
 def _(count: int) -> Input:
     world = EngineWorld(address("q", slow_consumers__abort="slow", slow_consumers__abort_check_period_ms=30_000))
-    client = world.client()
-    for _ in range(5 * count):
-        world.consumer(client, "q", INDIVIDUAL, 1)
+    consumers(world, 5 * count, "q", INDIVIDUAL, 1)
     world.send(*[b"x"] * (5 * count + 1))
     return lambda: world.advance(31_000)
 
@@ -56,9 +53,7 @@ def _(count: int) -> Input:
 @scenario("it is time to delete many queues that nobody uses")
 def _(count: int) -> Input:
     world = EngineWorld(address("q.>", queue__auto_delete=True, queue__auto_delete_delay_ms=10_000))
-    client = world.client()
-    for number in range(3 * count):
-        world.consumer(client, f"q.{number}", INDIVIDUAL)
+    client = consumers(world, 3 * count, "q.{}", INDIVIDUAL)
     world.lose(client)
     world.advance(1_000)
     return lambda: world.advance(20_000)

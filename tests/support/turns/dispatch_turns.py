@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from engine.consumers.consumer import CLIENT, INDIVIDUAL
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
-from tests.support.turns.turn_scenarios import Input, in_a_turn, scenario, selecting_comes_and_goes
+from tests.support.turns.turn_scenarios import Input, consumers, in_a_turn, scenario, selecting_comes_and_goes
 
 SELECTORS: Final = 20
+PRIORITIES: Final = 10
 EXCLUDED: Final = Refusal("requeue", is_excluding=True)
 
 
@@ -20,9 +21,7 @@ def _found_ahead(count: int) -> tuple[EngineWorld, FakeClient]:
     for number in range(count):
         world.broker.send(world.queue("q"), world.message(world.queue("q"), b"x", headers=f"n:{number % SELECTORS}"))
     world.turn()
-    client = world.client()
-    for number in range(SELECTORS):
-        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = '{number}'")
+    client = consumers(world, SELECTORS, "q", INDIVIDUAL, 1, selector="n = '{}'")
     world.consumer(client, "q", INDIVIDUAL, 1, selector="n = 'none'")
     world.advance(0)
     return world, client
@@ -33,6 +32,21 @@ def _(count: int) -> Input:
     world, client = _found_ahead(5 * count)
     deliveries = client.take()
     return lambda: world.acknowledge(*deliveries[:3])
+
+
+@scenario("the last selectors go that found many messages ahead")
+def _(count: int) -> Input:
+    world, client = _found_ahead(10 * count)
+    return in_a_turn(world, lambda: world.lose(client))
+
+
+@scenario("selectors go that found many messages ahead, beside one that did not")
+def _(count: int) -> Input:
+    world, client = _found_ahead(10 * count)
+    other = world.client("other")
+    world.consumer(other, "q", INDIVIDUAL, 1, selector="n = 'other'")
+    world.turn()
+    return in_a_turn(world, lambda: world.lose(client))
 
 
 @scenario("a consumer comes to a queue with many messages that another will not have")
@@ -49,8 +63,7 @@ def _(count: int) -> Input:
 
 def _excluded(count: int) -> tuple[EngineWorld, FakeClient]:
     world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", CLIENT, count)
+    client = world.consuming("q", CLIENT, count)
     world.send(*[b"x"] * count)
     world.broker.refuse_all(client.take(), EXCLUDED)
     world.advance(0)
@@ -60,9 +73,7 @@ def _excluded(count: int) -> tuple[EngineWorld, FakeClient]:
 @scenario("the first selector comes to a queue with many consumers, and goes")
 def _(count: int) -> Input:
     world = EngineWorld()
-    client = world.client()
-    for _ in range(count):
-        world.consumer(client, "q", INDIVIDUAL, 1)
+    consumers(world, count, "q", INDIVIDUAL, 1)
     world.turn()
     return selecting_comes_and_goes(world)
 
@@ -70,8 +81,7 @@ def _(count: int) -> Input:
 @scenario("the first selector comes to a queue with many messages that wait for their redelivery")
 def _(count: int) -> Input:
     world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", CLIENT, 5 * count)
+    client = world.consuming("q", CLIENT, 5 * count)
     world.send(*[b"x"] * (5 * count))
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.advance(0)
@@ -94,8 +104,23 @@ def _(count: int) -> Input:
     for number in range(5 * count):
         world.broker.send(world.queue("q"), world.message(world.queue("q"), b"x", headers=f"n:{number}"))
     world.turn()
-    client = world.client()
-    for number in range(count // 4):
-        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n LIKE '%{number}'")
+    client = consumers(world, count // 4, "q", INDIVIDUAL, 1, selector="n LIKE '%{}'")
     world.advance(0)
     return lambda: world.lose(client)
+
+
+@scenario("messages of all priorities come to a selector whose consumer has room for none")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    world.consuming("q", INDIVIDUAL, 1, selector="n = '1'")
+    _send_by_priority(world, 2 * count)
+    world.turn()
+    return in_a_turn(world, lambda: _send_by_priority(world, 100))
+
+
+def _send_by_priority(world: EngineWorld, count: int) -> None:
+    queue = world.queue("q")
+    for number in range(count):
+        world.broker.send(
+            queue, world.message(queue, b"x", persistent=False, priority=number % PRIORITIES, headers="n:1")
+        )

@@ -10,8 +10,7 @@ from tests.support.turns.turn_scenarios import Input, scenario
 @scenario("a consumer comes upon many messages that have expired")
 def _(count: int) -> Input:
     world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 1)
+    client = world.consuming("q", INDIVIDUAL, 1)
     world.send(b"first")
     world.send(*[b"x"] * (2 * count), expires_ms=world.clock.wall_ms() + 1_000)
     deliveries = client.take()
@@ -28,8 +27,7 @@ def _(count: int) -> Input:
 @scenario("a connection is lost: messages in flight on their last attempt")
 def _(count: int) -> Input:
     world = EngineWorld(address("q", blame="all", redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client, "q", CLIENT, count)
+    client = world.consuming("q", CLIENT, count)
     world.send(*[b"x"] * count)
     world.acknowledge(client.take()[0])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
@@ -21,6 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 COUNTED: Final = tuple(f"{ROOT / room}/" for room in ("config", "engine", "protocols", "gateway"))
 
 
+Tracer = Callable[[FrameType, str, Any], Any]
 IS_COUNTING: Final = hasattr(Broker.begin_turn, "__code__")  # False in the compiled build
 
 
@@ -34,8 +36,9 @@ class TurnLines:
         self.longest = 0
         self.turns = 0
         self.where: Counter[str] = Counter()
-        self._by_code: Counter[CodeType] = Counter()
-        self._is_ours: dict[CodeType, bool] = {}
+        # By the identity of a code, because its hash looks at all its constants; the code is kept, so that it stays it.
+        self._cells: dict[int, tuple[CodeType, list[int]]] = {}
+        self._tracers: dict[int, Tracer | None] = {}
         self._boundary = Broker.begin_turn.__code__ if IS_COUNTING else None
         self._earlier: Any = None
 
@@ -54,29 +57,40 @@ class TurnLines:
         return f"{self.longest} lines in one of {self.turns} turns: {most}"
 
     def _end_turn(self) -> None:
-        count = self._by_code.total()
+        count = sum(cell[0] for _, cell in self._cells.values())
         self.turns += 1
         if count > self.longest:
             self.longest = count
             self.where.clear()
-            for code, lines in self._by_code.items():
-                self.where[f"{Path(code.co_filename).stem}.{code.co_name}"] += lines
-        self._by_code.clear()
+            for code, cell in self._cells.values():
+                self.where[f"{Path(code.co_filename).stem}.{code.co_name}"] += cell[0]
+        for _, cell in self._cells.values():
+            cell[0] = 0
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         if code is self._boundary:
             self._end_turn()
-        is_ours = self._is_ours.get(code)
-        if is_ours is None:
-            name = code.co_filename
-            is_ours = self._is_ours[code] = name.startswith(COUNTED)
-        return self._line if is_ours else None
+        try:
+            return self._tracers[id(code)]
+        except KeyError:
+            return self._meet(code)
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _meet(self, code: CodeType) -> Tracer | None:
+        """Return what counts the lines of ``code``, None for code that is not ours."""
+        cell = [0]
+        self._cells[id(code)] = (code, cell)
+        tracer = self._tracers[id(code)] = _counting(cell) if code.co_filename.startswith(COUNTED) else None
+        return tracer
+
+
+def _counting(cell: list[int]) -> Tracer:
+    def line(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
-            self._by_code[frame.f_code] += 1
-        return self._line
+            cell[0] += 1
+        return line
+
+    return line
 
 
 def run_elsewhere(job: Job) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from protocols.amqp.v1_0.wire import sections as at
-from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.delivery_states import (
+from protocols.amqp.v1_0.wire.composites.composite import Composite, Error
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
     Accepted,
     Modified,
     Received,
@@ -15,13 +14,24 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslResponse
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslResponse
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.protocols.amqp_composites import described_of
 from tests.support.protocols.amqp_stream import composite
 from tests.support.typed.typed_values import NUMBERS, TEXTS, odd_key, odd_octets, odd_value

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocols.amqp.v1_0.wire.value_decoder import NESTING_MAX
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import (
+from protocols.amqp.v1_0.wire.types.value_decoder import NESTING_MAX
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import (
     Array,
     Byte,
     Char,

@@ -10,15 +10,15 @@ import random
 import traceback
 from typing import Final
 
-from engine.selector.readers import PropertyReader
+from engine.selector.properties import PropertyReader
 from engine.values.message import AMQP_1_0
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer import Consumer
-from engine.consumers.unsettled_share import MOST_PERCENT
+from engine.consumers.unsettled_memory import MOST_PERCENT
 from engine.values import gates
 from protocols.stomp.session.states import LEAVING
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.world.bodies import Violation
 
+INSPECTED_TURNS: Final = 10  # every so many turns an operator looks at everything
 OVERHEAD_BYTES: Final = 10_000  # more than the octets of a message besides its body
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Accounts:
     def __init__(self, world: World) -> None:
         self.world = world
         self._durable_seen = 0
+        self._turn_count = 0
 
     def check_turn(self) -> None:
         store = self.world.store
@@ -50,11 +52,13 @@ class Accounts:
             name = view.name
             depth = len(view.places)
             messages = self.world.oracle.messages
-            expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
             # Messages that its client has refused or left are returned or moved in later turns.
             returning = under_way.get(queue, 0)
             most = depth + returning + (10_000 if name == "Expired" else 0)
-            if not depth - expiring - (moving - returning) <= queue.depth <= most:
+            least = depth - (moving - returning)
+            if queue.depth < least:
+                least -= sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
+            if not least <= queue.depth <= most:
                 raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
             in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
             if queue.in_flight_count != in_flight + returning:
@@ -90,6 +94,11 @@ class Accounts:
     def _check_unsettled(self) -> None:
         """Check that each user's count is the sum of its consumers' holdings, and not much more than its share."""
         counted = self.world.unsettled()
+        self._turn_count += 1
+        if self._turn_count % INSPECTED_TURNS == 0:
+            told = self.world.broker.inspect().unsettled.largest
+            if told != counted:
+                raise Violation(f"unsettled: operators are told {told}, counted {counted}")
         if not self.world.is_anybody_leaving() and counted != self.world.unsettled_in_ledgers():
             raise Violation(f"unsettled: counted {counted}, held {self.world.unsettled_in_ledgers()}")
         limit_bytes = self.world.unsettled_limit()

@@ -14,9 +14,9 @@ from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.values.options import ReplayStart
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.delivery_states import (
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
     Accepted,
     Declared,
     Modified,
@@ -25,15 +25,25 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     State,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt, ULong
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.protocols.amqp_gateway import NoUsers
 from tests.support.world.bodies import Violation, data_section, read_body
 from tests.support.world.clients import Held, PeerSubscription, PeerTransaction, durable_name
@@ -312,7 +322,7 @@ class AmqpPeer(SocketPeer):
 
     def lose(self) -> None:
         self.world.note(f"{self.number} is lost")
-        self.connection.connection_lost()
+        self.connection.share.lose()
         self.is_lost = True
         self._end(is_lost=True)
         self.asked.clear()

@@ -12,23 +12,14 @@ from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, SUBSCRIPTION
 from engine.values.errors import EngineError, ReplayGone
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.values.options import SubscribeOptions
-from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from tests.support.engine.broker_view import covered_by
 from tests.support.world.bodies import Violation, uid_of
-from tests.support.world.clients import (
-    LIMITS,
-    Held,
-    Peer,
-    PeerSubscription,
-    PeerTransaction,
-    Receipt,
-    durable_options,
-)
+from tests.support.world.clients import LIMITS, Held, Peer, PeerSubscription, PeerTransaction, Receipt, durable_options
 from tests.support.world.views import Fact, Place, Sent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.credit_window import CreditWindow
-from engine.consumers.unsettled_share import NOT_LIMITED
+from engine.consumers.unsettled_memory import NOT_LIMITED
 from engine.dispatch.selection import Selection
 from engine.ports.store import Store
 from engine.sources.composite import Source
@@ -20,6 +20,36 @@ from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.store.store_records import ignore_commits, records, sign
 from tests.support.world.store import StoreWrapper
 from tests.support.world.world import Bug
+
+
+class SleepyBroker(Broker):
+    """Consumers that wait for a window that several share are not woken once it opens."""
+
+    __slots__ = ()
+
+    def end_turn(self) -> int:
+        self.subscribing.wakes.rooms.clear()
+        return super().end_turn()
+
+
+class HoardingBroker(Broker):
+    """What a connection held counts on when it has gone."""
+
+    __slots__ = ()
+
+    def disconnect(self, client: Client, is_lost: bool) -> None:
+        self.holdings.used_bytes += client.held_bytes
+        super().disconnect(client, is_lost)
+
+
+class ChoresForgotten(Broker):
+    """What one turn does not finish, such as a departure or a publication for many readers, is forgotten."""
+
+    __slots__ = ()
+
+    def begin_turn(self) -> None:
+        self.steps.chores.clear()
+        super().begin_turn()
 
 
 class ReceiptBeforeSync(Bug):
@@ -235,7 +265,7 @@ class ShareForgotten(Bug):
     class GenerousBroker(Broker):
         def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
             consumer = super().subscribe(client, source, options)
-            for share in self.flow.shares.by_holder.values():
+            for share in self.producer_gates.unsettled.by_holder.values():
                 share.limit_bytes = NOT_LIMITED
             return consumer
 
@@ -248,10 +278,10 @@ class NobodyAdmitted(Bug):
 
     class SilentBroker(Broker):
         def end_turn(self) -> int:
-            full = self.flow.accounts.full
-            self.flow.accounts.full = []
+            full = self.producer_gates.accounts.full
+            self.producer_gates.accounts.full = []
             offset = super().end_turn()
-            self.flow.accounts.full = full + self.flow.accounts.full
+            self.producer_gates.accounts.full = full + self.producer_gates.accounts.full
             return offset
 
     def broker_class(self) -> type[Broker]:

@@ -39,7 +39,7 @@ class SimulatedLink(PeerSocket):
     def resume_reading(self) -> None:
         self.is_reading = True
 
-    def look_soon(self) -> None:
+    def tick_soon(self) -> None:
         pass  # the world ticks by itself
 
     def warn(self, text: str) -> None:

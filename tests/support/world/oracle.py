@@ -15,16 +15,7 @@ from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
 from tests.support.world.bodies import Violation
 from tests.support.world.replays import Replay
 from tests.support.world.store import Image, Waiting
-from tests.support.world.views import (
-    Committed,
-    CreditSubscriber,
-    Fact,
-    OpenTransaction,
-    Place,
-    Sent,
-    Subscriber,
-    View,
-)
+from tests.support.world.views import Committed, CreditSubscriber, Fact, OpenTransaction, Place, Sent, Subscriber, View
 
 # Why a message is no longer on a queue.
 ACKED: Final = "acknowledged"

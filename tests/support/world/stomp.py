@@ -205,7 +205,7 @@ class StompPeer(SocketPeer):
 
     def lose(self) -> None:
         self.world.note(f"{self.number} is lost")
-        self.session.connection_lost()
+        self.session.share.lose()
         self.is_lost = True
         self._leave = None
         for transaction in self.committing.values():

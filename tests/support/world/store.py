@@ -370,7 +370,7 @@ class RecordingStore(StoreWrapper):
 
     def begin(self) -> None:
         self.inner.begin()
-        assert self._open is None, "batches do not nest at the store's door"
+        assert self._open is None, "batches do not nest at the store's interface"
         self._open = []
 
     def commit(self) -> None:

@@ -18,8 +18,8 @@ from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.limits.producer_gate import GlobalLimits
-from engine.limits.user_quota import UserLimits
+from engine.consumers.user_quota import UserLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.ports.store import Store
 from engine.sources.queue import Queue
 from engine.store.file_store import FileStore
@@ -49,6 +49,7 @@ from tests.support.world.profile import (
     profile_for,
 )
 from tests.support.world.replays import KeptLog, LogBook, Replay, draw_replay
+from tests.support.world.seeds import telling
 from tests.support.world.stomp import StompPeer
 from tests.support.world.store import Image, RecordingStore, census
 from tests.support.world.time import VirtualWorkers
@@ -519,15 +520,7 @@ class World(BrokerView):
 def run_seed(
     seed: int, is_stomp: bool = False, make_bug: Callable[[], Bug] | None = None, has_amqp: bool = False
 ) -> World:
-    """Run one seed; a Violation has the command to run it again."""
     world = World(seed, bug=make_bug() if make_bug else None, is_stomp=is_stomp, has_amqp=has_amqp)
-    try:
+    with telling("amqp" if has_amqp else "stomp" if is_stomp else "broker", seed, world.history):
         world.run()
-    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
-        told = "\n    ".join(world.history[-12:])
-        kind = "amqp" if has_amqp else "stomp" if is_stomp else "broker"
-        raise Violation(
-            f"seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}\n"
-            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k {kind}_seed"
-        ) from error
     return world

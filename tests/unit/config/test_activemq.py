@@ -240,7 +240,8 @@ def test_no_advisories() -> None:
     ("uri", "said"),
     [
         ("stomp+ssl://127.0.0.1:1", "key stores are not read; set tls.certificate and listen at tls://"),
-        ("ws://127.0.0.1:1", "spoken here are"),
+        ("ws://127.0.0.1:1", "listeners.http takes STOMP over WebSocket"),
+        ("mqtt://127.0.0.1:1", "spoken here are amqp, stomp"),
     ],
 )
 def test_a_connector_that_is_not_spoken_is_noted(uri: str, said: str) -> None:

@@ -24,8 +24,8 @@ def test_passwords_that_are_sent_unencrypted() -> None:
     assert [str(note) for note in plain_passwords(OPEN)] == [
         "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network without TLS: passwords are sent "
         "unencrypted; set tls.certificate, or put a TLS proxy in front of a loopback address",
-        "p.yaml:7: listeners.http: http://[::]:8161 is open to the network, and HTTP has no TLS here: passwords are "
-        "sent unencrypted; put a TLS proxy in front of a loopback address",
+        "p.yaml:7: listeners.http: http://[::]:8161 is open to the network without TLS: passwords are sent "
+        "unencrypted; set tls.certificate, or put a TLS proxy in front of a loopback address",
     ]
 
 
@@ -33,11 +33,14 @@ def test_with_tls_and_without_passwords() -> None:
     tls = TlsConfig(certificate="c.pem")
     listeners = replace(OPEN.listeners, stomp=Endpoint("tls", "0.0.0.0", 61614))
     assert [note.element for note in plain_passwords(replace(OPEN, tls=tls, listeners=listeners))] == ["listeners.http"]
-    beside, _ = plain_passwords(replace(OPEN, tls=tls))
-    assert str(beside) == (
+    assert [str(note) for note in plain_passwords(replace(OPEN, tls=tls))] == [
         "default: listeners.stomp: tcp://0.0.0.0:61613 is open to the network and accepts plain connections as well as "
-        "TLS: clients without TLS send their passwords unencrypted; for TLS alone use tls://0.0.0.0:61613"
-    )
+        "TLS: clients without TLS send their passwords unencrypted; for TLS alone use tls://0.0.0.0:61613",
+        "p.yaml:7: listeners.http: http://[::]:8161 is open to the network and accepts plain connections as well as "
+        "TLS: clients without TLS send their passwords unencrypted; for TLS alone use https://[::]:8161",
+    ]
+    listeners = replace(listeners, http=Endpoint("https", "::", 8161))
+    assert plain_passwords(replace(OPEN, tls=tls, listeners=listeners)) == []
     assert plain_passwords(replace(OPEN, users={})) == []
     assert plain_passwords(replace(OPEN, listeners=Listeners())) == []
 

@@ -184,10 +184,7 @@ def test_what_artemis_does_where_nothing_is_set() -> None:
         ("<address-full-policy>BLOCK</address-full-policy>", "hold back no STOMP sender under BLOCK"),
         ("<max-delivery-attempts>1</max-delivery-attempts>", "counts deliveries: 1 is no redelivery at all"),
         ("<slow-consumer-policy>KILL</slow-consumer-policy>", "KILL closes the whole connection"),
-        (
-            "<max-size-bytes>100</max-size-bytes><page-size-bytes>100</page-size-bytes>",
-            "is not below max-size-bytes",
-        ),
+        ("<max-size-bytes>100</max-size-bytes><page-size-bytes>100</page-size-bytes>", "is not below max-size-bytes"),
         ("<redelivery-delay-multiplier>2</redelivery-delay-multiplier>", "stops at 10 times redelivery-delay"),
         ("<max-redelivery-delay>5</max-redelivery-delay>", "caps the back-off only"),
     ],

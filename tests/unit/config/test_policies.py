@@ -73,10 +73,7 @@ def test_redeliveries_are_counted_from_one() -> None:
         RedeliveryPolicy().delay_ms(0)
 
 
-@pytest.mark.parametrize(
-    ("unit", "expected"),
-    [(-1.0, 850), (-0.5, 925), (0.0, 1000), (0.5, 1075), (0.999, 1149)],
-)
+@pytest.mark.parametrize(("unit", "expected"), [(-1.0, 850), (-0.5, 925), (0.0, 1000), (0.5, 1075), (0.999, 1149)])
 def test_jitter_spreads_both_ways(unit: float, expected: int) -> None:
     assert RedeliveryPolicy(use_collision_avoidance=True).jittered_ms(1000, unit) == expected
 
@@ -111,14 +108,8 @@ def test_prefetch_is_clamped(requested: int, granted: int) -> None:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (
-            RedeliveryPolicy(6, 5000, 5000, True, 2.0, 15000),
-            [5000, 10000, 15000, 15000],
-        ),
-        (
-            RedeliveryPolicy(6, 1000, 1000, True, 4.0, maximum_redelivery_delay_factor=10.0),
-            [1000, 4000, 10000, 10000],
-        ),
+        (RedeliveryPolicy(6, 5000, 5000, True, 2.0, 15000), [5000, 10000, 15000, 15000]),
+        (RedeliveryPolicy(6, 1000, 1000, True, 4.0, maximum_redelivery_delay_factor=10.0), [1000, 4000, 10000, 10000]),
     ],
     ids=["an explicit maximum", "ten times the delay"],
 )
@@ -133,12 +124,7 @@ def test_an_explicit_maximum_stands_above_the_factor() -> None:
 
 @pytest.mark.parametrize(
     ("is_topic", "is_durable", "is_browser", "expected"),
-    [
-        (False, False, False, 1000),
-        (False, False, True, 500),
-        (True, False, False, 32766),
-        (True, True, False, 100),
-    ],
+    [(False, False, False, 1000), (False, False, True, 500), (True, False, False, 32766), (True, True, False, 100)],
 )
 def test_prefetch_defaults_are_of_the_kind_of_consumer(
     is_topic: bool, is_durable: bool, is_browser: bool, expected: int

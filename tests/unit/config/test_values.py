@@ -9,7 +9,7 @@ from config.names import AddressPattern, QueueName, UserName, Verifier
 from config.schema import parse_text
 from config.scram import hash_password
 from config.sources.uri import ListenerUri
-from config.values import Boolean, Bytes, Choice, Duration, Integer, Kind, Number, Text
+from config.values import Boolean, Bytes, Choice, Duration, Integer, Kind, Number, Origins, Text
 
 BYTES = Bytes(1, 10 * GIB)
 DURATION = Duration(0, 1_000_000_000)
@@ -45,6 +45,8 @@ HTTP_URI = ListenerUri("http://127.0.0.1:8161", "http", "tcp")
         (Boolean(), "False", False),
         (Choice("sync", "async"), "async", "async"),
         (Text("a name"), "my gateway", "my gateway"),
+        (Origins(), "", ()),
+        (Origins(), "https://Shop.example,http://[::1]:3000", ("https://shop.example", "http://[::1]:3000")),
         (UserName(), "alice@example.com", "alice@example.com"),
         (QueueName(), "ActiveMQ.DLQ", "ActiveMQ.DLQ"),
         (QueueName(), "/queue/dead", "dead"),
@@ -89,6 +91,10 @@ def test_accepted(kind: Kind, text: str, value: object) -> None:
         (Text("a name"), ""),
         (Text("a name"), "a\nb"),
         (Text("a name", 3), "abcd"),
+        (Origins(), "https://shop.example/"),
+        (Origins(), "shop.example"),
+        (Origins(), "https://a.example,"),
+        (Origins(), "*"),
         (UserName(), "a:b"),
         (UserName(), ""),
         (QueueName(), ""),

@@ -227,10 +227,7 @@ def test_destinations() -> None:
         ("permissions: [{match: a, read: [[]]}]", "permissions[0].read[0]: a list, allowed is the name of a group"),
         ("permissions: [{match: a, read: 'x,y'}]", "permissions[0].read: 'x,y', allowed is the name of a group"),
         ("destinations: ['a.>']", "p.yaml:1: destinations[0]: 'a.>', allowed is queue://NAME or topic://NAME"),
-        (
-            "virtual-topics: [{prefix: Consumer.}]",
-            "virtual-topics[0].prefix: 'Consumer.', allowed is elements",
-        ),
+        ("virtual-topics: [{prefix: Consumer.}]", "virtual-topics[0].prefix: 'Consumer.', allowed is elements"),
         ("virtual-topics: [{match: a.>.b}]", "virtual-topics[0].match: 'a.>.b' has '>' or '#' before its end"),
         (
             "addresses: [{match: a, redelivery: {collision-avoidance-percent: 5, collision-avoidance-factor: 0.1}}]",

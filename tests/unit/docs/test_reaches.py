@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[2]
 REACH = re.compile(r"\bbroker\.(?!py\b)[a-z_]+\.[a-z_]+")
-REACHES_MOST = 41  # of all tests; all are in the views, and the number only falls
+REACHES_MOST = 29  # of all tests; all are in the views, and the number only falls
 
 
 def test_tests_leave_the_parts_of_a_broker_to_views() -> None:

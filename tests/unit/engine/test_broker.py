@@ -1,11 +1,11 @@
-"""The door of the engine: ids, gates and who waits at them, turns, expiry scan, confirmations, stats."""
+"""The interface of the engine: ids, gates and who waits at them, turns, expiry scan, confirmations, stats."""
 
 from __future__ import annotations
 
 import pytest
 
 from config.matching import TOPIC
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.settlement_log import UNLOGGED_TURNS
@@ -18,7 +18,7 @@ from engine.values.destination import TOPIC as TOPIC_KIND
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.outcomes import EXPIRED
 from engine.values.stored import DestinationState, LaneState
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 from tests.support.store.scripted_store import ScriptedStore
 
@@ -56,9 +56,7 @@ def test_message_ids_name_the_store_and_the_log_offset_or_the_start_and_a_number
     world = EngineWorld()
     world.send(b"logged")
     world.send(b"volatile", b"volatile", persistent=False)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     ids = [world.broker.message_id(one.message) for one in client.handed]
     offset = world.store.messages[0].log_offset
     assert ids == [f"ID:c0ffee00-{offset}", "ID:c0ffee00-3-n1", "ID:c0ffee00-3-n2"]
@@ -77,9 +75,7 @@ def test_store_time_is_wall_time_from_the_first_moment_and_never_goes_back() -> 
     world.broker.begin_turn()
     world.send(b"4")
     assert [message.store_time_ms for message in world.store.messages] == [start_ms, start_ms + 7, start_ms + 7]
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert client.handed[1].message.store_time_ms == start_ms
 
 
@@ -101,8 +97,7 @@ def test_a_prefetch_below_nothing_is_refused(ack_mode: int) -> None:
 
 
 def test_pull_with_automatic_acknowledgement_is_refused_with_the_reason() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     with pytest.raises(InvalidOption, match="acknowledges nothing; use ack client"):
         world.consumer(client, "q", AUTO, prefetch=0)
     assert client.consumers == {}
@@ -196,9 +191,7 @@ def test_a_producer_that_waits_at_both_gates_is_asked_when_one_opens() -> None:
     world.store.heal()
     world.turn()
     assert [body for _, body, _ in producer.waiting] == [b"v"]
-    client = world.client()
-    world.consumer(client, queue)
-    world.turn()
+    client = world.subscriber(queue)
     world.acknowledge(*client.take())
     assert producer.waiting == []
 
@@ -246,9 +239,7 @@ def test_the_scan_finds_what_expired_while_nobody_was_there() -> None:
 
 
 def test_the_scan_finds_returned_messages_too() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2", expires_ms=world.clock.wall_ms() + 1_000)
     world.leave(client)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
@@ -256,9 +247,7 @@ def test_the_scan_finds_returned_messages_too() -> None:
 
 
 def test_the_scan_leaves_messages_alone_that_somebody_holds() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", expires_ms=world.clock.wall_ms() + 1_000)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.stats().expired == 0
@@ -267,9 +256,7 @@ def test_the_scan_leaves_messages_alone_that_somebody_holds() -> None:
 
 
 def test_a_message_that_expires_while_it_waits_for_redelivery_does_not_come_back() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", expires_ms=world.clock.wall_ms() + 500)
     world.refuse(*client.take())
     world.advance(1_000)
@@ -281,9 +268,7 @@ def test_a_message_that_expires_while_it_waits_for_redelivery_does_not_come_back
 
 
 def test_what_is_handed_over_is_written_before_it_leaves() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1")
     assert client.bodies() == [b"1"]
     assert world.store.written_offset() > world.store.messages[0].log_offset
@@ -314,9 +299,7 @@ def test_acknowledgements_that_no_one_waits_for_gather_into_one_record_a_consume
 
 
 def test_they_are_logged_after_so_many_turns() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(prefetch=1)
     world.send(*[b"%d" % number for number in range(UNLOGGED_TURNS)])
     for _ in range(UNLOGGED_TURNS):
         assert world.store.settled == []
@@ -326,9 +309,7 @@ def test_they_are_logged_after_so_many_turns() -> None:
 
 
 def test_one_that_somebody_waits_for_is_logged_with_its_turn() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2")
     first, second = client.take()
     world.broker.acknowledge_unconfirmed(first)
@@ -339,9 +320,7 @@ def test_one_that_somebody_waits_for_is_logged_with_its_turn() -> None:
 
 
 def test_a_sync_logs_them_first() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1")
     world.broker.acknowledge_unconfirmed(client.take()[0])
     world.broker.end_turn()
@@ -391,10 +370,8 @@ def test_recovered_topics_are_there_and_empty() -> None:
 
 
 def test_stats_say_what_each_consumer_waits_for() -> None:
-    world = EngineWorld()
-    client = world.client()
-    consumer = world.consumer(client, prefetch=10, name="workers")
-    world.turn()
+    world, client = world_with_client()
+    consumer = world.subscribe(client, prefetch=10, name="workers")
 
     def gate() -> str:
         (stats,) = world.broker.inspect().consumers
@@ -417,9 +394,7 @@ def test_stats_say_what_each_consumer_waits_for() -> None:
 
 
 def test_stats_count_destinations_and_connections() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=2)
+    world, client = world_with_consumer(prefetch=2)
     world.send(b"1", b"2", b"3")
     world.acknowledge(client.take()[0])
     stats = world.broker.inspect()
@@ -451,8 +426,7 @@ def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
     world = EngineWorld()
     world.send(b"1", b"2")
     client = world.client()
-    consumer = world.consumer(client)
-    world.turn()
+    consumer = world.subscribe(client)
     first, second = client.take()
     world.acknowledge(first)
     world.broker.acknowledge(second)

@@ -9,11 +9,11 @@ from engine.sources.composite import Composite, Target
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
+from engine.values.delivery import AS_THE_ADDRESS_SAYS
 from engine.values.errors import TransactionError
 from engine.values.outcomes import ACKNOWLEDGED
-from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from tests.support.engine.broker_view import covered_by
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 
@@ -34,9 +34,7 @@ def test_the_defaults_are_the_documented_limits() -> None:
 
 
 def test_sends_show_at_commit_in_order_over_several_destinations() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "a", AUTO)
+    world, client = world_with_consumer(destination="a", ack_mode=AUTO)
     world.consumer(client, "b", AUTO)
     transaction = begin(client)
     for body, to in ((b"a1", "a"), (b"b1", "b"), (b"a2", "a")):
@@ -49,9 +47,7 @@ def test_sends_show_at_commit_in_order_over_several_destinations() -> None:
 
 
 def test_a_commit_is_one_batch_with_its_acknowledgements() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2", b"3")
     held = client.take()
     transaction = begin(client)
@@ -67,9 +63,7 @@ def test_a_commit_is_one_batch_with_its_acknowledgements() -> None:
 
 
 def test_what_was_settled_outside_does_not_get_into_the_batch() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2")
     held = client.take()
     world.broker.acknowledge(held[0])
@@ -82,9 +76,7 @@ def test_what_was_settled_outside_does_not_get_into_the_batch() -> None:
 
 
 def test_an_acknowledgement_inside_frees_its_place_in_the_window() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(prefetch=1)
     world.send(*(b"%d" % number for number in range(5)))
     transaction = begin(client)
     for number in range(5):
@@ -111,8 +103,7 @@ def test_a_message_to_several_destinations_is_in_a_transaction_whole_or_not_at_a
 
 
 def test_abort_undoes_acknowledgements_without_an_attempt() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, prefetch=2)
     world.send(b"1", b"2", b"3", b"4")
     held = client.take()
@@ -134,9 +125,7 @@ def test_abort_undoes_acknowledgements_without_an_attempt() -> None:
 
 
 def test_abort_closes_a_window_that_is_full_again() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=2)
+    world, client = world_with_consumer(prefetch=2)
     world.send(b"1", b"2")
     transaction = begin(client)
     transaction.add_accepted(client.take())
@@ -146,9 +135,7 @@ def test_abort_closes_a_window_that_is_full_again() -> None:
 
 
 def test_acknowledgements_of_an_aborted_transaction_count_as_looked_at() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2", b"3")
     held = client.take()
     transaction = begin(client)
@@ -159,9 +146,7 @@ def test_acknowledgements_of_an_aborted_transaction_count_as_looked_at() -> None
 
 
 def test_refusals_take_effect_at_commit() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1")
     transaction = begin(client)
     transaction.add_refused(client.take(), AS_THE_ADDRESS_SAYS)
@@ -174,9 +159,7 @@ def test_refusals_take_effect_at_commit() -> None:
 
 @pytest.mark.parametrize("nack", ["requeue", "dead-letter"])
 def test_refusals_in_the_other_modes(nack: str) -> None:
-    world = EngineWorld(address("q", nack=nack))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", nack=nack))
     world.send(b"1")
     transaction = begin(client)
     transaction.add_refused(client.take(), AS_THE_ADDRESS_SAYS)
@@ -188,9 +171,7 @@ def test_refusals_in_the_other_modes(nack: str) -> None:
 
 
 def test_an_aborted_refusal_is_still_delivered() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1")
     held = client.take()
     transaction = begin(client)
@@ -202,8 +183,7 @@ def test_an_aborted_refusal_is_still_delivered() -> None:
 
 def accepted_by_a_closed_subscription() -> tuple[EngineWorld, Transaction]:
     """Return a world in which a transaction has accepted the first of two messages of a subscription that has gone."""
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client)
     world.send(b"1", b"2")
     held = client.take()
@@ -219,8 +199,7 @@ def test_commit_after_the_subscription_has_closed() -> None:
     world.broker.commit(transaction)
     world.turn()
     heir = world.client("heir")
-    world.consumer(heir)
-    world.turn()
+    world.subscribe(heir)
     assert heir.bodies() == [b"2"]
     assert world.stats().depth == 1
 
@@ -229,8 +208,7 @@ def test_abort_after_the_subscription_has_closed_returns_the_message() -> None:
     world, transaction = accepted_by_a_closed_subscription()
     world.broker.abort(transaction)
     heir = world.client("heir")
-    world.consumer(heir)
-    world.turn()
+    world.subscribe(heir)
     assert heir.bodies() == [b"1", b"2"]
     assert world.stats().in_flight == 2
 
@@ -259,9 +237,7 @@ def test_a_topic_subscription_that_closed_meanwhile_leaves_nothing_in_memory(end
 
 
 def test_a_cumulative_acknowledgement_skips_what_another_transaction_holds() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=CLIENT)
+    world, client = world_with_consumer(ack_mode=CLIENT)
     world.send(b"1", b"2", b"3")
     held = client.take()
     transaction = begin(client)
@@ -270,9 +246,7 @@ def test_a_cumulative_acknowledgement_skips_what_another_transaction_holds() -> 
 
 
 def test_too_many_actions_are_refused_and_change_nothing() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", b"2")
     held = client.take()
     transaction = begin(client, TransactionLimits(action_count=2))
@@ -313,9 +287,7 @@ def test_a_commit_waits_at_the_gate_of_what_it_sends_to() -> None:
 
 
 def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1")
     transaction = begin(client)
     transaction.add_accepted(client.take())
@@ -324,9 +296,7 @@ def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
 
 
 def test_what_is_reserved_is_enough_for_many_scattered_acknowledgements() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=1_000)
+    world, client = world_with_consumer(prefetch=1_000)
     world.send(*(b"%d" % number for number in range(1_000)))
     held = client.take()
     transaction = begin(client)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits.blocked_producer import BlockLimit
+from engine.limits.parked_producers import BlockLimit
 from engine.sources.composite import Composite
 from engine.values import gates
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
@@ -44,8 +44,7 @@ def test_one_that_only_waits_behind_others_waits_at_no_gate_of_its_own() -> None
 
 
 def test_one_that_is_too_much_does_not_wait() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/in")
+    peer = StompGateway().subscriber("/queue/in")
     waiting = blocked(peer)
     queue = peer.gateway.queue("a")
     assert waiting.park(BlockedSend([], 600), queue, gates.STORE)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.features.scheduler.ticket import JOB_ID
+from engine.values.message import JOB_ID
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire import sections as at
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
-from protocols.amqp.v1_0.wire.performatives import Disposition
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Byte, Symbol
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import Disposition
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Symbol
 from protocols.broker_headers import BROKER_HEADERS
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer
 from tests.unit.protocols.amqp.v1_0.mapping.test_conversion import from_queue, message, to_amqp, to_stomp
@@ -64,8 +64,7 @@ def test_nor_do_names_that_a_patient_reader_takes_for_them(form: str, version: s
     forged = {form.format(name): "forged" for name in ("JMSXUserID", "subscription", "dlqCause")}
     sender = gateway.connect()
     sender.send("SEND", b"x", destination="/queue/q", colour="red", **forged)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     peer.transfer(message((at.VALUE, "x"), application={**forged, "colour": "red"}))
     reader = gateway.connect(version)
     reader.subscribe("/queue/q", ack="auto")
@@ -113,8 +112,7 @@ def test_an_amqp_property_names_no_schedule_to_stomp_clients() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"AMQ_SCHEDULER_ACTION": "REMOVE"}, {"reply-to": "/temp-queue/mine"}])
 def test_a_send_names_no_schedule(more: dict[str, str]) -> None:
-    gateway = AmqpGateway()
-    sender = gateway.connect()
+    sender = AmqpGateway().connect()
     sender.send("SEND", b"x", destination="/queue/q", **{"colour": "red", JOB_ID: "forged", "colours": "2", **more})
     sender.subscribe("/queue/q", ack="auto")
     (received,) = sender.messages()
@@ -123,8 +121,7 @@ def test_a_send_names_no_schedule(more: dict[str, str]) -> None:
 
 
 def test_a_send_to_several_names_no_schedule_where_one_of_them_looks_after_none() -> None:
-    gateway = AmqpGateway()
-    sender = gateway.connect()
+    sender = AmqpGateway().connect()
     asked = {"AMQ_SCHEDULER_ACTION": "REMOVEALL", JOB_ID: "forged"}
     sender.send("SEND", b"x", destination="/queue/q,/topic/ActiveMQ.Scheduler.Management", **asked)
     sender.subscribe("/queue/q", ack="auto")
@@ -158,8 +155,7 @@ FORGED = "x-opt-original-destination"
 def dead_letter(annotations: dict[str, Any]) -> dict[int, Any]:
     """Send one message by AMQP that a receiver rejects; return what the next one finds among the dead letters."""
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     sender.transfer(message((at.VALUE, "x"), annotations=annotations))
     receiver = gateway.amqp_session()
     receiver.attach_receiver("q", credit=1)
@@ -170,16 +166,14 @@ def dead_letter(annotations: dict[str, Any]) -> dict[int, Any]:
 
 def test_what_an_amqp_sender_says_in_its_annotations_reaches_amqp_receivers() -> None:
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
     assert from_queue(gateway, "q")[at.MESSAGE_ANNOTATIONS] == {Symbol(FORGED): "/queue/other"}
 
 
 def test_a_retry_goes_by_what_the_gateway_wrote() -> None:
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("ActiveMQ.DLQ")
+    sender = gateway.amqp_sender("ActiveMQ.DLQ")
     sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
     run = gateway.retry(gateway.queue("ActiveMQ.DLQ"))
     gateway.settle()

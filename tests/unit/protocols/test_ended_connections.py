@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.consumers.consumer import Consumer
-from engine.consumers.window import Window
+from engine.consumers.prefetch_window import Window
 from engine.sources.queue import Queue
 from tests.support.protocols.amqp_gateway import AmqpGateway
 
@@ -22,7 +22,6 @@ def reference_counts_alone() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 def alive() -> Counter[type]:

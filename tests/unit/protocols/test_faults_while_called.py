@@ -55,18 +55,14 @@ def late_in_amqp(session: ProtocolConnection) -> None:
 
 
 def ended(session: ProtocolConnection) -> None:
-    gateway = StompGateway()
-    consumer = gateway.connect()
-    consumer.subscribe("/queue/q")
+    consumer = StompGateway().subscriber("/queue/q")
     (one,) = consumer.session.consumers.values()
     one.adapter = None
     session.browse_ended(one)
 
 
 def expelled(session: ProtocolConnection) -> None:
-    gateway = StompGateway()
-    consumer = gateway.connect()
-    consumer.subscribe("/queue/q")
+    consumer = StompGateway().subscriber("/queue/q")
     (one,) = consumer.session.consumers.values()
     session.expel(one, ERROR, False)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
-from protocols.amqp.v1_0.wire.performatives import Close, Transfer
+from protocols.amqp.v1_0.wire.composites.delivery_states import TransactionalState
+from protocols.amqp.v1_0.wire.composites.performatives import Begin, Close, End, Transfer
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import SASL_LAYER, protocol_header
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.protocols.stomp_gateway import Peer
 from tests.unit.protocols.amqp.v1_0.endpoints.test_transactions import declare
@@ -33,8 +38,7 @@ def in_transaction(gateway: AmqpGateway, size: int) -> Peer:
 
 
 def amqp_in_transaction(gateway: AmqpGateway, size: int) -> AmqpPeer:
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     peer.attach_coordinator()
     in_parts(peer, size, TransactionalState(declare(peer)))
     peer.send(Transfer(0, None, None, None), text("x")[-1:])
@@ -42,8 +46,7 @@ def amqp_in_transaction(gateway: AmqpGateway, size: int) -> AmqpPeer:
 
 
 def half_a_delivery(gateway: AmqpGateway, size: int) -> AmqpPeer:
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     in_parts(peer, size, None)
     return peer
 
@@ -63,6 +66,23 @@ def is_given_up(peer: Peer | AmqpPeer) -> bool:
         texts = [str(one.headers) + one.body.decode() for one in peer.take() if one.command == "ERROR"]
     assert all("limits.connection-memory" in text for text in texts)
     return bool(texts)
+
+
+def behind_a_login(gateway: AmqpGateway, size: int) -> Peer:
+    """Send frames before the answer to CONNECT."""
+    gateway.settings = replace(gateway.settings, needs_login=True)
+    peer = gateway.open()
+    frame = b"SEND\ndestination:/queue/q\ncontent-length:%d\n\n" % size + b"x" * size + b"\0"
+    peer.send_octets(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0" + frame)
+    return peer
+
+
+def behind_an_amqp_login(gateway: AmqpGateway, size: int) -> AmqpPeer:
+    gateway.amqp_settings = replace(gateway.amqp_settings, needs_login=True)
+    peer = gateway.open_amqp()
+    login = protocol_header(SASL_LAYER) + encode_sasl_frame(SaslInit("PLAIN", b"\0me\0secret"))
+    peer.send_octets(login + b"\0" * size)
+    return peer
 
 
 HOLDERS = [half_a_frame, in_transaction, amqp_in_transaction, half_a_delivery]
@@ -96,6 +116,19 @@ def test_the_one_that_holds_the_most_ends(large: type, small: type) -> None:
     assert gateway.broker.inspect().holdings.ended == 1
 
 
+@pytest.mark.parametrize("hold", [behind_a_login, behind_an_amqp_login])
+def test_what_waits_for_a_password_counts(hold: type) -> None:
+    gateway = bounded()
+    peer = hold(gateway, MIB)
+    assert gateway.held_by_connections() >= MIB
+    peer.answer_login(is_allowed=False)
+    assert gateway.held_by_connections() == 0
+    peer.vanish()
+    for _ in range(3):
+        hold(gateway, 2 * MIB - 1_000)
+    assert gateway.ended_for_memory() == 1
+
+
 def test_a_transaction_that_ends_holds_nothing() -> None:
     gateway = bounded()
     peer = in_transaction(gateway, MIB)
@@ -113,12 +146,71 @@ def test_links_hold_their_names() -> None:
     assert gateway.held_by_connections() == 0
 
 
+def test_sessions_count() -> None:
+    gateway = bounded()
+    peer = gateway.amqp_session()
+    assert gateway.held_by_connections() == 0, "ordinary connections count nothing"
+    for channel in range(1, 100):
+        peer.send(Begin(None, 0, 100, 100), channel=channel)
+    assert gateway.held_by_connections() > 200_000
+    for channel in range(1, 100):
+        peer.send(End(), channel=channel)
+    gateway.settle()
+    assert gateway.held_by_connections() == 0
+    peer.vanish()
+
+
+def test_subscriptions_count() -> None:
+    gateway = bounded()
+    peer = gateway.connect()
+    for number in range(100):
+        peer.send("SUBSCRIBE", id=str(number), destination="/queue/q")
+    assert gateway.held_by_connections() > 200_000
+    for number in range(100):
+        peer.send("UNSUBSCRIBE", id=str(number))
+    gateway.settle()
+    assert gateway.held_by_connections() == 0
+
+
+def test_consumers_that_join_a_wildcard_later_count() -> None:
+    gateway = bounded()
+    peer = gateway.subscriber("/queue/>")
+    for number in range(600):
+        gateway.queue(f"q{number}")
+    gateway.settle()
+    assert gateway.held_by_connections() > 100_000
+    peer.send("UNSUBSCRIBE", id="s")
+    for _ in range(5):
+        gateway.settle()  # they end over several turns
+    assert gateway.held_by_connections() == 0
+    peer.vanish()
+    assert gateway.held_by_connections() == 0
+
+
+def test_topics_that_feed_a_wildcard_count() -> None:
+    gateway = bounded()
+    for number in range(3_000):
+        gateway.topic(f"a.{number}")
+    peer = gateway.subscriber("/topic/a.>")
+    gateway.advance(1_000)
+    held_bytes = gateway.held_by_connections()
+    assert held_bytes > 100_000
+    gateway.topic("a.new")
+    gateway.settle()
+    assert gateway.held_by_connections() > held_bytes
+    gateway.remove(gateway.topic("a.new"))
+    peer.send("UNSUBSCRIBE", id="s")
+    gateway.settle()
+    assert gateway.held_by_connections() == 0
+    peer.vanish()
+    assert gateway.held_by_connections() == 0
+
+
 def test_nobody_is_counted_again_who_holds_nothing_but_links() -> None:
     gateway = bounded()
     stomp = gateway.connect()
     stomp.publish("/queue/q", b"x")
-    amqp = gateway.amqp_session()
-    amqp.attach_sender("q")
+    amqp = gateway.amqp_sender("q")
     amqp.transfer(text("x"))
     assert [client.is_holding for client in gateway.connections()] == [False, False]
     amqp.transfer(text("x")[:-1], more=True)

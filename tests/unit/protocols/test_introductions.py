@@ -12,8 +12,7 @@ from tests.support.protocols.amqp_gateway import AmqpGateway
 @pytest.mark.parametrize("protocol", ["STOMP", "AMQP"])
 def test_a_connection_is_told_of_when_it_comes_and_goes(protocol: str) -> None:
     gateway = AmqpGateway()
-    watcher = gateway.connect()
-    watcher.subscribe("/topic/ActiveMQ.Advisory.Connection", "auto")
+    watcher = gateway.subscriber("/topic/ActiveMQ.Advisory.Connection", "auto")
     peer = gateway.connect_amqp("me") if protocol == "AMQP" else gateway.connect(client_id="me")
     peer.vanish()
     told = [json.loads(frame.body) for frame in watcher.messages()]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, ULong
 from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway
 from tests.support.typed.typed_amqp import erring_sessions
 
@@ -49,14 +49,12 @@ def gateway() -> AmqpGateway:
 @pytest.mark.parametrize("name", ODD_AMQP)
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_an_odd_amqp_message_leaves_for_everybody(name: str, is_restarted: bool, gateway: AmqpGateway) -> None:
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     delivery = sender.transfer(DURABLE + ODD_AMQP[name])
     assert sender.one(Disposition) == Disposition(True, delivery, None, True, Accepted())
     if is_restarted:
         gateway = AmqpGateway(earlier=gateway)
-    reader = gateway.connect()
-    reader.subscribe("/queue/q", selector="a IS NULL OR JMSReplyTo = 'x'")
+    reader = gateway.subscriber("/queue/q", selector="a IS NULL OR JMSReplyTo = 'x'")
     (message,) = reader.messages()
     assert message.body in (b"text", (DURABLE + ODD_AMQP[name]), ODD_AMQP[name])
     reader.vanish()
@@ -82,8 +80,7 @@ def test_an_odd_stomp_message_leaves_for_an_amqp_receiver(name: str, is_restarte
 
 
 def test_a_list_in_the_destination_s_kind_says_nothing(gateway: AmqpGateway) -> None:
-    relay = gateway.amqp_session()
-    relay.attach_sender(None)
+    relay = gateway.amqp_sender(None)
     said = section(0x72, {Symbol("x-opt-jms-dest"): [1, {"a": 2}]})
     delivery = relay.transfer(said + section(0x73, [None, None, "q"]) + TEXT)
     assert relay.one(Disposition) == Disposition(True, delivery, None, True, Accepted())

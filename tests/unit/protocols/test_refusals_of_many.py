@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Modified, Rejected, Released, State
-from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.delivery_states import Modified, Rejected, Released, State
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Detach, Disposition, End, Flow, Transfer
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
-from tests.support.protocols.stomp_gateway import Peer, StompGateway
+from tests.support.protocols.stomp_gateway import Peer, StompGateway, connected
 
 COUNT = 1_000
 
 
 def stomp() -> tuple[StompGateway, Peer, list[str]]:
     """Return a gateway, a client with COUNT unacknowledged messages, and what it names them by."""
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/queue/q", ack="client", **{"activemq.prefetchSize": str(COUNT)})
     with gateway.one_turn():
         peer.publish("/queue/q", *[b"x"] * COUNT, persistent="true")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.delivery_states import Rejected
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, ULong
+from protocols.amqp.v1_0.wire.composites.delivery_states import Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Timestamp, ULong
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, said, text
 from tests.support.protocols.stomp_gateway import StompGateway
 
@@ -18,8 +18,7 @@ def consumed_queue(gateway: StompGateway) -> None:
     """Send five messages and have all of them acknowledged."""
     peer = gateway.connect()
     peer.publish("/queue/q", b"0", b"1", b"2", b"3", b"4", persistent="true")
-    taker = gateway.connect()
-    taker.subscribe("/queue/q", "auto")
+    taker = gateway.subscriber("/queue/q", "auto")
     assert len(taker.bodies()) == 5
     taker.vanish()
 
@@ -35,23 +34,20 @@ def kept(gateway: StompGateway) -> None:
 def test_stomp_topic_and_receipt() -> None:
     gateway = StompGateway()
     kept(gateway)
-    peer = gateway.connect()
-    peer.subscribe("/topic/t", "auto", from_offset="2", receipt="r")
+    peer = gateway.subscriber("/topic/t", "auto", from_offset="2", receipt="r")
     gateway.connect().publish("/topic/t", b"5", persistent="true")
     receipt, *messages = peer.take()
     assert receipt.command == "RECEIPT"
     assert [message.body for message in messages] == [b"2", b"3", b"4", b"5"]
     assert {message["destination"] for message in messages} == {"/topic/t"}
-    again = gateway.connect()
-    again.subscribe("/topic/t", "auto", from_id=messages[1]["message-id"])
+    again = gateway.subscriber("/topic/t", "auto", from_id=messages[1]["message-id"])
     assert [message["message-id"] for message in again.messages()] == [one["message-id"] for one in messages[1:]]
 
 
 def test_stomp_browser_ends() -> None:
     gateway = StompGateway()
     kept(gateway)
-    peer = gateway.connect()
-    peer.subscribe("/topic/t", "auto", x_stream_offset="offset=3", browser="true")
+    peer = gateway.subscriber("/topic/t", "auto", x_stream_offset="offset=3", browser="true")
     *messages, end = peer.take()
     assert [message.body for message in messages] == [b"3", b"4"]
     assert end["browser"] == "end"
@@ -60,8 +56,7 @@ def test_stomp_browser_ends() -> None:
 def test_stomp_window_and_answers() -> None:
     gateway = StompGateway()
     kept(gateway)
-    peer = gateway.connect()
-    peer.subscribe("/topic/t", from_offset="first", **{"activemq.prefetchSize": "2"})
+    peer = gateway.subscriber("/topic/t", from_offset="first", **{"activemq.prefetchSize": "2"})
     first, second = peer.messages()
     peer.send("ACK", id=first["ack"])
     peer.send("ACK", id=second["ack"])
@@ -80,8 +75,7 @@ def test_stomp_what_is_no_start() -> None:
         ({"from_offset": "x"}, "invalid option"),
         ({"from_offset": "1", "from_time": "0"}, "invalid option"),
     ):
-        peer = gateway.connect()
-        peer.subscribe("/topic/t", **headers)
+        peer = gateway.subscriber("/topic/t", **headers)
         assert peer.error()["message"] == message
 
 
@@ -121,8 +115,7 @@ def test_amqp_filters(name: str, value: Any, expected: tuple[str, ...]) -> None:
     keeper = gateway.connect(client_id="owner")
     keeper.subscribe("/topic/t", **{"activemq.subscriptionName": "keeper"})
     keeper.vanish()
-    sender = gateway.amqp_session()
-    sender.attach_sender("t", capabilities=[Symbol("topic")])
+    sender = gateway.amqp_sender("t", capabilities=[Symbol("topic")])
     sender.publish("0", "1", "2", "3", "4", durable=True)
     peer = gateway.amqp_session(container="reader")
     seen = _replay(peer, "t", name, value)
@@ -141,10 +134,7 @@ def test_amqp_filters(name: str, value: Any, expected: tuple[str, ...]) -> None:
         (_filter("penstock:from-offset", True), "allowed is a number or a string"),
         (_filter("penstock:from-offset", "x"), "allowed is a queue offset, first, last or next"),
         (_filter("rabbitmq:stream-offset-spec", "5"), "allowed are first, last, next, a number, a timestamp"),
-        (
-            _filter("penstock:from-offset", "x") | {Symbol("b"): Described(Symbol("penstock:from-time"), "0")},
-            "allowed",
-        ),
+        (_filter("penstock:from-offset", "x") | {Symbol("b"): Described(Symbol("penstock:from-time"), "0")}, "allowed"),
         (
             _filter("penstock:from-offset", "1") | {Symbol("b"): Described(Symbol("penstock:from-time"), "0")},
             "two filters set the start of the replay",
@@ -152,8 +142,7 @@ def test_amqp_filters(name: str, value: Any, expected: tuple[str, ...]) -> None:
     ],
 )
 def test_amqp_filters_that_make_no_sense(filters: dict[Any, Any], words: str) -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
+    peer = AmqpGateway().amqp_session()
     peer.send(Attach("reader", 1, True, source=Source("q", filter=filters), target=Target()))
     condition, description = peer.refusal()
     assert condition == "amqp:invalid-field" and words in description

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits.user_quota import CONNECTIONS, UserLimits
+from engine.consumers.user_quota import CONNECTIONS, UserLimits
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Close, Open
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Open
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslOutcome
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.stomp.mapping.dialects import DIALECTS
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer

@@ -11,11 +11,11 @@ pytest.importorskip("pyarrow")
 
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreCorrupt
-from spark_bridge.lost import Damaged, Lost, tell_damaged
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.removed import Rows
-from spark_bridge.selection import parse
+from spark_bridge.log.lost import Damaged, Lost, tell_damaged
+from spark_bridge.log.removed import Rows
+from spark_bridge.read.plan import make_plan, read_pieces
 from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, and damaged")

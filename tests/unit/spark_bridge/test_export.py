@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep, time_ns
 from typing import Any
@@ -21,7 +22,6 @@ pytest.importorskip("pyspark")
 
 import pyarrow.dataset as ds
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
@@ -31,16 +31,19 @@ from engine.store.disk.files import RealFiles
 from engine.store.format import layout
 from engine.store.read.export_watermarks import read_watermarks
 from engine.store.read.leases import Lease, read_leases
+from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from engine.values.errors import RangeGone, StoreCorrupt
-from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED
 from engine.values.stored import Range
+from gateway.__main__ import main
 from gateway.cli.export import summary
-from spark_bridge import source
+from gateway.process import exit_codes
 from spark_bridge.export import HOUR_MS, Request, Result, export
-from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
-from spark_bridge.offsets import Target, TargetError
-from spark_bridge.session import start
+from spark_bridge.job import settled
+from spark_bridge.manifests import Target, TargetError
+from spark_bridge.read.plan import make_plan, read_pieces
 from tests.support.engine.broker_view import BrokerView
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
@@ -49,26 +52,10 @@ from tests.support.store.store_home import THINNING, FileHome, message
 ROOT = Path(__file__).parents[3]
 START_LIMIT_S = 120
 
-try:
-    find_java_home(os.environ, packaged_java())
-    NO_JAVA = ""
-except JavaNotFound as error:
-    NO_JAVA = str(error)
-
 pytestmark = [
     pytest.mark.damages_store("written by hand, without all that a gateway would write"),
     pytest.mark.spark,
-    pytest.mark.skipif(bool(NO_JAVA), reason=NO_JAVA),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark's own
-        context = start("local[2]", tmp_path_factory.mktemp("spark"))
-    yield context
-    context.stop()
 
 
 @pytest.fixture
@@ -121,7 +108,59 @@ def test_second_export_adds_what_is_new(store: SampleStore, tmp_path: Path, spar
     assert sorted(seen(tmp_path / "out")) == sent + more
     # What retention may be held for.
     watermarks = read_watermarks(RealFiles(), str(store.directory), store.store_id)
-    assert watermarks == {eu: store.offset, us: store.offset}
+    assert [watermarks.reached(number, QUEUE, "any").offset for number in (eu, us, us + 1)] == [
+        store.offset, store.offset, 0
+    ]  # fmt: skip
+
+
+def test_state_is_a_join_of_the_exported_tables(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    eu = store.destination("orders.eu")
+    sent = fill(store, eu, 40)
+    store.settle(eu, (0, 5))
+    store.publish()
+    out = tmp_path / "out"
+    request = Request(store.directory, "orders.>", out, tables=("messages", "deliveries"))
+    first = export(request, spark=spark)
+    assert (first.rows, first.tables) == (45, {"messages": 40, "deliveries": 5})
+    assert "40 rows of messages, 5 rows of deliveries of orders.> in 2 files" in summary(first, "out")
+    store.settle(eu, (5, 10), (30, 1))
+    sent += fill(store, eu, 10)
+    store.publish()
+    with pytest.raises(TargetError, match="holds the tables messages, deliveries, not messages"):
+        export(replace(request, tables=("messages",)), spark=spark)
+    second = export(replace(request, tables=()), spark=spark)
+    assert second.tables == {"messages": 10, "deliveries": 11}
+    assert sorted(seen(out / "messages")) == sent
+    ends = ds.dataset(out / "deliveries", partitioning="hive").to_table()["message_offset"].to_pylist()
+    assert sorted(ends) == sent[:15] + [sent[30]]
+
+
+def test_workers_read_the_settlements_of_several_partitions(store: SampleStore, spark: SparkContext) -> None:
+    queue = store.destination("orders")
+    fill(store, queue, 600)
+    for number in range(0, 600, 3):
+        store.settle(queue, (number, 2), outcome=DEAD_LETTERED if number % 2 else ACKNOWLEDGED)
+    last = store.settle(queue, (2, 1))
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"), partition_bytes=30_000, settles=False)
+    assert len(plan.partitions) > 3
+    rows = [row for part in plan.partitions for batch in read_pieces(plan, part) for row in batch.to_pylist()]
+    assert {row["delivery_state"] for row in rows} == {"pending"}
+    plan = settled(spark, plan)
+    rows = [row for part in plan.partitions for batch in read_pieces(plan, part) for row in batch.to_pylist()]
+    expected = ["dead-lettered" if number // 3 % 2 else "acknowledged" for number in range(600)]
+    assert [row["delivery_state"] for row in rows] == [
+        "pending" if number % 3 == 2 and number != 2 else state for number, state in enumerate(expected)
+    ]
+    healthy = store.path.read_bytes()
+    broken = bytearray(healthy)
+    broken[layout.SEGMENT_HEADER_BYTES + last - store.base + 70] ^= 1
+    store.path.write_bytes(broken)
+    with pytest.raises(StoreCorrupt, match=f"log offset {last} fails its checksum"):
+        settled(spark, plan)
+    skipping = settled(spark, replace(plan, skip_damaged=True))
+    assert [(one.records, one.from_offset) for one in skipping.damaged] == [(1, last)]
+    store.path.write_bytes(healthy)
 
 
 def test_an_export_that_cannot_tell_the_gateway_is_an_export_all_the_same(
@@ -259,6 +298,8 @@ class Lent:
         self.broadcast = spark.broadcast
         self.parallelize = spark.parallelize
         self.statusTracker = spark.statusTracker
+        self.defaultParallelism = spark.defaultParallelism
+        self.cancelAllJobs = spark.cancelAllJobs
 
     def stop(self) -> None:
         pass
@@ -273,7 +314,7 @@ def test_the_plan_is_made_when_spark_has_started_and_a_lease_holds_what_it_is_ab
     late: list[int] = []
     leases: list[Lease] = []
 
-    def starter(master: str, scratch: Path) -> Any:
+    def starter(master: str, scratch: Path, driver_host: str, nice: int) -> Any:
         assert scratch.is_dir() and master == "local[2]"
         now_ms = time_ns() // 1_000_000
         leases.extend(read_leases(RealFiles(), str(store.directory), store.store_id, now_ms, HOUR_MS))
@@ -301,7 +342,7 @@ def test_a_lease_that_ran_out_is_named_with_the_range(store: SampleStore, tmp_pa
     fill(store, queue, 1000)
     store.publish()
 
-    def starter(master: str, scratch: Path) -> Any:
+    def starter(master: str, scratch: Path, driver_host: str, nice: int) -> Any:
         store.drop_first_segment()
         store.publish()
         return Lent(spark)
@@ -323,6 +364,22 @@ def test_a_store_that_takes_no_lease_is_exported_all_the_same(
     assert "the gateway's retention does not wait for this export" in result.note
 
 
+def test_a_pattern_that_matches_nothing_does_not_bind_the_directory(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    sent = fill(store, store.destination("orders.eu"), 10)
+    store.publish()
+    result = export(Request(store.directory, "ordres.>", tmp_path / "out"), starter=no_spark)
+    assert (result.rows, result.manifest) == (0, "")
+    assert "no destination of the store matches 'ordres.>'" in result.note
+    assert export(Request(store.directory, "orders.>", tmp_path / "out"), spark=spark).rows == 10
+    assert sorted(seen(tmp_path / "out")) == sent
+
+
+def no_spark(master: str, scratch: Path, driver_host: str, nice: int) -> Any:
+    raise AssertionError("Spark is not needed")
+
+
 def test_another_destination_needs_another_directory(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
     fill(store, store.destination("orders"), 10)
     store.publish()
@@ -341,10 +398,10 @@ def test_a_scheduled_message_is_exported_when_it_has_fired_and_once(tmp_path: Pa
         broker.send(target, message(0, body))
     data, out = tmp_path / "data", tmp_path / "out"
     for steps, expected in (
-        (0, [b"now"]),
-        (13, [b"now", b"once", b"twice"]),
-        (15, [b"now", b"once", b"twice", b"twice"]),
-        (15, [b"now", b"once", b"twice", b"twice"]),
+        (0, ["now"]),
+        (13, ["now", "once", "twice"]),
+        (15, ["now", "once", "twice", "twice"]),
+        (15, ["now", "once", "twice", "twice"]),
     ):
         for _ in range(steps):
             home.pass_time(100)
@@ -356,55 +413,20 @@ def test_a_scheduled_message_is_exported_when_it_has_fired_and_once(tmp_path: Pa
         shutil.rmtree(data, ignore_errors=True)
         copy_to(tmp_path, home.files)
         export(Request(data, ">", out), spark=spark)
-        assert sorted(row["body"] for row in seen(out).values()) == expected
+        assert sorted(row["body_text"] for row in seen(out).values()) == expected
     export(Request(data, SCHEDULE_QUEUE, tmp_path / "own"), spark=spark)
-    assert sorted(row["body"] for row in seen(tmp_path / "own").values()) == [b"once", b"twice"]
-
-
-def test_data_source(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
-    eu = store.destination("orders.eu")
-    sent = fill(store, eu, 300)
-    fill(store, store.destination("other"), 10)
-    store.publish()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark's own
-        session = SparkSession(spark)
-        source.register(session)
-        messages = session.read.format("penstock").option("path", str(store.directory))
-        orders = messages.option("destination", "orders.>").load()
-        assert sorted(row.log_offset for row in orders.select("log_offset").collect()) == sent
-        row = orders.orderBy("log_offset").first()
-        assert row is not None
-        assert (row.headers, row.body, row.destination) == ({"n": "0"}, b"x" * 200, "queue://orders.eu")
-        part = messages.option("from-offset", sent[10]).option("to-offset", sent[20]).load()
-        assert part.count() == 10
-        assert messages.option("destination", "nothing").load().count() == 0
-        export(Request(store.directory, "orders.>", tmp_path / "out"), spark=spark)
-        read_back = session.read.parquet(str(tmp_path / "out"))
-        assert set(read_back.columns) == set(orders.columns)
-        columns = [name for name in orders.columns if name not in ("headers", "subscription_states")]
-        assert read_back.select(columns).exceptAll(orders.select(columns)).count() == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, "'path' is missing"),
-        ({"path": "x", "colour": "red"}, "unknown option 'colour'"),
-        ({"path": "x", "verify": "maybe"}, "true or false"),
-    ],
-)
-def test_options_that_mean_nothing(options: dict[str, str], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        source.plan_from_options(options)
+    assert sorted(row["body_text"] for row in seen(tmp_path / "own").values()) == ["once", "twice"]
 
 
 def command(store: SampleStore, target: Path, *more: str) -> list[str]:
     arguments = ["--data", str(store.directory), "--destination", "orders.>", "--to", str(target), "--json", *more]
+    arguments += ["--nice", "0"]  # with a low priority it could take any time beside other tests
     return [sys.executable, "-m", "gateway", "export", *arguments]
 
 
-def test_killed_half_way(tmp_path: Path) -> None:
+def test_killed_half_way(
+    tmp_path: Path, spark: SparkContext, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     # Partitions are 64 MiB of log: four of them, one after the other.
     with SampleStore(tmp_path / "data", segment_bytes=64 << 20) as store:
         sent = fill(store, store.destination("orders.eu"), 3500, size=70_000)
@@ -428,12 +450,60 @@ def test_killed_half_way(tmp_path: Path) -> None:
     assert list(target.glob("destination=*")) == []
     (lease,) = (store.directory / "readers").iterdir()  # it ends by itself, or with the next export
     assert json.loads(lease.read_text())["from_offset"] == 0
-    done = subprocess.run(
-        command(store, target), cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
-    )
-    (line,) = done.stdout.splitlines()
+    monkeypatch.setattr("spark_bridge.export.export", partial(export, spark=spark))  # without a JVM of its own
+    assert main(command(store, target)[3:]) == exit_codes.OK
+    (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["rows"] == 3500
     assert set(json.loads(line)) == set(Result.__dataclass_fields__)
     assert sorted(seen(target)) == sent
     assert not list(target.glob("_penstock/staging/*"))
     assert not list((store.directory / "readers").iterdir())
+
+
+@pytest.mark.parametrize("moment", ["while Spark starts", "while it exports"])
+def test_an_interrupt_leaves_neither_a_jvm_nor_a_traceback(tmp_path: Path, moment: str) -> None:
+    with SampleStore(tmp_path / "data", segment_bytes=64 << 20) as store:
+        fill(store, store.destination("orders.eu"), 3500, size=70_000)
+        store.publish()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    export_ = subprocess.Popen(
+        command(store, tmp_path / "out", "--master", "local[1]"),
+        cwd=tmp_path,
+        env=environment,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        limit = monotonic() + START_LIMIT_S
+        while not has_come(moment, export_.pid, tmp_path / "out"):
+            assert export_.poll() is None
+            assert monotonic() < limit
+            sleep(0.01)
+        os.killpg(export_.pid, signal.SIGINT)  # as a terminal does
+        _, told = export_.communicate(timeout=START_LIMIT_S)
+        assert (export_.returncode, "Traceback" in told) == (130, False), told
+        while processes_of(export_.pid):  # the JVM ends when its standard input does
+            assert monotonic() < limit
+            sleep(0.05)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(export_.pid, signal.SIGKILL)
+    assert list((tmp_path / "out").glob("_penstock/manifest-*")) == []
+
+
+def has_come(moment: str, session: int, target: Path) -> bool:
+    if moment == "while Spark starts":
+        return any(b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of(session))
+    return bool(list(target.glob("_penstock/staging/*/*/*/*.parquet")))
+
+
+def processes_of(session: int) -> list[int]:
+    """Return the processes of a session that run."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == session and state != "Z":
+                found.append(int(path.parent.name))
+    return found

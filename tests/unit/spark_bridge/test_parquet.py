@@ -14,11 +14,12 @@ import pytest
 
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.values.errors import StoreCorrupt
-from engine.values.message import PERSISTENT, TEXT
-from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
-from spark_bridge.plan import make_plan
-from spark_bridge.selection import parse
+from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT
+from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
+from spark_bridge.parquet import PARTITION_COLUMNS, directory_name, write_partition
+from spark_bridge.read.plan import make_plan
 from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
@@ -50,10 +51,70 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
     assert {file.path.split("/")[1] for file in files} == {f"date=2023-11-{day}" for day in (14, 15, 16, 17)}
     for file in files:
         assert (tmp_path / "out" / file.path).stat().st_size == file.bytes
-        assert pq.read_schema(tmp_path / "out" / file.path).names == FILE_COLUMNS
+        schema = pq.read_schema(tmp_path / "out" / file.path)
+        assert schema.names == [name for name in SCHEMAS[MESSAGES].names if name not in PARTITION_COLUMNS]
+        assert (schema.metadata[b"penstock.store"], schema.metadata[b"penstock.destination"]) == (
+            b"0badcafe",
+            (unquote(file.path.split("/")[0]).removeprefix("destination=")).encode(),
+        )
     table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
     assert sorted(table["log_offset"].to_pylist()) == sent
     assert set(table["destination"].to_pylist()) == {"queue://a", "queue://b/ü:c"}
+
+
+def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:
+    orders, dead = store.destination("orders"), store.destination("ActiveMQ.DLQ")
+    sent = [store.send(orders, b"%d" % number) for number in range(4)]
+    store.settle(orders, (1, 2))
+    buried = store.send(dead, flags=DEAD_LETTER | PERSISTENT)
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
+    written = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    assert sum(written.rows.values()) == 5
+    assert sorted(file.path.split("/")[0] for file in written.files) == [
+        "dead_letters",
+        "deliveries",
+        "messages",
+        "messages",
+    ]
+    for table, columns in TABLES.items():
+        found = ds.dataset(tmp_path / "out" / table, partitioning="hive").to_table()
+        assert set(found.column_names) == {name for name, *_ in columns}
+    deliveries = ds.dataset(tmp_path / "out" / "deliveries", partitioning="hive").to_table()
+    assert deliveries["message_offset"].to_pylist() == sent[1:3]
+    dead_letters = ds.dataset(tmp_path / "out" / "dead_letters", partitioning="hive").to_table()
+    assert dead_letters["log_offset"].to_pylist() == [buried]
+    (file,) = [file for file in written.files if file.path.startswith("deliveries/")]
+    metadata = pq.read_schema(tmp_path / "out" / file.path).metadata
+    assert (metadata[b"penstock.table"], metadata[b"penstock.destination"]) == (b"deliveries", b"queue://orders")
+
+
+def test_more_destinations_than_files_may_be_open(store: SampleStore, tmp_path: Path) -> None:
+    queues = [store.destination(f"q{number}") for number in range(150)]
+    sent = [store.send(queue, b"%d" % turn) for turn in range(2) for queue in queues]
+    store.publish(is_clean=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_FILES, store.directory, tmp_path / "out"], cwd=ROOT, check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
+    assert sorted(table["log_offset"].to_pylist()) == sent
+    for row in table.select(["destination", "destination_name"]).to_pylist():
+        assert row["destination"] == "queue://" + row["destination_name"]
+
+
+FEW_FILES = """
+import resource
+import sys
+from pathlib import Path
+from engine.store.read.reader import StoreReader
+from spark_bridge.parquet import write_partition
+from spark_bridge.read.plan import make_plan
+from engine.store.read.selection import parse
+plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet")
+"""
 
 
 def test_running_twice_gives_the_same_files(store: SampleStore, tmp_path: Path) -> None:
@@ -84,8 +145,8 @@ import sys
 from pathlib import Path
 from engine.store.read.reader import StoreReader
 from spark_bridge.parquet import write_partition
-from spark_bridge.plan import make_plan
-from spark_bridge.selection import parse
+from spark_bridge.read.plan import make_plan
+from engine.store.read.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
 assert sum(file.rows for file in write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet").files) == 2
 assert "pandas" not in sys.modules

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+from engine.store.read.selection import parse
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from spark_bridge.arrow.records import Piece
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.log.records import Piece
+from spark_bridge.read.plan import make_plan, read_pieces
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome
 
@@ -35,3 +37,6 @@ def test_what_is_left_of_them_is_read(tmp_path: Path) -> None:
         shutil.copy(segment.path, reader.directory / "commitlog" / segment.path.name)
     rows = [row for batch in read_pieces(plan, pieces) for row in batch.to_pylist()]
     assert [row["queue_offset"] for row in rows] == [ALIVE]
+    listed = [replace(piece, has_entries=True) for piece in pieces]
+    by_entries = read_pieces(plan.of_table(MESSAGES, ["queue_offset"]), listed)
+    assert [row["queue_offset"] for batch in by_entries for row in batch.to_pylist()] == [ALIVE]

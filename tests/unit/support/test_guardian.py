@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import guardian
 from tests.support.process.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -66,25 +67,35 @@ def run(directory: Path, test: str, *options: str) -> subprocess.Popen[bytes]:
     (directory / "conftest.py").write_text(CONFTEST)
     (directory / "test_started.py").write_text(test)
     (directory / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(directory)]
-    return subprocess.Popen(
-        command, cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *options, str(directory)]
+    # Loading all installed plugins takes seconds in each process.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize(("options", "count"), [([], 2), (["-n", "2"], 4)])
 def test_of_a_run_that_is_killed(tmp_path: Path, options: list[str], count: int, number: signal.Signals) -> None:
-    tests = run(tmp_path, TEST, *options)
-    started = pids(tmp_path, count)
-    assert all(map(is_running, started))
-    tests.send_signal(number)
-    tests.wait()
+    with run(tmp_path, TEST, *options) as tests:
+        try:
+            started = pids(tmp_path, count)
+            assert all(map(is_running, started))
+        finally:
+            tests.send_signal(number)
     wait_until(lambda: not any(map(is_running, started)), "the end of all that the tests started")
 
 
 def test_of_a_run_that_has_ended(tmp_path: Path) -> None:
-    tests = run(tmp_path, TEST.replace(".wait()", ""), "-W", "ignore")
-    started = pids(tmp_path, 4)
-    assert tests.wait() == 0
+    with run(tmp_path, TEST.replace(".wait()", ""), "-W", "ignore") as tests:
+        started = pids(tmp_path, 4)
+    assert tests.returncode == 0
     wait_until(lambda: not any(map(is_running, started)), "the end of all that the tests started")
+
+
+def test_of_a_process_whose_environment_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    looks = iter([[], [late.pid]])
+    monkeypatch.setattr(guardian, "started_by", lambda run: next(looks, []))
+    monkeypatch.setattr(guardian, "LOOK_EVERY_S", 0)
+    guardian.guard("a run", late.pid)
+    assert late.wait() == -signal.SIGKILL

@@ -27,6 +27,10 @@ from protocols.amqp.v1_0.endpoints.states import FAIL, LINK, advance
 from protocols.amqp.v1_0.mapping.addresses import source_of, target_of
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
 from protocols.amqp.v1_0.mapping.subscribe_options import subscription, subscription_name
+from protocols.amqp.v1_0.wire.composites.composite import error_of
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.errors import (
     AttachTooLarge,
     FrameSizeTooSmall,
@@ -35,13 +39,9 @@ from protocols.amqp.v1_0.wire.errors import (
     LinkStolen,
     NotFound,
     TooManyLinks,
-    error_of,
 )
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong, Value
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt, ULong, Value
 
 SETTLED: Final = 1  # snd-settle-mode
 
@@ -57,7 +57,7 @@ class LinkFactory:
     def __init__(self, session: SessionEndpoint, producers: Producers, outgoing: OutgoingWindow) -> None:
         self.session = session
         self.connection = session.connection
-        self.subscriptions = self.connection.door.subscriptions
+        self.subscriptions = self.connection.engine.subscriptions
         self.producers = producers
         self.outgoing = outgoing
 
@@ -78,7 +78,7 @@ class LinkFactory:
 
     def _check_count(self) -> None:
         """Raises: LimitReached; TooManyLinks if the peer attaches more links without detaching refused ones."""
-        limit = self.connection.settings.link_count
+        limit = self.connection.settings.links
         count = self.connection.link_count
         text = f"{count} links are attached on this connection; the limit is {limit}"
         if count >= 2 * limit:
@@ -117,7 +117,7 @@ class LinkFactory:
                 self.producers.transactions,
             )
             self.session.add_link(coordinator)
-            connection.confirmations.hold(coordinator)
+            connection.confirmations.defer(coordinator)
             self._send(self._answer(frame, handle, frame.source, Coordinator(list(CAPABILITIES))))
             coordinator.grant()
             return
@@ -129,12 +129,12 @@ class LinkFactory:
             destination = node = self._temporary(target.capabilities)
             target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
         elif target.address is not None:
-            destination = target_of(connection.door, connection, target.address, target.capabilities)
+            destination = target_of(connection.engine, connection, target.address, target.capabilities)
         link = IncomingLink(self.session, self.producers, frame, handle, destination, node)
         if destination is not None:
             link.producer = self.producers.advisories.producer_added(connection, destination)
         self.session.add_link(link)
-        connection.confirmations.hold(link)
+        connection.confirmations.defer(link)
         answer = self._answer(frame, handle, frame.source, target)
         if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
             answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
@@ -152,7 +152,7 @@ class LinkFactory:
         elif source.address is None:
             raise InvalidField("a consumer's attach has no source address")
         else:
-            found, uri = source_of(connection.door, connection, source.address, source.capabilities)
+            found, uri = source_of(connection.engine, connection, source.address, source.capabilities)
         defaults = connection.settings.defaults
         options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
         link = OutgoingLink(
@@ -166,11 +166,11 @@ class LinkFactory:
             frame.max_message_size or 0,
         )
         try:
-            consumer = connection.door.subscribe(connection, found, options)
+            consumer = connection.engine.subscribe(connection, found, options)
         except SubscriptionInUse:
             if not self._steal(frame.name, options):
                 raise
-            consumer = connection.door.subscribe(connection, found, options)
+            consumer = connection.engine.subscribe(connection, found, options)
         consumer.adapter = link
         consumer.outlet = self.outgoing
         link.consumer = consumer
@@ -180,7 +180,7 @@ class LinkFactory:
             link.durable = ("" if options.is_global else connection.container_id, options.subscription)
             connection.stand_for_all()
         self.session.add_link(link)
-        is_behind = connection.confirmations.hold(link)
+        is_behind = connection.confirmations.defer(link)
         self._send(self._answer(frame, handle, applied, frame.target))
         if not is_behind:
             consumer.start()
@@ -215,7 +215,7 @@ class LinkFactory:
             raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
         link = SubscriptionLink(self.session, frame.name, handle, frame.handle, (client_id, name))
         self.session.add_link(link)
-        connection.confirmations.hold(link)
+        connection.confirmations.defer(link)
         source = Source(known.source, UInt(2), "never", distribution_mode="copy", capabilities=["topic"])
         self._send(self._answer(frame, handle, source, frame.target))
 
@@ -223,15 +223,9 @@ class LinkFactory:
         """Make a dynamic node: a temporary destination of this connection, deleted when its link is closed."""
         connection = self.connection
         kind = TEMP_TOPIC if "temporary-topic" in (capabilities or ()) else TEMP_QUEUE
-        return connection.door.open_temporary(connection, kind)
+        return connection.engine.open_temporary(connection, kind)
 
-    def _answer(
-        self,
-        frame: Attach,
-        handle: int,
-        source: Source | None,
-        target: Target | Coordinator | None,
-    ) -> Attach:
+    def _answer(self, frame: Attach, handle: int, source: Source | None, target: Target | Coordinator | None) -> Attach:
         """Return our half: the modes as requested (some clients insist), our handle, the termini in use."""
         return Attach(
             frame.name,

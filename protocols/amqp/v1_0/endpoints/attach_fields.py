@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.amqp.v1_0.wire.composite_codec import is_delivery_state
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Modified, Rejected, Released
+from protocols.amqp.v1_0.wire.composites.composite_codec import is_delivery_state
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Declared, Modified, Rejected, Released
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    DELIVERY_TAG_MOST,
+    RCV_SETTLE_MODE_MOST,
+    SND_SETTLE_MODE_MOST,
+    Attach,
+)
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.errors import InvalidField, NotImplementedHere
-from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST, SND_SETTLE_MODE_MOST, Attach
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, Value
+from protocols.amqp.v1_0.wire.types.values import Array, Described, Symbol, Value
 
 # The outcomes that a source may name (messaging 3.4, transactions 4.5.5).
 OUTCOMES: Final = frozenset(one.NAME for one in (Accepted, Rejected, Released, Modified, Declared))

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.session import AmqpSession
 from protocols.amqp.v1_0.endpoints.states import FAIL, SESSION, SESSION_DISCARDING, UNMAPPED, advance
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.errors import IllegalState, NotAllowed, error_of
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, End, Flow
+from protocols.amqp.v1_0.wire.composites.composite import Composite, error_of
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Detach, End, Flow
+from protocols.amqp.v1_0.wire.errors import IllegalState, NotAllowed
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
 
 
+@dataclass(slots=True, eq=False)
 class Channels:
     """mapped: sessions by the peer's channel; discarding: sessions that we have ended, until the peer's end.
 
     own: both, by our channel.
     """
 
-    __slots__ = ("connection", "producers", "mapped", "discarding", "own")
-
-    def __init__(self, connection: ConnectionEndpoint, producers: Producers) -> None:
-        self.connection = connection
-        self.producers = producers
-        self.mapped: dict[int, AmqpSession] = {}
-        self.discarding: dict[int, AmqpSession] = {}
-        self.own: dict[int, AmqpSession] = {}
+    connection: ConnectionEndpoint
+    producers: Producers
+    mapped: dict[int, AmqpSession] = field(default_factory=dict)
+    discarding: dict[int, AmqpSession] = field(default_factory=dict)
+    own: dict[int, AmqpSession] = field(default_factory=dict)
 
     def take(self, frame: Composite) -> None:
         """Take a performative of a channel, if its session's state allows it.  Raises: FramingError, IllegalState."""
@@ -53,7 +53,8 @@ class Channels:
 
     def fail(self, session: AmqpSession, error: PenstockError) -> None:
         """End a session because of an error."""
-        self.connection.door.leave(session.close())
+        self.connection.share.charge(len(session.handles))
+        self.connection.engine.leave(session.close(is_lost=False))
         self._say_end(session, End(error_of(error)))
         session.state = advance(SESSION, session.state, FAIL)
         del self.mapped[session.peer_channel]
@@ -64,13 +65,23 @@ class Channels:
         for session in self.mapped.values():
             session.outgoing.changed()
 
+    def send_on(self) -> bool:
+        """The socket has room: send the next pieces of large deliveries; say whether there were any."""
+        return any(session.outgoing.send_on() for session in self.mapped.values())
+
+    def rights_changed(self) -> None:
+        """End links that may not send any more."""
+        for session in self.mapped.values():
+            for link in list(session.links.values()):
+                link.rights_changed()
+
     def is_draining(self) -> bool:
         return any(session.draining for session in self.mapped.values())
 
-    def close(self) -> None:
+    def close(self, is_lost: bool) -> None:
         """Drop all sessions."""
         for session in self.mapped.values():
-            session.close()
+            session.close(is_lost)
 
     def _begin(self, frame: Begin, peer_channel: int) -> None:
         connection = self.connection
@@ -91,7 +102,8 @@ class Channels:
         session = AmqpSession(connection, self.producers, channel, peer_channel, frame)
         self.mapped[peer_channel] = session
         self.own[channel] = session
-        connection.confirmations.hold(session)
+        connection.count_later()
+        connection.confirmations.defer(session)
         connection.send(encode_frame(channel, session.begin_answer()))
 
     def _end(self, session: AmqpSession) -> None:
@@ -100,8 +112,10 @@ class Channels:
         session.state = advance(SESSION, session.state, End.CODE)
         (self.discarding if is_answered else self.mapped).pop(session.peer_channel)
         del self.own[session.channel]
+        self.connection.count_later()
         if not is_answered:
-            self.connection.door.leave(session.close())
+            self.connection.share.charge(len(session.handles))
+            self.connection.engine.leave(session.close(is_lost=False))
             self._say_end(session, End())
 
     def _say_end(self, session: AmqpSession, end: End) -> None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from engine.door import Door
-from protocols.owed_confirmations import Held, OwedConfirmations
+from engine.api import EngineApi
+from protocols.owed_confirmations import Deferred, OwedConfirmations
 
 
-class Endpoint(Held):
+class Endpoint(Deferred):
     """A session or a link of the peer.  state: of ``states``."""
 
     __slots__ = ("state",)
@@ -39,20 +39,20 @@ class Endpoint(Held):
 class Confirmations(OwedConfirmations):
     """Collected during a turn, stamped at its end.
 
-    behind: frames of this turn that wait; held: sessions and links that may send once these have left.
+    behind: frames of this turn that wait; deferred: sessions and links that may send once these have left.
     is_answering: ``behind`` has an answer.  answer_offset: the log offset that the last answer waits for.
     is_due: the end of this turn has something to stamp besides outcomes.
     kept: outcomes of earlier turns, kept while refused deliveries of the peer are still being put back.
     """
 
-    __slots__ = ("store", "settlements", "behind", "held", "is_answering", "is_due", "kept", "answer_offset")
+    __slots__ = ("store", "settlements", "behind", "deferred", "is_answering", "is_due", "kept", "answer_offset")
 
-    def __init__(self, door: Door, out: list[bytes]) -> None:
+    def __init__(self, engine: EngineApi, out: list[bytes]) -> None:
         super().__init__(out)
-        self.store = door.store
-        self.settlements = door.settlements
+        self.store = engine.store
+        self.settlements = engine.settlements
         self.behind: list[bytes] = []
-        self.held: list[Held] = []
+        self.deferred: list[Deferred] = []
         self.is_answering = False
         self.is_due = False
         self.kept = b""
@@ -80,10 +80,10 @@ class Confirmations(OwedConfirmations):
         else:
             self.out.append(octets)
 
-    def hold(self, one: Endpoint) -> bool:
+    def defer(self, one: Endpoint) -> bool:
         """Hold ``one`` back until its begin or attach, which is sent now, has left; return whether it must wait."""
         if self.is_barred():
-            self.held.append(one)
+            self.deferred.append(one)
             return True
         one.sent()
         return False
@@ -102,11 +102,11 @@ class Confirmations(OwedConfirmations):
             if self.is_answering:
                 self.answer_offset = offset
             octets = b"".join(self.behind)
-            held = self.held
+            deferred = self.deferred
             self.is_answering = self.is_due = False
             self.behind.clear()
-            self.held = []
-            self.owe(self.answer_offset, octets, held, confirmed_offset)
+            self.deferred = []
+            self.owe(self.answer_offset, octets, deferred, confirmed_offset)
 
     def release(self, offset: int) -> bool:
         is_owed = super().release(offset)
@@ -114,7 +114,7 @@ class Confirmations(OwedConfirmations):
             self.is_due = False
             self.out += self.behind
             self.behind.clear()
-            for held in self.held:
-                held.release()
-            self.held.clear()
+            for deferred in self.deferred:
+                deferred.release()
+            self.deferred.clear()
         return is_owed

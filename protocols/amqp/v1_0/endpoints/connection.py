@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from config.model import ConnectionDefaults
+from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
-from engine.door import Door
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.values.message import Message
@@ -18,26 +18,19 @@ from protocols.amqp.v1_0.endpoints.incoming_frames import IncomingFrames
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.endpoints.states import (
-    CHECKING,
-    CLOSE_SENT,
-    HDR_EXCH,
-    LOGIN_DUE,
-    OPENED,
-    START,
-    UNREAD,
-)
-from protocols.amqp.v1_0.wire.composite import Error
-from protocols.amqp.v1_0.wire.errors import Forced, FramingError, TimedOut, error_of
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.frames import HEARTBEAT_OCTETS
-from protocols.amqp.v1_0.wire.performatives import Close
+from protocols.amqp.v1_0.endpoints.states import CHECKING, CLOSE_SENT, HDR_EXCH, LOGIN_DUE, OPENED, START, UNREAD
+from protocols.amqp.v1_0.wire.composites.composite import Error, error_of
+from protocols.amqp.v1_0.wire.composites.performatives import Close
+from protocols.amqp.v1_0.wire.errors import Forced, FramingError, TimedOut
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.frames.layout import HEARTBEAT_OCTETS
 from protocols.connection import holding_words
+from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import TICK_ENDING_MS
 
-DELIVERY_OVERHEAD_BYTES: Final = 64
+SESSION_BYTES: Final = 2_560  # memory of a session's objects, measured
 TICK_DRAINING_MS: Final = 20
 
 
@@ -47,15 +40,15 @@ class AmqpConnection(ConnectionEndpoint):
     __slots__ = ("handshake", "producers", "channels", "incoming", "is_socket_full")
 
     def __init__(
-        self, door: Door, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
+        self, engine: EngineApi, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
     ) -> None:
-        super().__init__(door, socket, settings, now_ms)
+        super().__init__(engine, socket, settings, now_ms)
         self.handshake = Handshake(self, credentials)
         self.producers = Producers(self)
         self.channels = Channels(self, self.producers)
         self.incoming = IncomingFrames(self, self.handshake, self.channels)
         self.is_socket_full = False
-        door.connect(self)
+        engine.connect(self)
 
     # -- the gateway's side
 
@@ -84,9 +77,7 @@ class AmqpConnection(ConnectionEndpoint):
             if words:
                 self.out.append(words)
         elif self.is_holding:
-            *moving, names_bytes, subscribed_bytes = self._held()
-            self.is_holding = any(moving) or bool(self.producers.transactions.open)
-            self.holdings.count(self, sum(moving) + names_bytes + subscribed_bytes)
+            self.count_held()
         octets = self.outbox.take()
         if octets:
             self.idle.sent_ms = self.now_ms
@@ -98,9 +89,12 @@ class AmqpConnection(ConnectionEndpoint):
         if was_full and not is_paused:
             self.idle.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
         if is_paused or self.outbox.size_bytes > self.outbox.limit_bytes:
-            self._output_full()
-        elif self.is_output_full:
-            self.door.output_drained(self)
+            self.hold_output()
+        elif self.out:  # of large output, a piece has left
+            self.hold_output()
+            self.outbox.touch()
+        elif self.is_output_full and not self.channels.send_on():
+            self.engine.output_drained(self)
             if not self.is_output_full:
                 self.channels.output_changed()
 
@@ -111,7 +105,7 @@ class AmqpConnection(ConnectionEndpoint):
     def authenticated(self, is_allowed: bool) -> None:
         if self.state != CHECKING:
             return
-        self.socket.resume_reading()
+        self.share.resume_reading()
         self.handshake.checked(is_allowed)
         self.incoming.read()
 
@@ -122,7 +116,7 @@ class AmqpConnection(ConnectionEndpoint):
             return TICK_ENDING_MS
         idle = self.idle
         is_open = self.state == OPENED
-        is_read_paused = self.producers.blocked.is_reading_paused or self.is_socket_full
+        is_read_paused = self.share.is_paused or self.is_socket_full
         fault = idle.fault(now_ms, is_open, is_read_paused)
         if fault:
             self.fail(TimedOut(fault))
@@ -137,17 +131,38 @@ class AmqpConnection(ConnectionEndpoint):
         return idle.interval_ms(is_open, now_ms)
 
     def is_blocked(self) -> bool:
-        return bool(self.producers.blocked.waiting)
+        return bool(self.producers.blocked.waiting) and not self.share.is_waiting
 
     def pause_reading(self) -> None:
         self.producers.blocked.pause_reading()
 
+    def read_on(self) -> None:
+        self.incoming.read()
+
+    def end_input(self) -> None:
+        self.share.wait()
+
+    def resume_reading(self) -> None:
+        if self.state != CHECKING and not self.share.is_stopped:
+            self.idle.reading_resumed(self.now_ms)
+            self.share.resume_reading()
+
     def input_ended(self) -> None:
-        if self.state not in UNREAD:
+        if not self.share.ends_later() and self.state not in UNREAD:
             self.end(b"", is_lost=True)
 
     def fault_words(self, text: str) -> bytes:
         return encode_frame(0, Close(Error("amqp:internal-error", text))) if self.state == OPENED else b""
+
+    def hold_output(self) -> None:
+        if not self.is_output_full:
+            self.is_output_full = True
+            self.channels.output_changed()
+
+    def count_held(self) -> None:
+        *moving, names_bytes, subscribed_bytes = self._held()
+        self.is_holding = any(moving) or bool(self.producers.transactions.open)
+        self.holdings.count(self, sum(moving) + names_bytes + subscribed_bytes)
 
     def connection_lost(self) -> None:
         self.state = CLOSE_SENT
@@ -173,7 +188,7 @@ class AmqpConnection(ConnectionEndpoint):
             size_bytes = outbox.size_bytes + link.carrier.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
             outbox.size_bytes = size_bytes
             if size_bytes > outbox.limit_bytes:
-                self._output_full()
+                self.hold_output()
             if not outbox.is_touched:
                 outbox.touch()
         except DATA_FAULTS as error:
@@ -192,8 +207,7 @@ class AmqpConnection(ConnectionEndpoint):
         blocked.admit()
         self.producers.transactions.admit()
         if blocked.may_read_again():
-            self.idle.reading_resumed(self.now_ms)
-            self.socket.resume_reading()
+            self.resume_reading()
             self.incoming.read()
         self.say_at_end()
 
@@ -207,11 +221,18 @@ class AmqpConnection(ConnectionEndpoint):
         link.detach(error)
         return True
 
+    def rights_changed(self) -> None:
+        if not self.is_ending:
+            self.channels.rights_changed()
+
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults
 
     def describe(self) -> dict[str, str]:
         return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}
+
+    def endpoint_bytes(self) -> int:
+        return len(self.channels.own) * SESSION_BYTES
 
     # -- the steps
 
@@ -220,12 +241,6 @@ class AmqpConnection(ConnectionEndpoint):
         under_way, in_transactions, parked = self.producers.held()
         under_way += self.decoder.buffered_bytes() + self.socket.gathered_bytes()
         return under_way, in_transactions, parked, self.name_bytes, self.subscribed_bytes()
-
-    def _output_full(self) -> None:
-        """Stop the deliveries of all sessions."""
-        if not self.is_output_full:
-            self.is_output_full = True
-            self.channels.output_changed()
 
     def fail(self, error: PenstockError) -> None:
         """Close the connection because of an error; before open only a protocol header can be sent."""
@@ -246,5 +261,5 @@ class AmqpConnection(ConnectionEndpoint):
         dropped = len(self.producers.blocked.take_all())
         if dropped:
             self.socket.frames_dropped(dropped)
-        self.channels.close()
-        self.door.disconnect(self, is_lost)
+        self.channels.close(is_lost)
+        self.engine.disconnect(self, is_lost)

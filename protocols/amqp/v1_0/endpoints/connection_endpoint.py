@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from engine.door import Door
+from engine.api import EngineApi
 from protocols.amqp.v1_0.endpoints.confirmations import Confirmations
 from protocols.amqp.v1_0.endpoints.idle_time_out import IdleTimes
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.endpoints.states import CONNECTION, FAIL, LOGIN_DUE, OPENED, START, advance
-from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite import Composite
 from protocols.amqp.v1_0.wire.errors import FramingError, IllegalState
-from protocols.amqp.v1_0.wire.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
 from protocols.connection import ProtocolConnection
 from protocols.ending import Ending
 from protocols.peer_socket import PeerSocket
@@ -48,13 +48,13 @@ class ConnectionEndpoint(ProtocolConnection):
         "is_due",
     )
 
-    def __init__(self, door: Door, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
-        super().__init__(door, socket, settings.unread_output_bytes)
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
+        super().__init__(engine, socket, settings.unread_output_bytes)
         self.settings = settings
         self.state = LOGIN_DUE if settings.needs_login else START
         self.decoder = Decoder(settings.max_frame_size)
         self.out = self.outbox.parts
-        self.confirmations = Confirmations(door, self.out)
+        self.confirmations = Confirmations(engine, self.out)
         self.ending = Ending()
         self.idle = IdleTimes(settings, now_ms)
         self.now_ms = now_ms
@@ -114,7 +114,7 @@ class ConnectionEndpoint(ProtocolConnection):
         self.advance(FAIL)
         self.is_ending = True
         late = last_words if late_words is None else late_words
-        self.ending.begin(last_words, late, self.now_ms + self.settings.ending_time_ms)
+        self.ending.begin(last_words, late, self.now_ms + self.settings.close_time_ms)
         self.outbox.touch()
 
     @abstractmethod

@@ -13,21 +13,29 @@ from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Modified, Released, TransactionalState
-from protocols.amqp.v1_0.wire.performatives import Disposition
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
+    ACCEPTED,
+    Accepted,
+    Modified,
+    Released,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.composites.performatives import Disposition
 
 HALF: Final = 1 << 31  # of the delivery-ids
+NUMBERS_A_STEP: Final = 8  # of delivery-ids that a range is compared with
+FREE_NUMBERS: Final = 64  # a range of so many costs no more than other frames
 
 
 class Dispositions:
     """Of one session."""
 
-    __slots__ = ("session", "door", "settling", "unsettled", "transactions")
+    __slots__ = ("session", "engine", "dispatcher", "unsettled", "transactions")
 
     def __init__(self, session: SessionEndpoint, transactions: Transactions) -> None:
         self.session = session
-        self.door = session.connection.door
-        self.settling = self.door.settling
+        self.engine = session.connection.engine
+        self.dispatcher = self.engine.dispatcher
         self.unsettled = session.unsettled
         self.transactions = transactions
 
@@ -35,7 +43,7 @@ class Dispositions:
         """Apply the peer's outcome to one delivery that it received."""
         state = disposition.state
         is_settled = bool(disposition.settled)
-        door = self.door
+        engine = self.engine
         if delivery.state != IN_FLIGHT:  # part of a transaction: its outcome is known already
             if isinstance(state, TransactionalState):
                 self.transactions.check_same(self.session, number, state.txn_id)
@@ -45,9 +53,9 @@ class Dispositions:
         if isinstance(state, Accepted):
             del self.unsettled[number]
             if is_settled:
-                door.acknowledge_unconfirmed(delivery)
+                engine.acknowledge_unconfirmed(delivery)
             else:
-                door.acknowledge(delivery)
+                engine.acknowledge(delivery)
                 self.session.settle_logged([number], ACCEPTED)
             return
         if isinstance(state, TransactionalState):
@@ -64,9 +72,9 @@ class Dispositions:
         outcome = state if is_terminal(state) else _link_of(delivery).default_outcome
         refusal = refusal_of(outcome, delivery)
         if refusal is None:
-            door.acknowledge(delivery)
+            engine.acknowledge(delivery)
         else:
-            door.refuse(delivery, refusal)
+            engine.refuse(delivery, refusal)
         if not is_settled and state is not None:
             self.session.settle_logged([number], state)
 
@@ -78,6 +86,9 @@ class Dispositions:
         count = ((last - first) & MASK) + 1
         if count > HALF:  # numbers wrap (2.8.10): the range ends before it begins
             return
+        if count > FREE_NUMBERS:
+            most = min(count, 2 * len(self.unsettled))
+            self.session.connection.share.charge(most // NUMBERS_A_STEP)
         if count <= 2 * len(self.unsettled):
             numbers = [(first + step) & MASK for step in range(count)]
         else:  # a range may be hostile: walk only numbers that exist
@@ -107,11 +118,11 @@ class Dispositions:
             deliveries.sort(key=_consumer_of)
         refusal = refusal_of(state, deliveries[0])
         if refusal is not None:
-            self.door.refuse_all(deliveries, refusal)
+            self.engine.refuse_all(deliveries, refusal)
         elif is_settled:
-            self.settling.acknowledge(deliveries)
+            self.dispatcher.acknowledge_all(deliveries)
         else:
-            self.door.acknowledge_all(deliveries)
+            self.engine.acknowledge_all(deliveries)
         if not is_settled and state is not None:
             self.session.settle_logged(known, state)
 

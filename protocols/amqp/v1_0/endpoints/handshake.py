@@ -5,6 +5,7 @@ Sources: AMQP 1.0 part 2, 2.2 and 2.4; part 5, 5.3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from engine.values.errors import ClientIdInUse, LimitReached, PenstockError
@@ -20,14 +21,20 @@ from protocols.amqp.v1_0.endpoints.states import (
     SASL_HEADER,
 )
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
-from protocols.amqp.v1_0.wire.composite import Composite, Error
+from protocols.amqp.v1_0.wire.composites.composite import Composite, Error
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Open
+from protocols.amqp.v1_0.wire.composites.sasl_frames import (
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+)
 from protocols.amqp.v1_0.wire.errors import FramingError, symbol_for
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Close, Open
-from protocols.amqp.v1_0.wire.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
-from protocols.amqp.v1_0.wire.values import Symbol, Value
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
+from protocols.amqp.v1_0.wire.types.values import Symbol, Value
 from protocols.peer_socket import host_of
 
 FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
@@ -41,20 +48,18 @@ CAPABILITIES: Final = ("ANONYMOUS-RELAY", DELAYED_DELIVERY, "SHARED-SUBS")
 SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 
+@dataclass(slots=True, eq=False)
 class Handshake:
     """is_sole: no other connection may have its container-id.
 
     proof_octets: the server's own proof (SCRAM), sent once the client's proof has been accepted.
     """
 
-    __slots__ = ("connection", "credentials", "login", "is_sole", "proof_octets")
-
-    def __init__(self, connection: ConnectionEndpoint, credentials: Credentials) -> None:
-        self.connection = connection
-        self.credentials = credentials
-        self.login: Login | None = None
-        self.is_sole = False
-        self.proof_octets: bytes | None = None
+    connection: ConnectionEndpoint
+    credentials: Credentials
+    login: Login | None = None
+    is_sole: bool = False
+    proof_octets: bytes | None = None
 
     def header(self, header: ProtocolHeader) -> None:
         connection = self.connection
@@ -113,7 +118,7 @@ class Handshake:
         connection.container_id = frame.container_id
         host = host_of(connection.socket.peer())
         try:
-            connection.door.introduce(connection, host, frame.container_id, self.is_sole)
+            connection.engine.introduce(connection, host, frame.container_id, self.is_sole)
         except LimitReached as error:
             self.refuse(error)
             return
@@ -123,7 +128,7 @@ class Handshake:
             return
         connection.out.append(encode_frame(0, self._answer()))
         connection.advance(frame.CODE)
-        connection.socket.look_soon()
+        connection.socket.tick_soon()
 
     def refuse(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
         """Open and close at once: before open no frame could carry an error."""
@@ -144,19 +149,23 @@ class Handshake:
             if not connection.settings.needs_login:
                 self._logged_in(Success(step.login))
                 return
-            connection.advance(CHECK)
-            connection.socket.pause_reading()
+            self._await_check()
             connection.socket.authenticate(step.login, step.passcode)
         elif isinstance(step, Proof):
             connection.login_name = step.login
             self.proof_octets = step.octets
-            connection.advance(CHECK)
-            connection.socket.pause_reading()
+            self._await_check()
             connection.socket.login_proved(step.login, step.is_right)
         elif isinstance(step, Success):
             self._logged_in(step)
         else:
             self._login_failed(step.reason)
+
+    def _await_check(self) -> None:
+        connection = self.connection
+        connection.advance(CHECK)
+        connection.is_holding = True  # the octets behind it wait
+        connection.socket.pause_reading()
 
     def _logged_in(self, success: Success) -> None:
         connection = self.connection

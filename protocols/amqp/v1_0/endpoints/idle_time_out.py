@@ -6,7 +6,7 @@ from typing import Final
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.errors import NotAllowed
-from protocols.peer_times import TICK_MOST_MS, PeerTimes
+from protocols.peer_times import PeerTimes
 
 IDLE_TIME_OUT_LEAST_MS: Final = 200  # a peer that asks for less is refused
 
@@ -38,5 +38,6 @@ class IdleTimes(PeerTimes):
     def must_send(self, now_ms: int) -> bool:
         return self.send_every_ms > 0 and now_ms - self.sent_ms >= self.send_every_ms // 2
 
-    def open_interval_ms(self) -> int:
-        return self.send_every_ms // 5 if self.send_every_ms else TICK_MOST_MS
+    def open_interval_ms(self, now_ms: int) -> int:
+        every_ms = self.send_every_ms
+        return self.until_due_ms(self.sent_ms + every_ms // 2, every_ms, now_ms)

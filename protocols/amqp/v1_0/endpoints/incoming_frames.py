@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.channels import Channels
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.handshake import Handshake
-from protocols.amqp.v1_0.endpoints.session import AmqpSession
 from protocols.amqp.v1_0.endpoints.states import CONNECTION, OPENED, UNREAD
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.errors import SessionError, TimedOut, error_of
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.frames import Heartbeat, ProtocolHeader
-from protocols.amqp.v1_0.wire.performatives import Close, Disposition, Flow, Open, Transfer
-from protocols.peer_times import NO_FRAME
+from protocols.amqp.v1_0.wire.composites.composite import Composite, error_of
+from protocols.amqp.v1_0.wire.composites.performatives import (
+    ATTACH,
+    BEGIN,
+    CLOSE,
+    DETACH,
+    DISPOSITION,
+    END,
+    FLOW,
+    OPEN,
+    TRANSFER,
+    Close,
+    Disposition,
+    Flow,
+    Open,
+    Transfer,
+)
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslResponse
+from protocols.amqp.v1_0.wire.errors import SessionError, TimedOut
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames.layout import HEARTBEAT, PROTOCOL_HEADER, Heartbeat, ProtocolHeader
+from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
+
+# Steps of a turn that the frames take which are neither transfers, dispositions nor flows of a session.  A step is some
+# 25 lines of Python.
+FRAME_STEPS: Final[dict[int, int]] = {
+    PROTOCOL_HEADER: 10,
+    SaslInit.CODE: 30,
+    SaslResponse.CODE: 30,
+    OPEN: 30,
+    BEGIN: 10,
+    ATTACH: 50,  # and one for each character of the selector
+    DETACH: 12,
+    END: 6,  # and one for each link
+    CLOSE: 15,
+    HEARTBEAT: 1,
+    # of a session that has ended
+    FLOW: 3,
+    TRANSFER: 3,
+    DISPOSITION: 3,
+}
+DECODED_A_STEP: Final = 2  # octets of a performative that is read by the complete rules
 
 
 class IncomingFrames:
     """mapped: the sessions, by the peer's channel; ``channels`` owns them."""
 
-    __slots__ = ("connection", "handshake", "channels", "mapped", "blocked")
+    __slots__ = ("connection", "handshake", "channels", "mapped")
 
     def __init__(self, connection: ConnectionEndpoint, handshake: Handshake, channels: Channels) -> None:
         self.connection = connection
         self.handshake = handshake
         self.channels = channels
         self.mapped = channels.mapped
-        self.blocked = channels.producers.blocked
 
     def read(self) -> None:
         """Take the frames that have come, as far as the state and the gates allow."""
@@ -35,11 +71,12 @@ class IncomingFrames:
         connection.is_due = True
         decoder = connection.decoder
         mapped = self.mapped
-        blocked = self.blocked
+        share = connection.share
         while True:
-            session: AmqpSession | None = None
             try:
-                while not blocked.is_reading_paused and (connection.state == OPENED or connection.state not in UNREAD):
+                for _ in range(FRAMES_AT_ONCE):
+                    if share.is_paused or (connection.state != OPENED and connection.state in UNREAD):
+                        break
                     frame = decoder.next_frame()
                     if frame is None:
                         break
@@ -54,18 +91,22 @@ class IncomingFrames:
                         session.flow(frame)
                     else:
                         self._take_rare(frame)
+                else:
+                    if not share.charge(COMMON_STEPS + decoder.take_decoded() // DECODED_A_STEP):
+                        continue
             except SessionError as error:
                 if session is not None:
                     self.channels.fail(session, error)
-                    continue  # in one read several sessions may end with an error while others have more frames
-                connection.fail(error)
+                    if not share.charge(REFUSED_STEPS):
+                        continue  # in one read several sessions may end with an error while others have more frames
+                else:
+                    connection.fail(error)
             except PenstockError as error:
                 connection.fail(error)
             break
         number = decoder.partial_number()
-        if number != NO_FRAME:
-            connection.is_holding = True
         if number != connection.idle.partial_number:
+            connection.is_holding = True
             connection.idle.frame_seen(number, connection.now_ms)
         if not connection.outbox.is_touched:
             connection.outbox.touch()
@@ -73,6 +114,8 @@ class IncomingFrames:
     def _take_rare(self, frame: Composite) -> None:
         """Take any other frame.  Raises: FramingError, IllegalState."""
         connection = self.connection
+        steps = FRAME_STEPS.get(frame.CODE, REFUSED_STEPS) + connection.decoder.take_decoded() // DECODED_A_STEP
+        connection.share.charge(steps)
         if isinstance(frame, ProtocolHeader):
             self.handshake.header(frame)
         elif isinstance(frame, Heartbeat):
@@ -95,5 +138,5 @@ class IncomingFrames:
                 f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}"
             )
         connection.stand_for_all()
-        late = TimedOut(f"the frames before close are not on the disk after {connection.settings.ending_time_ms} ms")
+        late = TimedOut(f"the frames before close are not on the disk after {connection.settings.close_time_ms} ms")
         connection.end(encode_frame(0, Close()), encode_frame(0, Close(error_of(late))))

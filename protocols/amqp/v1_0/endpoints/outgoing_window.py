@@ -10,8 +10,9 @@ from typing import Final
 
 from engine.consumers.consumer import Consumer
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import IN_FLIGHT, ConsumerBase, Delivery
 from engine.values.message import AMQP_1_0, INGRESS
+from engine.values.pieces import PIECE_BYTES
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import Carrier, OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
@@ -20,16 +21,30 @@ OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: only the peer's incoming wind
 
 
 class Outgoing:
-    """A delivery that waits for the session's window; ``sent``: octets of it that have been sent."""
+    """A delivery that waits for the session's window, or of which a piece leaves in each turn.
 
-    __slots__ = ("link", "delivery", "payload", "sent", "delivery_id")
+    consumer: it was handed over to.  sent: octets of it that have been sent.
+    """
 
-    def __init__(self, link: OutgoingLink, delivery: Delivery, payload: bytes) -> None:
+    __slots__ = ("link", "delivery", "consumer", "headers", "body", "size", "sent", "delivery_id")
+
+    def __init__(self, link: OutgoingLink, delivery: Delivery, headers: bytes, body: bytes) -> None:
         self.link = link
         self.delivery = delivery
-        self.payload = payload
+        self.consumer = delivery.consumer
+        self.headers = headers
+        self.body = body
+        self.size = len(headers) + len(body)
         self.sent = 0
         self.delivery_id = -1
+
+    def take(self, size: int) -> bytes:
+        """Return the next octets."""
+        start = self.sent - len(self.headers)
+        self.sent += size
+        if start >= 0:
+            return self.body[start : start + size]
+        return self.headers[start:][:size] + self.body[: max(0, start + size)]
 
 
 class OutgoingWindow(Carrier):
@@ -39,7 +54,8 @@ class OutgoingWindow(Carrier):
     any, or while the window or the connection is full, the consumers of this session get nothing more.
     unsettled: the session's.
     settling: deliveries that are settled when sent.  too_large: those that exceed the limit of their link.  Both wait
-    for the end of the turn, because the engine is still handing them over.
+    for the end of the turn, because the engine is still handing them over; output that is held back delays that end,
+    and a delivery may be with another consumer by then.
     """
 
     __slots__ = (
@@ -63,8 +79,8 @@ class OutgoingWindow(Carrier):
         self.next_delivery_id = 0
         self.remote_window = remote_window
         self.waiting: deque[Outgoing] = deque()
-        self.settling: list[Delivery] = []
-        self.too_large: list[Delivery] = []
+        self.settling: list[tuple[Delivery, ConsumerBase | None]] = []
+        self.too_large: list[tuple[Delivery, ConsumerBase | None]] = []
         self.is_output_full = self.is_shut() or session.connection.is_output_full
 
     def is_shut(self) -> bool:
@@ -80,7 +96,7 @@ class OutgoingWindow(Carrier):
         if connection.is_output_full or self.is_shut():
             self.is_output_full = True
         elif self.is_output_full:
-            connection.door.output_drained(self)
+            connection.engine.output_drained(self)
 
     def set_remote_window(self, frames: int) -> None:
         """Take the window in the peer's flow; send what waited for it."""
@@ -100,16 +116,16 @@ class OutgoingWindow(Carrier):
             headers, body = link.sections(delivery)
         size = len(headers) + len(body)
         if size > link.size_most:
-            self.too_large.append(delivery)
+            self.too_large.append((delivery, delivery.consumer))
             self._say_at_end()
             return 0
         link.delivery_count = (link.delivery_count + 1) & MASK
         window = self.remote_window
         if window == 0 or self.waiting or size > link.payload_max:
-            self.waiting.append(Outgoing(link, delivery, headers + body))
+            self.waiting.append(Outgoing(link, delivery, headers, body))
             self._send_waiting()
             self.changed()
-            return size
+            return 0  # ``_send_waiting`` counts what it sends
         delivery_id = self.next_delivery_id
         self.next_delivery_id = (delivery_id + 1) & MASK
         self.out += (link.head.encode(size, delivery_id, link.is_settled, False), headers, body)
@@ -118,11 +134,18 @@ class OutgoingWindow(Carrier):
         if window == 1:
             self.changed()
         if link.is_settled:
-            self._settle_at_end(delivery)
+            self._settle_at_end(delivery, delivery.consumer)
         else:
             delivery.key = delivery_id.to_bytes(4, "big")
             self.unsettled[delivery_id] = delivery
         return size
+
+    def send_on(self) -> bool:
+        """Send the next piece of a large delivery; say whether there was one that may be sent."""
+        if not self.waiting or self.remote_window == 0:
+            return False
+        self._send_waiting()
+        return True
 
     def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
         unsettled = self.unsettled
@@ -144,9 +167,16 @@ class OutgoingWindow(Carrier):
     def end_turn(self) -> None:
         """Do the work that had to wait while the engine handed over."""
         if self.settling:
-            self._settle_sent()
+            self.settle_sent()
         if self.too_large:
             self._put_back()
+
+    def settle_sent(self) -> None:
+        settling = self.settling
+        self.settling = []
+        for delivery, consumer in settling:
+            if delivery.state == IN_FLIGHT and delivery.consumer is consumer:
+                self.session.connection.engine.acknowledge_unconfirmed(delivery)
 
     # -- the steps
 
@@ -154,51 +184,46 @@ class OutgoingWindow(Carrier):
         self.session.is_due = True
         self.session.connection.say_at_end()
 
-    def _settle_at_end(self, delivery: Delivery) -> None:
+    def _settle_at_end(self, delivery: Delivery, consumer: ConsumerBase | None) -> None:
         """Settle a delivery that is settled when sent."""
-        self.settling.append(delivery)
+        self.settling.append((delivery, consumer))
         self._say_at_end()
-
-    def _settle_sent(self) -> None:
-        settling = self.settling
-        self.settling = []
-        for delivery in settling:
-            if delivery.state == IN_FLIGHT:
-                self.session.connection.door.acknowledge_unconfirmed(delivery)
 
     def _put_back(self) -> None:
         """Release a message that was too large for its link, with the credit that it used."""
-        door = self.session.connection.door
+        engine = self.session.connection.engine
         too_large = self.too_large
         self.too_large = []
-        for delivery in too_large:
-            consumer = delivery.consumer
-            if delivery.state == IN_FLIGHT and isinstance(consumer, Consumer):
-                door.refuse(delivery, RELEASED_TO_OTHERS)
+        for delivery, consumer in too_large:
+            if delivery.state == IN_FLIGHT and delivery.consumer is consumer and isinstance(consumer, Consumer):
+                engine.refuse(delivery, RELEASED_TO_OTHERS)
                 consumer.grant(consumer.window.room() + 1)
 
     def _send_waiting(self) -> None:
-        """Send waiting deliveries, as many as the remote window allows."""
+        """Send waiting deliveries, as many as the remote window allows, and of a large one a piece in each turn."""
         waiting = self.waiting
         out = self.out
-        while waiting and self.remote_window > 0:
+        outbox = self.session.connection.outbox
+        while waiting and self.remote_window > 0 and outbox.size_bytes < PIECE_BYTES:
             one = waiting[0]
             link = one.link
             if one.delivery_id < 0:
                 one.delivery_id = self.next_delivery_id
                 self.next_delivery_id = (one.delivery_id + 1) & MASK
-                if link.is_settled:
-                    self._settle_at_end(one.delivery)
-                else:
+                if not link.is_settled:
                     one.delivery.key = one.delivery_id.to_bytes(4, "big")
                     self.unsettled[one.delivery_id] = one.delivery
-            left = len(one.payload) - one.sent
+            left = one.size - one.sent
             size = min(left, link.payload_max)
             out.append(link.head.encode(size, one.delivery_id, link.is_settled, size < left))
-            out.append(one.payload[one.sent : one.sent + size])
-            one.sent += size
+            out.append(one.take(size))
+            outbox.size_bytes += size
             self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
             self.remote_window -= 1
             if size == left:
+                if link.is_settled:
+                    self._settle_at_end(one.delivery, one.consumer)
                 waiting.popleft()
-        self.session.connection.outbox.touch()
+        if waiting and self.remote_window > 0:
+            self.session.connection.hold_output()
+        outbox.touch()

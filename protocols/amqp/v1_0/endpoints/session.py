@@ -22,7 +22,9 @@ from protocols.amqp.v1_0.endpoints.states import (
     UNMAPPED,
     advance,
 )
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, State
+from protocols.amqp.v1_0.wire.composites.composite import error_of
+from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, State
+from protocols.amqp.v1_0.wire.composites.performatives import BEGIN, Attach, Begin, Detach, Disposition, Flow, Transfer
 from protocols.amqp.v1_0.wire.errors import (
     AmqpError,
     FramingError,
@@ -31,17 +33,15 @@ from protocols.amqp.v1_0.wire.errors import (
     LinkError,
     UnattachedHandle,
     WindowViolation,
-    error_of,
 )
-from protocols.amqp.v1_0.wire.frame_encoder import (
+from protocols.amqp.v1_0.wire.frames.frame_encoder import (
     encode_accepted_ranges,
     encode_disposition,
     encode_link_flow,
     encode_session_flow,
     encode_settled_ranges,
 )
-from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.performatives import BEGIN, Attach, Begin, Detach, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
 
 
 class AmqpSession(SessionEndpoint):
@@ -132,7 +132,7 @@ class AmqpSession(SessionEndpoint):
                 return
             if disposition.state is ACCEPTED and disposition.settled and delivery.state == IN_FLIGHT:  # nearly all
                 del self.unsettled[first]
-                self.connection.door.acknowledge_unconfirmed(delivery)
+                self.connection.engine.acknowledge_unconfirmed(delivery)
             else:
                 self.dispositions.take(first, delivery, disposition)
         else:
@@ -203,8 +203,10 @@ class AmqpSession(SessionEndpoint):
             answer = Detach(link.handle, True, error_of(error))
         self.connection.send_fitted(self.channel, answer)
 
-    def close(self) -> list[Consumer]:
-        """Drop all links; return their consumers, which the caller closes."""
+    def close(self, is_lost: bool) -> list[Consumer]:
+        """Drop all links; return their consumers, which the caller closes.  is_lost: waiting output does not leave."""
+        if not is_lost:
+            self.outgoing.settle_sent()
         consumers: list[Consumer] = []
         for link in [*self.links.values(), *self.discarding.values()]:
             self.connection.count_link(-1, -link.name_bytes(), -link.selector_characters)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.amqp.v1_0.wire.performatives import (
+from protocols.amqp.v1_0.wire.composites.performatives import (
     ATTACH,
     BEGIN,
     CLOSE,
@@ -20,7 +20,7 @@ from protocols.amqp.v1_0.wire.performatives import (
     OPEN,
     TRANSFER,
 )
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslResponse
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslResponse
 
 # Events that are no performatives: the peer's other octets, and events of our own.
 SASL_INIT: Final = SaslInit.CODE

@@ -7,18 +7,13 @@ from urllib.parse import unquote
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
+from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.door import Door
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from protocols.amqp.v1_0.wire.errors import InvalidField, NotFound
 
-_PREFIXES: Final = (
-    ("queue://", QUEUE),
-    ("topic://", TOPIC),
-    ("/queue/", QUEUE),
-    ("/topic/", TOPIC),
-)
+_PREFIXES: Final = (("queue://", QUEUE), ("topic://", TOPIC), ("/queue/", QUEUE), ("/topic/", TOPIC))
 
 ENCODED_PREFIX: Final = "/queues/"  # RabbitMQ's second version of addresses: the name is percent-encoded
 TEMPORARY_PREFIX: Final = "ID:"
@@ -31,30 +26,32 @@ _KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, 
 JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
 
 
-def target_of(door: Door, client: Client, address: str, capabilities: list[str] | None, kind: int = 0) -> Destination:
+def target_of(
+    engine: EngineApi, client: Client, address: str, capabilities: list[str] | None, kind: int = 0
+) -> Destination:
     """Return the destination of a producer's address, created at its first mention; a list in commas is one.
 
     kind: QUEUE or TOPIC if the message itself states it, else 0.  Raises: EngineError, InvalidField.
     """
-    named, _ = _resolve(door, address, capabilities, kind)
-    found = [door.target(client, one_kind, name) for one_kind, name in named]
+    named, _ = _resolve(engine, address, capabilities, kind)
+    found = [engine.target(client, one_kind, name) for one_kind, name in named]
     return found[0] if len(found) == 1 else Composite(found)
 
 
 def source_of(
-    door: Door, client: Client, address: str, capabilities: list[str] | None
+    engine: EngineApi, client: Client, address: str, capabilities: list[str] | None
 ) -> tuple[Source, ConsumerOptions]:
     """Return the destination of a consumer's address, and the options behind its ``?``.
 
     Raises: EngineError, InvalidField.
     """
-    named, options = _resolve(door, address, capabilities, 0)
-    found = [door.source(client, kind, name) for kind, name in named]
+    named, options = _resolve(engine, address, capabilities, 0)
+    found = [engine.source(client, kind, name) for kind, name in named]
     return found[0] if len(found) == 1 else CompositeSource(found), options
 
 
 def _resolve(
-    door: Door, address: str, capabilities: list[str] | None, kind: int
+    engine: EngineApi, address: str, capabilities: list[str] | None, kind: int
 ) -> tuple[list[tuple[int, str]], ConsumerOptions]:
     """A capability decides the kind, then a prefix, then an existing destination of that name; else it is a queue.
 
@@ -69,14 +66,14 @@ def _resolve(
     written = uri.name.split(",")
     if len(written) == 1:
         meant, name = _without_prefix(uri.name)
-        return [(kind or meant or _known_kind(door, name), name)], uri.consumer
+        return [(kind or meant or _known_kind(engine, name), name)], uri.consumer
     if len(written) > PARTS_MOST:
         raise InvalidField(f"{len(written)} destinations in one name; the limit is {PARTS_MOST}")
     named: list[tuple[int, str]] = []
     for one in written:
         meant, name = _without_prefix(one.strip())
         kind = kind or meant  # ``topic://a,b`` are two topics
-        named.append((meant or kind or _known_kind(door, name), name))
+        named.append((meant or kind or _known_kind(engine, name), name))
     return named, uri.consumer
 
 
@@ -92,15 +89,14 @@ def _without_prefix(text: str) -> tuple[int, str]:
     return 0, text
 
 
-def _known_kind(door: Door, name: str) -> int:
+def _known_kind(engine: EngineApi, name: str) -> int:
     """Return the kind of a bare name: that of an existing destination, else a queue."""
-    destinations = door.destinations
+    destinations = engine.destinations
     temporary = destinations.temporaries.get(name)
     if temporary is not None:
         return temporary.kind
+    if name.startswith(TEMPORARY_PREFIX):
+        return TEMP_QUEUE  # it has ended or belongs to another broker; others get no late answers by taking its name
     if name in destinations.queues:
         return QUEUE
-    if name in destinations.topics:
-        return TOPIC
-    # Temporary destinations have such names: this one has ended, or belongs to another broker.
-    return TEMP_QUEUE if name.startswith(TEMPORARY_PREFIX) else QUEUE
+    return TOPIC if name in destinations.topics else QUEUE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import Final
 
@@ -18,31 +19,25 @@ from protocols.amqp.v1_0.mapping.jms_types import (
     TEXT_MESSAGE,
 )
 from protocols.amqp.v1_0.mapping.map_body import amqp_map
-from protocols.amqp.v1_0.mapping.property_types import typed_property
+from protocols.amqp.v1_0.mapping.property_types import named_types, typed_property
 from protocols.amqp.v1_0.mapping.stomp_headers import (
     ANNOTATION_HEADER,
     BODY_HEADER,
     GROUP_HEADER,
     JSON,
-    MEANT,
     MESSAGE_ID_HEADER,
     OCTETS,
     RAW,
     TYPES_HEADER,
     amqp_address,
+    is_annotation,
+    is_property,
     read_lines,
 )
-from protocols.amqp.v1_0.wire import sections as at
-from protocols.amqp.v1_0.wire.value_encoder import described_list, encode, is_within_limits
-from protocols.amqp.v1_0.wire.values import (
-    Byte,
-    Described,
-    Symbol,
-    Timestamp,
-    UInt,
-    ULong,
-    Value,
-)
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.value_decoder import ITEMS_MAX
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode, is_within_limits
+from protocols.amqp.v1_0.wire.types.values import Byte, Described, Symbol, Timestamp, UInt, ULong, Value
 from protocols.broker_headers import (
     JMS_DESTINATION,
     JMS_REPLY_TO,
@@ -51,15 +46,31 @@ from protocols.broker_headers import (
     USER,
     is_broker_annotation,
 )
-from protocols.map_message import FORMS, MapError, read_map
+from protocols.map_message import FORMS, MapError, item_count, read_map
 
 CONTENT_ENCODING: Final = "content-encoding"
 IDENTITY: Final = "identity"  # no content-encoding may be that (messaging 3.2.4)
+_BODY_LINE: Final = f"{BODY_HEADER}:".encode()
+_TRANSFORMATION_LINE: Final = b"transformation:"
+JSON_SIGNS_MAX: Final = 4 * ITEMS_MAX  # commas and brackets, also within texts; a value within the limits has half
 DATA_SECTION: Final = bytes((0, 0x53, at.DATA))
+BINARY: Final = (0xA0, 0xB0)  # format codes
+TEXT_FORM: Final = (0xA1, 0xB1)
+DECODED_BYTES: Final = 65_536  # of a text at once
+MESSAGE_STEPS: Final = 16  # of a turn, for a message apart from its headers and items; one and a half for each of these
+
+
+def conversion_steps(message: Message) -> int:
+    """Return how many steps of a turn ``amqp_sections`` takes for a STOMP message."""
+    headers = message.headers
+    count = headers.count(b"\n")
+    if _BODY_LINE in headers or _TRANSFORMATION_LINE in headers:
+        count += item_count(message.body)
+    return MESSAGE_STEPS + count + count // 2
 
 
 def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tuple[bytes, bytes]:
-    """Return headers and body of a STOMP message as AMQP's, without a header section.
+    """Return a STOMP message in AMQP's form, without a header section.  The second part is its body, not copied.
 
     kind, name: of its destination.  message_id: the broker's id of it.
     """
@@ -88,9 +99,9 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     properties[at.CREATION_TIME] = Timestamp(message.store_time_ms if timestamp is None else timestamp)
     if message.expires_ms:
         properties[at.ABSOLUTE_EXPIRY_TIME] = Timestamp(message.expires_ms)
-    body, jms_type, content_type = _amqp_body(message, headers, is_text)
+    start, body, jms_type, content_type = _amqp_body(message, headers, is_text)
     encoding = headers.get(CONTENT_ENCODING)
-    is_data = body.startswith(DATA_SECTION)
+    is_data = (start or body).startswith(DATA_SECTION)
     if encoding is not None and encoding.isascii() and is_data and encoding != IDENTITY:
         properties[at.CONTENT_ENCODING] = Symbol(encoding)
     annotations[Symbol(JMS_TYPE)] = Byte(jms_type)
@@ -99,13 +110,11 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     application: dict[Value, Value] = {}
     if encoding is not None and not is_data:  # of no other section may the property say it (messaging 3.2.4)
         application[CONTENT_ENCODING] = encoding
-    types = dict(pair.rpartition("=")[::2] for pair in headers.get(TYPES_HEADER, "").split(",") if "=" in pair)
+    types = named_types(headers.get(TYPES_HEADER, ""))
     for header, text in headers.items():
-        if header in MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own headers are for AMQP clients, too
-            continue
-        if header.startswith(ANNOTATION_HEADER) and header.isascii():
+        if is_annotation(header):
             _annotate(annotations, header.removeprefix(ANNOTATION_HEADER), text)
-        else:
+        elif is_property(header) or header == TRANSFORMATION_ERROR:  # the gateway's own is for AMQP clients, too
             application[header] = typed_property(text, types.get(header))
     octets = b"\x00\x53\x72" + encode(annotations)
     while properties and properties[-1] is None:
@@ -113,7 +122,7 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     octets += described_list(at.PROPERTIES, len(properties), b"".join([encode(value) for value in properties]))
     if application:
         octets += b"\x00\x53\x74" + encode(application)
-    return octets, body
+    return octets + start, body
 
 
 def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
@@ -131,45 +140,66 @@ def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
 def raw_sections(message: Message, message_id: str) -> tuple[bytes, bytes]:
     """Return the least that AMQP needs of a STOMP message: the fallback if ``amqp_sections`` fails."""
     properties = described_list(at.PROPERTIES, 1, encode(message_id))
-    return properties, encode(Described(ULong(at.DATA), message.body))
+    return properties + section_start(at.DATA, BINARY, len(message.body)), message.body
 
 
-def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tuple[bytes, int, str | None]:
-    """Return body section, x-opt-jms-msg-type and content-type."""
+def section_start(code: int, form: tuple[int, int], size: int) -> bytes:
+    """Return the octets of a section before its ``size`` octets.  form: format codes for a small and a large size."""
+    small, large = form
+    if size < 256:
+        return bytes((0, 0x53, code, small, size))
+    return bytes((0, 0x53, code, large)) + size.to_bytes(4, "big")
+
+
+def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tuple[bytes, bytes, int, str | None]:
+    """Return the body section, its start apart from its octets, x-opt-jms-msg-type and content-type."""
+    body = message.body
     content_type = headers.get("content-type")
     was = headers.get(BODY_HEADER, "")
-    if content_type == RAW and message.body[:2] == b"\x00\x53":
-        return message.body, MESSAGE, None
+    if content_type == RAW and body[:2] == b"\x00\x53":
+        return b"", body, MESSAGE, None
     form = headers.get("transformation", "")
     if is_text and form in FORMS and TRANSFORMATION_ERROR not in headers:
         try:
-            found = amqp_map(read_map(message.body, form))
+            found = amqp_map(read_map(body, form))
         except MapError as error:
             headers[TRANSFORMATION_ERROR] = str(error)
         else:
-            return encode(Described(ULong(at.VALUE), found)), MAP_MESSAGE, None
-    if was == "null" and not message.body:
-        return encode(Described(ULong(at.VALUE), None)), TEXT_MESSAGE, content_type
+            return encode(Described(ULong(at.VALUE), found)), b"", MAP_MESSAGE, None
+    if was == "null" and not body:
+        return encode(Described(ULong(at.VALUE), None)), b"", TEXT_MESSAGE, content_type
     if was in ("value", "sequence"):
-        read = _from_json(message.body, was)
+        read = _from_json(body, was)
         if read is not None:
             section, jms_type = read
-            return section, jms_type, None if content_type == JSON else content_type
-    if is_text:
-        try:
-            text = message.body.decode()
-        except UnicodeDecodeError:
-            is_text = False
-        else:
-            return encode(Described(ULong(at.VALUE), text)), TEXT_MESSAGE, content_type
+            return section, b"", jms_type, None if content_type == JSON else content_type
+    if is_text and is_utf8(body):
+        return section_start(at.VALUE, TEXT_FORM, len(body)), body, TEXT_MESSAGE, content_type
     if was == "binary":
-        return encode(Described(ULong(at.VALUE), message.body)), BYTES_MESSAGE, content_type
-    return encode(Described(ULong(at.DATA), message.body)), BYTES_MESSAGE, content_type or OCTETS
+        return section_start(at.VALUE, BINARY, len(body)), body, BYTES_MESSAGE, content_type
+    return section_start(at.DATA, BINARY, len(body)), body, BYTES_MESSAGE, content_type or OCTETS
+
+
+def is_utf8(octets: bytes) -> bool:
+    """Say whether these are UTF-8, without a copy of a large text."""
+    try:
+        if len(octets) <= DECODED_BYTES:
+            octets.decode()
+            return True
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for start in range(0, len(octets), DECODED_BYTES):
+            decoder.decode(octets[start : start + DECODED_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _from_json(body: bytes, was: str) -> tuple[bytes, int] | None:
     """Return the section of a JSON text, and x-opt-jms-msg-type; None for a text that AMQP cannot express."""
     try:
+        if body.count(b",") + body.count(b"[") + body.count(b"{") > JSON_SIGNS_MAX:
+            return None  # it would fill the memory before ``is_within_limits`` could say that it is too much
         value = json.loads(body)
         if value is None or (was == "sequence" and not isinstance(value, list)) or not is_within_limits(value):
             return None

@@ -1,11 +1,16 @@
-"""A message of ours decoded: properties, application-properties and body, for readers of its content."""
+"""A message of ours decoded: properties, application-properties and body, for readers of its content.
+
+headers, body: as ``Message`` keeps them.  Spark workers load this module, too.
+"""
 
 from __future__ import annotations
 
-from engine.values.message import Message
+from typing import Final
+
 from protocols.amqp.v1_0.wire.errors import DecodeError
-from protocols.amqp.v1_0.wire.sections import (
+from protocols.amqp.v1_0.wire.messages.sections import (
     APPLICATION_PROPERTIES,
+    BODY_SECTIONS_MOST,
     DATA,
     HEADER,
     MESSAGE_ANNOTATIONS,
@@ -14,8 +19,10 @@ from protocols.amqp.v1_0.wire.sections import (
     SEQUENCE,
     VALUE,
 )
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
+from protocols.amqp.v1_0.wire.types.value_decoder import Reader, decode_plain
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Value
+
+_SMALL: Final = b"\x00\x53"  # a descriptor of one octet follows
 
 
 class Contents:
@@ -35,17 +42,16 @@ class Contents:
         self.sections: list[Value] = []
 
     def field(self, place: int) -> Value:
-        """Return a field of the properties."""
         return self.properties[place] if place < len(self.properties) else None
 
     def annotation(self, name: str) -> Value:
         return self.annotations.get(name)
 
 
-def read_headers(message: Message) -> Contents:
+def read_headers(headers: bytes) -> Contents:
     """Return everything but the body.  Raises: DecodeError."""
     contents = Contents()
-    for code, value in _sections(message.headers):
+    for code, value in _sections(headers):
         if code == HEADER and isinstance(value, list):
             contents.header = value
         elif code == PROPERTIES and isinstance(value, list):
@@ -57,10 +63,10 @@ def read_headers(message: Message) -> Contents:
     return contents
 
 
-def read_contents(message: Message) -> Contents:
+def read_contents(headers: bytes, body: bytes) -> Contents:
     """Return everything.  Raises: DecodeError."""
-    contents = read_headers(message)
-    for code, value in _sections(message.body):
+    contents = read_headers(headers)
+    for code, value in _sections(body):
         if code in (DATA, SEQUENCE, VALUE):
             contents.body_kind = code
             contents.sections.append(value)
@@ -68,10 +74,22 @@ def read_contents(message: Message) -> Contents:
 
 
 def _sections(octets: bytes) -> list[tuple[int, Value]]:
+    """Raises: DecodeError, also for more sections, or items in all of them together, than anybody looks at."""
     found: list[tuple[int, Value]] = []
-    at = 0
+    reader = Reader(octets, 0, len(octets))
+    at = count = 0
     while at < len(octets):
-        section, at = decode(octets, at)
+        count += 1
+        if count > BODY_SECTIONS_MOST:
+            raise DecodeError(f"a message has more than {BODY_SECTIONS_MOST} sections")
+        if octets[at : at + 2] == _SMALL and at + 3 < len(octets):
+            value, after = decode_plain(octets, at + 3, reader)
+            found.append((octets[at + 2], value))
+            at = after
+            continue
+        reader.position = at
+        section = reader.read()
+        at = reader.position
         if not isinstance(section, Described):
             raise DecodeError("a section of a message has no descriptor")
         code = section.descriptor

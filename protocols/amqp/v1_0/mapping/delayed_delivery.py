@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.features.scheduler.plan import Plan, ScheduleLimits
-from engine.features.scheduler.plan_headers import ANNOTATIONS, PROPERTIES, plan_of
-from protocols.amqp.v1_0.wire.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, SECTION_CODES
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
+from engine.features.scheduler.plan import ANNOTATIONS, PROPERTIES, Plan, ScheduleLimits, plan_of
+from protocols.amqp.v1_0.wire.messages.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, SECTION_CODES
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Value
 
 DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"  # the capability, of a connection or of a producer's link
 DELIVERY_TIME: Final = "x-opt-delivery-time"  # is kept: receivers see it as JMSDeliveryTime

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from protocols.amqp.v1_0.wire.values import ULong, Value
+from protocols.amqp.v1_0.wire.types.values import ULong, Value
 
 _ULONG: Final = "ID:AMQP_ULONG:"
 _UUID: Final = "ID:AMQP_UUID:"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from protocols import map_message as words
-from protocols.amqp.v1_0.wire.values import (
+from protocols.amqp.v1_0.wire.types.values import (
     Byte,
     Char,
     Float,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from engine.values.message import AMQP_1_0, Message
 from engine.values.message_keys import KeyReader
 from protocols.amqp.v1_0.mapping.contents import read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
-from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.errors import DecodeError
+from protocols.amqp.v1_0.wire.messages import sections as at
 
 NAME = "keys"
 
@@ -15,7 +14,7 @@ NAME = "keys"
 class AmqpKeys(KeyReader):
     def keys(self, headers: bytes) -> tuple[str, str]:
         try:
-            contents = read_headers(Message(0, AMQP_1_0, 0, 0, 0, 0, 0, b"", headers, b""))
+            contents = read_headers(headers)
         except DecodeError:
             return "", ""  # malformed sections: it has no keys
         words = contents.application_properties.get(NAME)

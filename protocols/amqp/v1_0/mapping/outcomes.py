@@ -16,13 +16,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from engine.values.delivery import Delivery
+from engine.values.delivery import Delivery, Refusal
 from engine.values.outcomes import CAUSE_REJECTED
-from engine.values.refusal import Refusal
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Value
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Modified, Rejected, Released, State
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Value
 
 ANNOTATIONS_BYTES_MAX: Final = 64 * 1024  # octets of annotations that consumers may add to one message
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.backlog.context import Context
-from engine.features.scheduler.plan_headers import PROPERTIES
-from engine.features.scheduler.ticket import JOB_ID
+from engine.features.scheduler.plan import PROPERTIES
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
-from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
+from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, JOB_ID, PERSISTENT
 from protocols.amqp.v1_0.mapping.amqp_form import amqp_sections, raw_sections
 from protocols.amqp.v1_0.mapping.outcomes import added_annotations
 from protocols.amqp.v1_0.mapping.stomp_headers import read_lines
 from protocols.amqp.v1_0.wire.errors import DecodeError
-from protocols.amqp.v1_0.wire.sections import (
+from protocols.amqp.v1_0.wire.messages.sections import (
     APPLICATION_PROPERTIES,
     HEADER,
     end_of,
@@ -22,9 +21,9 @@ from protocols.amqp.v1_0.wire.sections import (
     split_annotations,
     split_header,
 )
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
-from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt, Value
+from protocols.amqp.v1_0.wire.types.value_decoder import decode
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.types.values import Symbol, UByte, UInt, Value
 from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 
 

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import (
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import (
     Byte,
     Char,
     Decimal,
@@ -78,6 +78,11 @@ def property_text(value: Value) -> str:
     if isinstance(value, int):
         return str(int(value))
     return str(value)
+
+
+def named_types(text: str) -> dict[str, str]:
+    """Return the type of each property from the header ``amqp-property-types``."""
+    return dict(pair.rpartition("=")[::2] for pair in text.split(",") if "=" in pair)
 
 
 def typed_property(text: str, kind: str | None) -> Value:

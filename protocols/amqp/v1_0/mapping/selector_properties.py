@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from engine.selector.properties import Properties, header_field
+from engine.selector.properties import Properties, PropertyReader, header_field
 from engine.selector.properties import Value as Seen
-from engine.selector.readers import PropertyReader
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
 from engine.values.destination import QUEUE, uri
 from engine.values.message import Message
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
-from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.errors import DecodeError
-from protocols.amqp.v1_0.wire.values import Value
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.values import Value
 from protocols.broker_headers import JMS_REPLY_TO
 
 FRAME_OF_SECTIONS: Final = 1024  # octets of descriptors and sizes around a body, at most, that is examined
-_TEXT_FIELDS: Final = {
-    "JMSType": at.SUBJECT,
-    "JMSXGroupID": at.GROUP_ID,
-}
+_TEXT_FIELDS: Final = {"JMSType": at.SUBJECT, "JMSXGroupID": at.GROUP_ID}
 
 
 class AmqpPropertyReader(PropertyReader):
@@ -32,19 +29,17 @@ class AmqpPropertyReader(PropertyReader):
         return AmqpProperties(message, delivery_count, is_redelivered)
 
 
+@dataclass(slots=True, eq=False)
 class AmqpProperties(Properties):
     """Decoded only if a selector needs a property that the engine itself does not know."""
 
-    __slots__ = ("_message", "_delivery_count", "_is_redelivered", "_contents", "_document")
+    _message: Message
+    _delivery_count: int
+    _is_redelivered: bool
+    _contents: Contents | None = None
+    _document: list[Node | None] = field(default_factory=list)
 
     converts_strings: ClassVar[bool] = False
-
-    def __init__(self, message: Message, delivery_count: int, is_redelivered: bool) -> None:
-        self._message = message
-        self._delivery_count = delivery_count
-        self._is_redelivered = is_redelivered
-        self._contents: Contents | None = None
-        self._document: list[Node | None] = []
 
     def document(self) -> Node | None:
         if not self._document:
@@ -88,7 +83,7 @@ class AmqpProperties(Properties):
         if len(self._message.body) > DOCUMENT_BYTES_MAX + FRAME_OF_SECTIONS:
             return b""
         try:
-            contents = read_contents(self._message)
+            contents = read_contents(self._message.headers, self._message.body)
         except DecodeError:
             return b""
         if contents.body_kind == at.DATA and all(isinstance(one, bytes) for one in contents.sections):
@@ -102,7 +97,7 @@ class AmqpProperties(Properties):
         contents = self._contents
         if contents is None:
             try:
-                contents = read_headers(self._message)
+                contents = read_headers(self._message.headers)
             except DecodeError:
                 contents = Contents()  # malformed sections: it has no properties
             self._contents = contents

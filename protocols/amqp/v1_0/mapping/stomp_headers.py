@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.features.scheduler.ticket import JOB_ID
-from protocols.amqp.v1_0.wire.values import Value
+from engine.values.message import JOB_ID
+from protocols.amqp.v1_0.wire.types.values import Value
 from protocols.broker_headers import BROKER_HEADERS
 
 TYPES_HEADER: Final = "amqp-property-types"
@@ -43,6 +43,16 @@ MEANT: Final = BROKER_HEADERS | {
 
 _ESCAPED: Final = re.compile(r"\\([nrc\\])")
 _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
+
+
+def is_property(name: str) -> bool:
+    """Return whether a header is an application property."""
+    return name not in MEANT and not is_annotation(name)
+
+
+def is_annotation(name: str) -> bool:
+    """Return whether a header is a message annotation."""
+    return name.startswith(ANNOTATION_HEADER) and name.isascii()
 
 
 def stomp_address(address: str, kind: Value) -> str:

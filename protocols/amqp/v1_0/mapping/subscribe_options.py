@@ -21,9 +21,9 @@ from config.destination_options import ConsumerOptions
 from config.model import ConnectionDefaults
 from engine.consumers.consumer import INDIVIDUAL
 from engine.values.options import ReplayStart, SubscribeOptions
+from protocols.amqp.v1_0.wire.composites.termini import Source
 from protocols.amqp.v1_0.wire.errors import InvalidField
-from protocols.amqp.v1_0.wire.termini import Source
-from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UInt, Value
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Timestamp, UInt, Value
 from protocols.consumer_defaults import with_defaults
 from protocols.replay_start import FROM_ID, FROM_TIME, NAMES, PLACES, replay_start
 

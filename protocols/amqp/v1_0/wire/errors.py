@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.values.errors import PenstockError
-from protocols.amqp.v1_0.wire.composite import Error
 
 
 class AmqpError(PenstockError):
@@ -201,8 +200,3 @@ SYMBOLS: Final[dict[str, str]] = {
 def symbol_for(error: PenstockError) -> str:
     """Return the symbol of an error; for a condition without an entry above, that of an internal error."""
     return SYMBOLS.get(error.condition, "amqp:internal-error")
-
-
-def error_of(error: PenstockError) -> Error:
-    """Return the error that the peer gets."""
-    return Error(symbol_for(error), str(error))

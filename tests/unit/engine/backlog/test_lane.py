@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Any
+
 from engine.backlog.lane import DELAYED_BYTES
-from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
+from engine.backlog.lane_entries import IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.consumers.consumer import INDIVIDUAL
 from engine.dispatch.delays import KEPT_DELAYED_BYTES, LONG_DELAY_MS, RELOAD_READER
 from engine.values import gates
-from engine.values.delivery import GONE, IN_FLIGHT
+from engine.values.delivery import GONE, IN_FLIGHT, Delivery
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
 from engine.values.stored import Attempts, LaneState
 from tests.support.engine.engine_world import MIB, EngineWorld, address
@@ -41,9 +44,7 @@ def test_what_one_producer_sent_stays_in_order_persistent_or_not() -> None:
     bodies = numbers(*range(20))
     for number, body in enumerate(bodies):
         world.send(body, persistent=number % 3 == 0)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert consume_all(world, client) == bodies
     assert world.memory_used() == 0
 
@@ -52,10 +53,7 @@ def test_the_first_message_of_a_queue_may_be_one_that_is_not_logged() -> None:
     world = EngineWorld()
     world.send(b"volatile", persistent=False)
     world.send(b"logged")
-    client = world.client()
-    world.consumer(client)
-    world.turn()
-    assert client.bodies() == [b"volatile", b"logged"]
+    assert world.subscriber().bodies() == [b"volatile", b"logged"]
 
 
 def test_a_backlog_beyond_memory_is_paged_in_order() -> None:
@@ -64,9 +62,7 @@ def test_a_backlog_beyond_memory_is_paged_in_order() -> None:
     bodies = numbers(*range(count))
     world.send(*bodies)
     assert world.queue("q").has_backlog()
-    client = world.client()
-    world.consumer(client, prefetch=500)
-    world.turn()
+    client = world.subscriber(prefetch=500)
     assert consume_all(world, client) == bodies
     assert not world.queue("q").has_backlog()
     world.send(b"after")  # in memory again
@@ -79,10 +75,7 @@ def test_messages_that_are_not_logged_wait_behind_the_entries_on_disk_before_the
     world.send(b"b", persistent=False)
     world.send(b"4")
     world.send(b"c", persistent=False)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
-    assert client.bodies() == [b"0", b"1", b"2", b"3", b"a", b"b", b"4", b"c"]
+    assert world.subscriber().bodies() == [b"0", b"1", b"2", b"3", b"a", b"b", b"4", b"c"]
     assert store.requests == []
 
 
@@ -96,8 +89,7 @@ def test_returned_messages_go_back_to_their_place() -> None:
     world.acknowledge(held[1], held[4])
     world.send(b"6")
     world.lose(first)
-    world.consumer(second)
-    world.turn()
+    world.subscribe(second)
     assert second.bodies() == numbers(0, 2, 3, 5, 6)
 
 
@@ -105,9 +97,7 @@ def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
     lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: Attempts(2, 0, 5, 6, CAUSE_NACK, 0)})
     world, _ = recovered_world(lane, 10)
     assert world.stats().depth == 5
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     handed = client.handed
     assert [one.body for one in handed] == numbers(2, 3, 6, 7, 9)
     assert [(one.is_redelivered, one.delivery_count) for one in handed] == [
@@ -129,9 +119,7 @@ def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
 def test_an_attempt_that_waits_goes_on_waiting_after_a_restart() -> None:
     lane = LaneState(4, 3, 0, [], {1: Attempts(1, 1_700_000_000_700, 1, 1, CAUSE_NACK, 0)})
     world, _ = recovered_world(lane, 3)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert client.bodies() == numbers(0, 2)
     assert world.stats().delayed == 1
     world.advance(699)
@@ -144,20 +132,13 @@ def test_an_attempt_that_waits_goes_on_waiting_after_a_restart() -> None:
 def test_recovered_priorities_are_lanes_of_their_own() -> None:
     messages = [stored_message(1, 0, b"low", 1), stored_message(1, 0, b"high", 8)]
     lanes = [LaneState(1, 1, 0, [], {}), LaneState(8, 1, 0, [], {})]
-    world = EngineWorld(store=ScriptedStore([recovered_queue(1, "q", lanes)], messages))
-    client = world.client()
-    world.consumer(client, prefetch=2)
-    world.turn()
+    client = EngineWorld(store=ScriptedStore([recovered_queue(1, "q", lanes)], messages)).subscriber(prefetch=2)
     assert sorted(client.bodies()) == [b"high", b"low"]
 
 
 def test_entries_whose_record_is_gone_are_passed() -> None:
     store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 3, 0, [], {})])], [stored_message(1, 2, b"2")])
-    world = EngineWorld(store=store)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
-    assert client.bodies() == [b"2"]
+    assert EngineWorld(store=store).subscriber().bodies() == [b"2"]
 
 
 def test_what_was_found_ahead_is_forgotten_when_it_is_gone_and_its_record_too() -> None:
@@ -204,8 +185,7 @@ def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
 
 def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.broker.end_turn()
     assert len(store.requests) == 1
     store.forget_requests()
@@ -221,8 +201,7 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
 
 def test_a_disk_that_takes_messages_again_is_asked_for_pages_at_once() -> None:
     world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.broker.end_turn()
     store.refuse_pages("read error at 4711")
     store.fail("no space left")
@@ -236,10 +215,7 @@ def test_paged_messages_that_expired_are_not_handed_over() -> None:
     late.expires_ms = 1
     messages = [late, stored_message(1, 1, b"good")]
     world = EngineWorld(store=ScriptedStore([recovered_queue(1, "q", [LaneState(4, 2, 0, [], {})])], messages))
-    client = world.client()
-    world.consumer(client, ack_mode=INDIVIDUAL)
-    world.turn()
-    assert client.bodies() == [b"good"]
+    assert world.subscriber(ack_mode=INDIVIDUAL).bodies() == [b"good"]
     assert world.stats().expired == 1
 
 
@@ -248,12 +224,10 @@ def test_a_damaged_queue_stays_said_while_others_are_read() -> None:
     messages = [stored_message(number, offset, b"m") for number in (1, 2) for offset in range(2)]
     store = ScriptedStore([recovered_queue(1, "bad", lanes), recovered_queue(2, "good", lanes)], messages)
     world = EngineWorld(store=store)
-    client = world.client()
-    world.consumer(client, "bad")
+    client = world.consuming("bad")
     world.broker.end_turn()
     store.refuse_pages("its checksum does not match")
-    world.consumer(client, "good")
-    world.turn()
+    world.subscribe(client, "good")
     assert len(client.bodies()) == 2
     assert world.broker.inspect().store.reason == "queue://bad: its checksum does not match"
 
@@ -288,8 +262,7 @@ def refused_world(count: int) -> tuple[EngineWorld, FakeClient]:
     """Return a world in which ``count`` messages of a MiB each were refused and wait a minute."""
     world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=60_000))
     world.store.page_limit = PAGE_BYTES // MIB
-    client = world.client()
-    world.consumer(client, prefetch=4)
+    client = world.consuming(prefetch=4)
     world.send(*[b"%07d" % number * (MIB // 7) for number in range(count)])
     while held := client.take():
         world.refuse(*held)
@@ -312,9 +285,7 @@ def test_what_waits_long_keeps_its_content_on_disk_and_holds_nothing_back() -> N
 def test_content_that_cannot_be_read_is_asked_for_again() -> None:
     count = KEPT_DELAYED_BYTES // MIB + 2
     world, client = refused_world(count)
-    world.clock.now_ms += 60_000
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(60_000)
     world.broker.end_turn()
     assert len(world.store.requests) > 0
     world.store.refuse_pages("torn")
@@ -326,9 +297,7 @@ def test_content_that_cannot_be_read_is_asked_for_again() -> None:
 def test_content_whose_record_is_left_out_is_dropped_once() -> None:
     count = KEPT_DELAYED_BYTES // MIB + 2
     world, _ = refused_world(count)
-    world.clock.now_ms += 60_000
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(60_000)
     _, priority, first, *_ = world.store.requests[0]
     for _ in range(2):
         world.store.listener.record_skipped(1, priority, first, MIB, "crc", RELOAD_READER)
@@ -355,7 +324,31 @@ def test_a_queue_without_consumers_keeps_little_in_memory() -> None:
     lane = world.queue("q").lane(4)
     assert 0 < lane.ready_bytes <= IDLE_LANE_BYTES + 1024
     assert lane.next_load < lane.tail == 200
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert consume_all(world, client) == [b"%4d" % number * 256 for number in range(200)]
+
+
+class Watched(deque[Delivery]):
+    """Counts the looks into its middle, each of which costs the more the longer it is."""
+
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+def test_the_first_that_came_back_is_taken_without_a_search() -> None:
+    world = EngineWorld()
+    owner = world.consuming("q", INDIVIDUAL, 1_000)
+    for _ in range(1_000):
+        world.broker.send(world.queue("q"), world.message(world.queue("q"), b"x", persistent=False))
+    world.turn()
+    world.lose(owner)
+    world.advance(0)
+    lane = world.queue("q").lane(4)
+    returned = lane.returned = Watched(lane.returned)
+    for delivery in list(returned)[:100]:
+        lane.take(delivery)
+    assert len(returned) == 900
+    assert returned.looks <= 200

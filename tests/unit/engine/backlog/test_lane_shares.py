@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.backlog.lane import Lane
-from engine.backlog.lane_pages import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES
-from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, TOLD_AT_ONCE
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.lane_entries import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES
+from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, UPDATED_AT_ONCE
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import INDIVIDUAL
 from tests.support.engine.engine_world import MIB, EngineWorld, address
 
@@ -40,8 +40,7 @@ def test_each_lane_keeps_something() -> None:
     assert {(lane.memory_bytes, lane.memory_messages) for lane in lanes(world)} == {(LEAST_BYTES, LEAST_MESSAGES)}
     client = world.client()
     world.send(*[b"%d" % number for number in range(100)], to="q0")
-    world.consumer(client, "q0", INDIVIDUAL, 1000)
-    world.turn()
+    world.subscribe(client, "q0", INDIVIDUAL, 1000)
     assert [one.message.body for one in client.take()] == [b"x", *(b"%d" % number for number in range(100))]
 
 
@@ -101,5 +100,5 @@ def test_one_that_comes_or_goes_tells_few_others() -> None:
         shares.join(lane)
         if number % 97 == 0 or number in (512, 1024, 2048, 4096):
             told = sum(one.memory_bytes != was for one, was in zip(made[:number], before, strict=True))
-            assert told <= TOLD_AT_ONCE
+            assert told <= UPDATED_AT_ONCE
     assert len({lane.memory_bytes for lane in made}) == 1

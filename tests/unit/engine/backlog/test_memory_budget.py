@@ -1,11 +1,13 @@
-"""The memory budget is kept whatever is read: many priorities, many queues, many replays, many delayed messages."""
+"""The one budget of messages: what counts in it, and that it is kept whatever is read."""
 
 from __future__ import annotations
 
+from engine.backlog.memory_budget import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.consumers.consumer import INDIVIDUAL
 from engine.values import gates
+from engine.values.delivery import Refusal
+from engine.values.message import STOMP, Message
 from engine.values.options import FIRST, ReplayStart
-from engine.values.refusal import Refusal
 from tests.support.engine.engine_world import MIB, address
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.engine.spill_world import SpillWorld
@@ -31,9 +33,7 @@ def test_ten_priorities_with_a_deep_backlog() -> None:
     for number in range(4_000):
         world.send(BODY, priority=number % 10)
         assert world.memory_held() <= 2 * MIB
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 500)
-    world.turn()
+    client = world.subscriber("q", INDIVIDUAL, 500)
     assert drain(world, client) == 4_000
     assert world.memory_held() == 0
 
@@ -78,9 +78,7 @@ def test_what_waits_for_its_redelivery_keeps_no_content_while_memory_is_short() 
         memory_limit_bytes=MIB,
     )
     world.send(*[BODY] * 1_200)
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 100)
-    world.turn()
+    client = world.subscriber("q", INDIVIDUAL, 100)
     while taken := client.take():
         for delivery in taken:
             world.broker.refuse(delivery, Refusal())
@@ -100,17 +98,64 @@ def test_a_group_waits_for_a_message_that_is_due_and_whose_content_is_being_read
     world.send(b"x" * 800_000, to="other", persistent=False)
     world.send(b"1", b"2", group="g")
     first = world.client("first")
-    world.consumer(first, "q", INDIVIDUAL, 1)
-    world.turn()
+    world.subscribe(first, "q", INDIVIDUAL, 1)
     (delivery,) = first.take()
     world.broker.refuse(delivery, Refusal())
     world.broker.disconnect(first, is_lost=False)
     world.turn()
-    world.clock.now_ms += 60_001
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(60_001)
     assert world.reloading_count() == 1
     second = world.client("second")
-    world.consumer(second, "q", INDIVIDUAL, 1)
-    world.turn()
+    world.subscribe(second, "q", INDIVIDUAL, 1)
     assert second.bodies() == [b"1"]
+
+
+def test_the_octets_count_for_the_first_holder_for_the_encoded_copy_of_several_and_a_little_for_each() -> None:
+    budget = MemoryBudget(10_000)
+    message = Message(1, STOMP, 0, 4, 0, 0, 0, b"", b"a:b\n", b"body")
+    budget.hold(message)
+    budget.hold(message)
+    assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES + HOLDER_BYTES + 8, "what several get is kept encoded, too"
+    budget.hold(message)
+    assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES + HOLDER_BYTES + 8 + HOLDER_BYTES
+    budget.release(message)
+    budget.release(message)
+    assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES
+    budget.release(message)
+    assert budget.used_bytes == 0
+
+
+def message(size: int) -> Message:
+    return Message(1, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x" * size)
+
+
+def test_producers_wait_at_the_limit_and_go_on_at_nine_tenths() -> None:
+    budget = MemoryBudget(10_000)
+    held = [message(1_000 - MESSAGE_OVERHEAD_BYTES) for _ in range(10)]
+    for one in held:
+        assert not budget.is_full()
+        budget.hold(one)
+    assert budget.is_full()
+    assert not budget.is_eased()
+    budget.release(held.pop())
+    assert (budget.is_full(), budget.is_eased()) == (False, True)
+
+
+def test_what_the_log_has_takes_of_the_room_but_no_more_than_half() -> None:
+    budget = MemoryBudget(10_000)
+    paged = message(4_000 - MESSAGE_OVERHEAD_BYTES)
+    budget.load(paged)
+    assert (budget.room_bytes(), budget.held_bytes(), budget.is_short()) == (6_000, 4_000, False)
+    budget.load(message(4_000 - MESSAGE_OVERHEAD_BYTES))
+    assert (budget.room_bytes(), budget.held_bytes(), budget.is_short()) == (5_000, 8_000, True)
+    budget.unload(paged)
+    assert (budget.room_bytes(), budget.held_bytes(), budget.is_short()) == (6_000, 4_000, False)
+
+
+def test_a_message_whose_content_only_the_log_has_counts_as_its_objects() -> None:
+    budget = MemoryBudget(10_000)
+    hollow = message(1_000).twin(0, b"", b"", b"")
+    budget.load(hollow)
+    assert budget.held_bytes() == MESSAGE_OVERHEAD_BYTES
+    budget.unload(hollow)
+    assert budget.held_bytes() == 0

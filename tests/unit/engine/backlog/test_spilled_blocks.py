@@ -63,15 +63,14 @@ def drained(world: SpillWorld, client: FakeClient) -> Generator[int]:
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
     assert world.paths() == []
-    assert (world.memory_used(), world.spiller.spilled_bytes, world.spiller.gathered_bytes) == (0, 0, 0)
+    assert (world.memory_used(), world.spiller.blocks.spilled_bytes, world.spiller.blocks.gathered_bytes) == (0, 0, 0)
     for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
 
 
 def chosen(world: SpillWorld, selector: str, name: str = "q", prefetch: int = 10) -> tuple[FakeClient, Consumer]:
     client = world.client(selector)
-    consumer = world.consumer(client, name, INDIVIDUAL, prefetch, selector=selector)
-    world.turn()
+    consumer = world.subscribe(client, name, INDIVIDUAL, prefetch, selector=selector)
     return client, consumer
 
 
@@ -86,8 +85,7 @@ def test_a_queue_whose_consumer_selects_spills_and_its_consumer_finds_what_is_th
     assert consumer.describe_gate().startswith("selector")
     world.broker.disconnect(client, is_lost=False)
     rest = world.client("rest")
-    world.consumer(rest, "q", INDIVIDUAL, 100)
-    world.turn()
+    world.subscribe(rest, "q", INDIVIDUAL, 100)
     assert list(drained(world, rest)) == [number for number in range(COUNT) if number % 100 != 7]
     assert_nothing_is_left(world)
 
@@ -122,8 +120,7 @@ def test_what_a_selector_left_comes_back_to_others() -> None:
     world.broker.disconnect(client, is_lost=True)
     world.turn()
     rest = world.client("rest")
-    world.consumer(rest, "q", INDIVIDUAL, 100)
-    world.turn()
+    world.subscribe(rest, "q", INDIVIDUAL, 100)
     assert sorted(drained(world, rest)) == list(range(COUNT))
     assert_nothing_is_left(world)
 
@@ -165,8 +162,7 @@ def test_a_group_whose_owner_takes_nothing_holds_others_back_only_for_want_of_me
 
 def test_an_exclusive_queue_spills() -> None:
     world = small_world(queue__exclusive_consumer=True)
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 10)
+    client = world.consuming("q", INDIVIDUAL, 10)
     sends(world, world.queue("q"), [""] * COUNT)
     assert world.paths() != []
     assert list(drained(world, client)) == list(range(COUNT))
@@ -180,8 +176,7 @@ def test_a_temporary_queue_spills_and_takes_its_files_along() -> None:
     assert isinstance(queue, Queue)
     sends(world, queue, [""] * COUNT)
     assert world.paths() != []
-    world.consumer(client, queue, INDIVIDUAL, 100)
-    world.turn()
+    world.subscribe(client, queue, INDIVIDUAL, 100)
     got = drained(world, client)
     assert [next(got) for _ in range(500)] == list(range(500))
     got.close()
@@ -214,15 +209,13 @@ def test_a_slow_subscriber_of_a_topic_costs_a_file_and_nobody_waits(persistent: 
 def test_an_automatic_subscriber_whose_socket_is_full_gets_all_in_order() -> None:
     world = small_world()
     topic = world.topic()
-    client = world.client()
-    world.consumer(client, topic, AUTO, 100)
+    client = world.consuming(topic, AUTO, 100)
     client.hold_after = 0
     client.is_output_full = True
     sends(world, topic, [""] * COUNT)
     world.holds_workers = True
     client.hold_after = -1
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     sends(world, topic, [""] * 50, COUNT)
     world.holds_workers = False
     world.turn()
@@ -244,8 +237,7 @@ def test_a_durable_subscription_spills_what_is_not_in_the_log() -> None:
 def test_a_subscription_with_a_limit_on_what_waits_drops_instead() -> None:
     world = small_world(pending__strategy="constant", pending__limit=100)
     topic = world.topic()
-    client = world.client()
-    world.consumer(client, topic, INDIVIDUAL, 10)
+    client = world.consuming(topic, INDIVIDUAL, 10)
     sends(world, topic, [""] * COUNT)
     assert world.paths() == []
     assert len(list(drained(world, client))) == 110
@@ -259,15 +251,13 @@ def test_a_block_that_was_changed_on_the_disk_is_lost_and_the_next_one_comes() -
     file = world.files.open(path)
     file.pwrite(b"#", 5_000)
     file.close()
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 100)
-    world.turn()
+    client = world.subscriber("q", INDIVIDUAL, 100)
     got = list(drained(world, client))
     assert got == sorted(got)
     lost = 300 - len(got)
     assert 0 < lost < 80
-    assert (world.spiller.lost_count, queue.dropped_count, queue.depth) == (lost, lost, 0)
-    assert world.spiller.notices == [
+    assert (world.spiller.blocks.lost_count, queue.dropped_count, queue.depth) == (lost, lost, 0)
+    assert world.spiller.blocks.notices == [
         f"queue://q: {lost} non-persistent messages are lost: {path}, position 0: the checksum of a block "
         "does not match"
     ]
@@ -282,8 +272,8 @@ def test_a_selector_goes_on_behind_a_block_whose_file_is_gone() -> None:
     world.files.unlink(world.paths()[0])
     client, consumer = chosen(world, "n = '299'")
     assert [number_of(one) for one in client.take()] == [299]
-    assert queue.depth == 300 - world.spiller.lost_count
-    assert world.spiller.lost_count > 200
+    assert queue.depth == 300 - world.spiller.blocks.lost_count
+    assert world.spiller.blocks.lost_count > 200
     assert consumer.describe_gate().startswith("selector")
 
 

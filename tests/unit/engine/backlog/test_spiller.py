@@ -8,6 +8,8 @@ import pytest
 
 from engine.backlog.spiller import BLOCK_BYTES
 from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.dispatch.selector_view import VIEW_BYTES
+from engine.ports.workers import READ_LANE
 from engine.values import gates
 from tests.support.engine.engine_world import address
 from tests.support.engine.spill_world import SpillWorld
@@ -43,15 +45,14 @@ def drained(world: SpillWorld, client: FakeClient, count: int) -> list[bytes]:
 
 
 def consumer(world: SpillWorld, client: FakeClient, name: str = "q", prefetch: int = 100) -> Consumer:
-    found = world.consumer(client, name, INDIVIDUAL, prefetch)
-    world.turn()
+    found = world.subscribe(client, name, INDIVIDUAL, prefetch)
     return found
 
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
     assert world.paths() == []
     assert world.memory_used() == 0
-    assert world.spiller.spilled_bytes == 0
+    assert world.spiller.blocks.spilled_bytes == 0
     for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
 
@@ -62,7 +63,7 @@ def test_what_an_address_is_not_to_hold_in_memory_waits_in_temporary_files_and_c
     assert world.paths() == ["data/spill/00000000.spill"]
     assert world.memory_used() < 20 * KIB + 2 * BLOCK_BYTES
     assert world.queue("q").depth == 1000
-    assert world.spiller.spilled_bytes > 800 * 1000
+    assert world.spiller.blocks.spilled_bytes > 800 * 1000
     client = world.client()
     consumer(world, client)
     assert drained(world, client, 1000) == sent
@@ -216,13 +217,32 @@ def test_what_expires_there_is_expired_when_it_comes_back() -> None:
     assert_nothing_is_left(world)
 
 
+def test_more_than_a_selector_may_keep_was_spilled_behind_a_page_that_comes_later() -> None:
+    world = SpillWorld(address("q", full__max_size_bytes=2 * KIB), memory_limit_bytes=64 << 20)
+    world.spiller.block_bytes = 2 * VIEW_BYTES
+    world.send(*[b"other".ljust(KIB)] * 3)
+    logged, spilled = bodies(5), bodies(40, 5, 30 * KIB)  # the latter take more than VIEW_BYTES
+    world.send(*logged, headers="colour:red")
+    world.send(*spilled, headers="colour:red", persistent=False)
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 1, selector="colour = 'red'")
+    got: list[bytes] = []
+    pages = 0
+    for _ in range(100):
+        world.end_turn()
+        world.broker.begin_turn()
+        pages += world.workers.finish(READ_LANE)
+        for delivery in client.take():
+            got.append(delivery.message.body)
+            world.broker.acknowledge(delivery)
+    assert (got, pages) == (logged + spilled, 1)
+
+
 def test_a_selector_finds_what_was_spilled_before_it_came() -> None:
     world = SpillWorld(address(">", **SMALL))
     for number, body in enumerate(bodies(300)):
         world.send(body, persistent=False, headers=f"n:{number}")
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 10, selector="n = '250'")
-    world.turn()
+    client = world.subscriber("q", INDIVIDUAL, 10, selector="n = '250'")
     assert [one.message.body.split()[0] for one in client.take()] == [b"250"]
 
 
@@ -272,3 +292,24 @@ def test_what_subscriptions_that_take_nothing_share_goes_too() -> None:
         world.send(*[b""] * 20, to=world.topic(), persistent=False)
     assert not world.is_memory_shut()
     assert world.memory_used() < 4 << 20
+
+
+def test_what_is_written_out_while_a_block_comes_back_keeps_its_place() -> None:
+    world = SpillWorld(memory_limit_bytes=4 << 20)
+    sent = fill(world, 4000)
+    client = world.client()
+    consumer(world, client, prefetch=50)
+    (lane,) = world.queue("q").used_lanes
+    world.holds_workers = True
+    got: list[bytes] = []
+    while lane.spill is None or lane.spill.reading is None:
+        taken = client.take()
+        got += [delivery.message.body for delivery in taken]
+        world.acknowledge(*taken)
+    assert lane.ready_bytes > 100 * KIB
+    while world.spiller.write_out(lane):
+        pass
+    world.holds_workers = False
+    world.turn()
+    assert got + drained(world, client, 4000) == sent
+    assert_nothing_is_left(world)

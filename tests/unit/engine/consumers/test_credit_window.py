@@ -7,7 +7,7 @@ from engine.consumers.credit_window import CreditWindow
 from engine.values import gates
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
-from tests.support.engine.engine_world import EngineWorld
+from tests.support.engine.engine_world import world_with_client
 
 
 def test_nothing_goes_out_before_credit() -> None:
@@ -76,8 +76,7 @@ def test_octets_settled_open_nothing_without_credit() -> None:
 
 
 def test_a_queue_gives_what_was_granted() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, is_credited=True))
     consumer.start()

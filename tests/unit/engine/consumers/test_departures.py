@@ -12,7 +12,7 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 MANY = 2 * TURN_STEPS // CLOSE_STEPS  # more than one turn closes
@@ -38,8 +38,7 @@ def test_many_consumers_leave_over_several_turns_and_get_nothing_meanwhile() -> 
     world.send(b"x", to=last)
     assert client.bodies() == []
     other = world.client("other")
-    world.consumer(other, last, AUTO)
-    world.turn()
+    world.subscribe(other, last, AUTO)
     assert other.bodies() == [b"x"]
     world.advance(0)
     assert client.consumers == {}
@@ -56,8 +55,7 @@ def test_its_socket_wakes_nobody_who_leaves() -> None:
 
 
 def test_few_consumers_leave_at_once() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     for number in range(10):
         world.consumer(client, f"q.{number}", AUTO)
     world.broker.disconnect(client, is_lost=True)
@@ -75,8 +73,7 @@ def test_what_they_held_comes_back_with_them() -> None:
     world.advance(0)
     assert world.stats("held").in_flight == 0
     other = world.client("other")
-    world.consumer(other, "held", AUTO)
-    world.turn()
+    world.subscribe(other, "held", AUTO)
     assert other.bodies() == [b"1", b"2"]
 
 
@@ -110,8 +107,7 @@ def test_a_limit_of_consumers_does_not_count_those_who_leave() -> None:
 
 
 def test_temporary_destinations_go_behind_the_consumers() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     for _ in range(MANY):
         world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
     world.turn()
@@ -196,8 +192,7 @@ def test_who_leaves_late_takes_nothing_that_another_has_by_then() -> None:
 
 @pytest.mark.parametrize("way", ["lost", "unsubscribed"])
 def test_what_a_consumer_held_comes_back_some_a_turn_and_in_order(way: str) -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
     world.send(*[b"x"] * 20_000)
     assert len(consumer.ledger) == 20_000
@@ -217,15 +212,12 @@ def test_what_a_consumer_held_comes_back_some_a_turn_and_in_order(way: str) -> N
     assert left == list(range(20_000 - a_turn, 0, -a_turn))
     assert consumer.is_closed
     other = world.client("other")
-    world.consumer(other, "q", INDIVIDUAL, 20_000)
-    world.turn()
+    world.subscribe(other, "q", INDIVIDUAL, 20_000)
     assert [one.position for one in other.take()] == sorted(range(0, 20_000 << 32, 1 << 32))
 
 
 def test_of_those_that_come_back_in_several_turns_only_the_one_looked_at_is_blamed() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world, client = world_with_consumer(prefetch=20_000)
     world.send(*[b"x"] * 20_000)
     first, *_ = client.take()
     world.acknowledge(first)
@@ -235,8 +227,7 @@ def test_of_those_that_come_back_in_several_turns_only_the_one_looked_at_is_blam
 
 
 def test_what_a_transaction_holds_stays_with_it_when_the_rest_comes_back() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
     world.send(*[b"x"] * 20_000)
     held = client.take()[:9_000]
@@ -248,15 +239,13 @@ def test_what_a_transaction_holds_stays_with_it_when_the_rest_comes_back() -> No
     world.advance(0)
     queue = world.queue("q")
     other = world.client("other")
-    world.consumer(other, "q", INDIVIDUAL, 20_000)
-    world.turn()
+    world.subscribe(other, "q", INDIVIDUAL, 20_000)
     assert len(other.take()) == 20_000
     assert queue.in_flight_count == 20_000
 
 
 def test_who_is_leaving_is_in_nobodys_way() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     temporary = world.broker.open_temporary(client, TEMP_QUEUE)
     assert isinstance(temporary, Queue)
     consumer = world.consumer(client, temporary, INDIVIDUAL, 20_000)
@@ -313,8 +302,7 @@ def test_one_of_several_that_leave_is_in_nobodys_way(way: str) -> None:
 
 
 def test_who_leaves_slowly_leaves_once() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
     world.send(*[b"x"] * 20_000)
     world.broker.unsubscribe(consumer, is_lost=False)
@@ -326,8 +314,7 @@ def test_who_leaves_slowly_leaves_once() -> None:
 
 
 def test_who_has_unsubscribed_is_not_blamed_for_a_connection_that_is_lost_meanwhile() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
+    world, client = world_with_client(address("q", blame="all"))
     consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
     world.send(*[b"x"] * 20_000)
     world.broker.unsubscribe(consumer, is_lost=False)

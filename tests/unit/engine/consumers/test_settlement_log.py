@@ -7,7 +7,7 @@ import pytest
 from engine.consumers.consumer import CLIENT
 from engine.store.state.consumer_records import CLOSED_MAX
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.refusal import Refusal
+from engine.values.delivery import Refusal
 from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.store.memory_store import MemoryStore
@@ -44,8 +44,7 @@ def test_who_refused_is_known_after_he_has_left(end: str) -> None:
     if end == "refuses in a transaction":
         transaction = Transaction(client, "t", TransactionLimits())
         transaction.add_refused(deliveries[1:], LATER)
-        world.broker.unsubscribe(consumer, is_lost=False)
-        world.turn()
+        world.unsubscribe(consumer)
         world.broker.commit(transaction)
     else:
         world.broker.refuse_all(deliveries[1:], LATER)
@@ -68,8 +67,7 @@ def test_who_is_lost_is_known_among_many_who_have_left() -> None:
     named = store.open_consumer(world.queue("other").destination_id, {"client_id": "one of many"})
     world.send(b"m")
     client = world.client(client_id="ann")
-    world.consumer(client, "q", CLIENT, 1)
-    world.turn()
+    world.subscribe(client, "q", CLIENT, 1)
     for number in range(named, named + CLOSED_MAX):
         store.close_consumer(number if number == named else store.open_consumer(1, {"client_id": "one of many"}))
     world.broker.disconnect(client, is_lost=True)

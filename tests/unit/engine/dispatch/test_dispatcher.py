@@ -15,7 +15,7 @@ from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, EXPIRED
 from tests.support.engine.broker_view import covered_by
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 
 
 def numbered(first: int, last: int) -> list[bytes]:
@@ -23,9 +23,7 @@ def numbered(first: int, last: int) -> list[bytes]:
 
 
 def test_a_window_of_ten_pauses_when_full_and_resumes_at_five() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=10)
+    world, client = world_with_consumer(prefetch=10)
     world.send(*numbered(1, 30))
     held = client.take()
     assert len(held) == 10
@@ -37,9 +35,7 @@ def test_a_window_of_ten_pauses_when_full_and_resumes_at_five() -> None:
 
 
 def test_each_ack_refills_where_the_address_says_so() -> None:
-    world = EngineWorld(address("q", prefetch__top_up="each-ack"))
-    client = world.client()
-    world.consumer(client, prefetch=10)
+    world, client = world_with_consumer(address("q", prefetch__top_up="each-ack"), prefetch=10)
     world.send(*numbered(1, 30))
     held = client.take()
     world.acknowledge(held[0])
@@ -48,9 +44,7 @@ def test_each_ack_refills_where_the_address_says_so() -> None:
 
 @pytest.mark.parametrize("prefetch", [1, 0])
 def test_one_at_a_time(prefetch: int) -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=prefetch)
+    world, client = world_with_consumer(prefetch=prefetch)
     world.send(*numbered(1, 3))
     for number in (1, 2, 3):
         (held,) = client.take()
@@ -61,9 +55,7 @@ def test_one_at_a_time(prefetch: int) -> None:
 
 
 def test_the_address_says_the_prefetch_of_who_did_not_ask() -> None:
-    world = EngineWorld(address("q", prefetch__queue_prefetch=3))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", prefetch__queue_prefetch=3))
     world.send(*numbered(1, 5))
     assert client.bodies() == numbered(1, 3)
 
@@ -111,15 +103,12 @@ def test_higher_priorities_go_first_and_equals_in_order() -> None:
     world = EngineWorld()
     for priority in (0, 9, 4):
         world.send(b"%d-first" % priority, b"%d-second" % priority, priority=priority)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert client.bodies() == [b"9-first", b"9-second", b"4-first", b"4-second", b"0-first", b"0-second"]
 
 
 def test_automatic_deliveries_are_settled_as_they_leave() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, ack_mode=AUTO)
     world.send(*numbered(1, 3))
     assert client.bodies() == numbered(1, 3)
@@ -131,9 +120,7 @@ def test_automatic_deliveries_are_settled_as_they_leave() -> None:
 
 
 def test_one_settlement_record_a_consumer_and_turn() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(*numbered(1, 6))
     held = client.take()
     world.acknowledge(held[0], held[1], held[4])
@@ -143,15 +130,13 @@ def test_one_settlement_record_a_consumer_and_turn() -> None:
 
 
 def test_full_output_stops_dispatch_until_it_is_drained() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     client.hold_after = 2
     world.consumer(client)
     world.send(*numbered(1, 5))
     assert client.bodies() == numbered(1, 2)
     client.hold_after = -1
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert client.bodies() == numbered(3, 5)
 
 
@@ -169,25 +154,21 @@ def test_full_output_of_automatic_consumers_leaves_the_rest_to_others() -> None:
 
 
 def test_draining_output_that_was_not_full_is_nothing() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.turn()
     world.broker.output_drained(client)
     assert not world.broker.has_more_to_do()
 
 
 def test_acknowledging_while_output_is_full_hands_nothing_over() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     client.hold_after = 1
     world.consumer(client, prefetch=1)
     world.send(*numbered(1, 2))
     (held,) = client.take()
     world.acknowledge(held)
     assert client.take() == []
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert client.bodies() == [b"2"]
 
 
@@ -197,26 +178,19 @@ def test_expired_messages_are_not_handed_over() -> None:
     world.send(b"short", expires_ms=soon)
     world.send(b"long", expires_ms=soon + 1)
     world.advance(1_000)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
-    assert client.bodies() == [b"long"]
+    assert world.subscriber().bodies() == [b"long"]
     assert [(one.outcome, one.consumer_id) for one in world.store.settled] == [(EXPIRED, 0)]
     assert (world.stats().expired, world.stats().depth) == (1, 1)
 
 
 def test_a_message_that_is_expired_at_arrival_in_the_very_first_moment() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"late", expires_ms=world.clock.wall_ms())
     assert client.bodies() == []
 
 
 def test_ack_mode_client_covers_what_was_handed_over_before() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=CLIENT)
+    world, client = world_with_consumer(ack_mode=CLIENT)
     world.send(*numbered(1, 4))
     held = client.take()
     assert covered_by(held[2]) == held[:3]
@@ -246,8 +220,7 @@ class _WalkedLedger(dict[int, Delivery]):
 
 def test_what_a_transaction_holds_is_passed_over_once() -> None:
     """An ACK of each third of 300, each in the transaction: what is held before is not walked again and again."""
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, ack_mode=CLIENT, prefetch=1_000)
     world.send(*numbered(1, 600))
     held = client.take()
@@ -266,8 +239,7 @@ def test_what_a_transaction_holds_is_passed_over_once() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_an_answer_covers_is_all_that_is_in_flight_before_it(seed: int) -> None:
     chance = random.Random(seed)
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, ack_mode=CLIENT, prefetch=40)
     open_ones: list[Transaction] = []
     for _ in range(80):
@@ -290,17 +262,14 @@ def test_what_an_answer_covers_is_all_that_is_in_flight_before_it(seed: int) -> 
 
 
 def test_individual_mode_covers_one() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=INDIVIDUAL)
+    world, client = world_with_consumer()
     world.send(*numbered(1, 3))
     held = client.take()
     assert covered_by(held[2]) == [held[2]]
 
 
 def test_a_consumer_gets_nothing_before_its_first_turn() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, None, "sub"))
     world.send(b"1")
@@ -311,8 +280,7 @@ def test_a_consumer_gets_nothing_before_its_first_turn() -> None:
 
 
 def test_a_consumer_that_closed_before_its_first_turn_never_has_one() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, None, "sub"))
     world.broker.unsubscribe(consumer, is_lost=False)
@@ -329,8 +297,7 @@ def test_a_consumer_that_closed_before_its_first_turn_never_has_one() -> None:
 def test_what_the_disk_has_not_taken_is_not_handed_over(ack_mode: int, is_topic: bool) -> None:
     world = EngineWorld()
     destination = world.topic("t") if is_topic else world.queue("q")
-    client = world.client()
-    world.consumer(client, destination, ack_mode)
+    client = world.consuming(destination, ack_mode)
     assert world.try_send(b"1", destination) == gates.OPEN
     assert world.try_send(b"2", destination) == gates.OPEN
     world.store.fail("disk full")  # from the next write on; both are accepted, neither is written
@@ -341,12 +308,26 @@ def test_what_the_disk_has_not_taken_is_not_handed_over(ack_mode: int, is_topic:
     assert client.bodies() == [b"1", b"2"]
 
 
+def test_what_waits_for_the_rest_of_a_large_write_is_handed_over_after_it() -> None:
+    world = EngineWorld()
+    clients = [world.consuming(world.queue(name), INDIVIDUAL) for name in ("q", "r")]
+    world.store.is_writing = True  # a large message is written over several turns
+    world.try_send(b"1", world.queue("q"))
+    world.turn()
+    world.try_send(b"2", world.queue("r"))
+    world.turn()
+    assert [client.bodies() for client in clients] == [[], []]
+    world.store.is_writing = False
+    world.store.write()
+    world.turn()
+    world.timers.advance(0)
+    world.turn()
+    assert [client.bodies() for client in clients] == [[b"1"], [b"2"]]
+
+
 def test_what_was_written_before_the_disk_refused_goes_on_being_handed_over() -> None:
     world = EngineWorld()
     world.send(b"1", b"2")
     world.store.write()
     world.store.fail("disk full")
-    client = world.client()
-    world.consumer(client)
-    world.turn()
-    assert client.bodies() == [b"1", b"2"]
+    assert world.subscriber().bodies() == [b"1", b"2"]

@@ -49,8 +49,7 @@ def test_the_woken_one_shares_a_window_that_another_queue_has_filled() -> None:
     destinations = world.broker.destinations
     source = CompositeSource([destinations.queue("p"), destinations.queue("q")])
     world.consumer(several, source, INDIVIDUAL, 1, selector=RED)
-    world.consumer(other, "q", INDIVIDUAL, 1, selector=RED)
-    world.turn()
+    world.subscribe(other, "q", INDIVIDUAL, 1, selector=RED)
     for name in ("p", "q"):
         queue = destinations.queue(name)
         world.broker.send(queue, world.message(queue, name.encode(), headers="colour:red"))
@@ -61,11 +60,9 @@ def test_the_woken_one_shares_a_window_that_another_queue_has_filled() -> None:
 def test_the_woken_one_has_spent_its_rate() -> None:
     world = selected()
     first, second = world.client("first"), world.client("second")
-    world.consumer(first, "q", INDIVIDUAL, 10, selector=RED, rate=1)
-    world.turn()
+    world.subscribe(first, "q", INDIVIDUAL, 10, selector=RED, rate=1)
     world.send(b"1", headers="colour:red")
-    world.consumer(second, "q", INDIVIDUAL, 10, selector=RED)
-    world.turn()
+    world.subscribe(second, "q", INDIVIDUAL, 10, selector=RED)
     world.send(b"2", headers="colour:red")
     assert (first.bodies(), second.bodies()) == ([b"1"], [b"2"])
 
@@ -96,8 +93,7 @@ def test_the_exclusive_one_alone_is_woken() -> None:
     world.send(b"m")
     check_nobody_idles(world.broker)
     assert second.handed == []
-    world.broker.output_drained(first)
-    world.turn()
+    world.drain_output(first)
     assert first.bodies() == [b"m"]
 
 
@@ -109,11 +105,9 @@ def test_the_exclusive_one_looks_again_when_its_heir_has_gone() -> None:
     world.send(b"held")
     queue = world.queue("q")
     world.broker.send(queue, world.message(queue, b"late"))
-    coming = world.consumer(heir, "q", INDIVIDUAL, 5, priority=5)
-    world.turn()
+    coming = world.subscribe(heir, "q", INDIVIDUAL, 5, priority=5)
     assert (active.bodies(), heir.bodies()) == ([b"held"], [])
-    world.broker.unsubscribe(coming, is_lost=False)
-    world.turn()
+    world.unsubscribe(coming)
     check_nobody_idles(world.broker)
     assert active.bodies() == [b"late"]
 
@@ -122,8 +116,7 @@ def test_what_an_exclusive_one_leaves_wakes_the_others() -> None:
     world = selected()
     alone, other = world.client("alone"), world.client("other")
     world.consumer(other, "q", INDIVIDUAL, 5)
-    world.consumer(alone, "q", INDIVIDUAL, 5, is_exclusive=True)
-    world.turn()
+    world.subscribe(alone, "q", INDIVIDUAL, 5, is_exclusive=True)
     alone.is_output_full = True
     world.send(b"1", b"2")
     world.leave(alone)
@@ -135,8 +128,7 @@ def test_who_comes_behind_a_dear_selector_is_asked_in_a_turn_to_come() -> None:
     world = EngineWorld()
     world.consumer(world.client("dear"), "q", INDIVIDUAL, 5, selector="XPATH '//a'")
     cheap = world.client("cheap")
-    world.consumer(cheap, "q", INDIVIDUAL, 5, selector="JMSPriority > 1")
-    world.turn()
+    world.subscribe(cheap, "q", INDIVIDUAL, 5, selector="JMSPriority > 1")
     world.leave_steps(0)
     world.send(b"m")
     for _ in range(5):

@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from engine.backlog.lane_pages import LANE_MESSAGES
+from engine.backlog.lane_entries import LANE_MESSAGES
 from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
-from engine.dispatch.message_groups import GROUPS_MAX, SWEEP_GROUPS, Groups
-from engine.dispatch.seat import seat_of
+from engine.dispatch.message_groups import ALL_GROUPS_MAX, GROUPS_MAX, SWEEP_GROUPS, TEXT_MOST, Groups, GroupTotal
 from engine.dispatch.selection import Selection
+from engine.dispatch.selector_view import seat_of
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from engine.values.delivery import Delivery
-from engine.values.refusal import Refusal
-from tests.support.engine.engine_world import EngineWorld, address
+from engine.values.delivery import Delivery, Refusal
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 DELAYS = {"redelivery__initial_redelivery_delay_ms": 300, "redelivery__redelivery_delay_ms": 300}
@@ -90,8 +89,7 @@ def test_the_gate_names_the_owner() -> None:
     one = world.client("one")
     world.consumer(one, prefetch=1)
     send(world, "a1", "a2")
-    idle = world.consumer(world.client("two"))
-    world.turn()
+    idle = world.subscribe(world.client("two"))
     assert idle.gate() == gates.GROUP_OWNER
     said = "group-owner: the waiting messages belong to groups of other consumers: 'a' of consumer 1"
     assert idle.describe_gate() == said
@@ -120,9 +118,7 @@ def test_the_end_of_a_group_lets_the_next_message_choose_a_new_owner() -> None:
 
 
 def test_a_group_waits_while_one_of_its_messages_waits_for_its_redelivery() -> None:
-    world = EngineWorld(address("q", **DELAYS))
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(address("q", **DELAYS), prefetch=1)
     send(world, "a1", "a2", "b1", "1")
     (first,) = client.take()
     world.refuse(first)
@@ -159,8 +155,7 @@ def test_a_group_waits_for_what_an_open_transaction_holds_of_it() -> None:
     transaction = Transaction(one, "t", TransactionLimits())
     transaction.add_accepted(held[:1])
     consumer = consumer_of(held[0])
-    world.broker.unsubscribe(consumer, is_lost=False)
-    world.turn()
+    world.unsubscribe(consumer)
     assert two.take() == []
     world.broker.abort(transaction)
     world.turn()
@@ -189,16 +184,14 @@ def test_the_only_one_that_gets_anything_gets_the_groups_of_all() -> None:
     owner, only = world.client("owner"), world.client("only")
     world.consumer(owner, "q", INDIVIDUAL, 1)
     send(world, "g0", "g1")
-    exclusive = world.consumer(only, "q", INDIVIDUAL, 1, is_exclusive=True)
-    world.turn()
+    exclusive = world.subscribe(only, "q", INDIVIDUAL, 1, is_exclusive=True)
     assert only.bodies() == []
     (first,) = owner.take()
     world.broker.acknowledge(first)
     world.turn()
     assert (only.bodies(), owner.bodies()) == ([b"g1"], [])
     send(world, "g2")
-    world.broker.unsubscribe(exclusive, is_lost=False)
-    world.turn()
+    world.unsubscribe(exclusive)
     assert owner.bodies() == [b"g1"]
 
 
@@ -225,8 +218,7 @@ def test_an_idle_group_loses_its_owner() -> None:
     send(world, "a2")
     world.advance(2_000)
     three = world.client("three")
-    world.consumer(three)
-    world.turn()
+    world.subscribe(three)
     assert texts(three.take()) == ["a2"]
 
 
@@ -285,8 +277,7 @@ def test_a_marked_message_of_a_topic_leaves_the_budget(way: str, ack_mode: int, 
             world.broker.unsubscribe(consumer, is_lost=False)
     world.turn()
     undertaker = world.client("undertaker")
-    world.consumer(undertaker, "ActiveMQ.DLQ", AUTO)
-    world.turn()
+    world.subscribe(undertaker, "ActiveMQ.DLQ", AUTO)
     assert (world.memory_used(), world.memory_paged()) == (0, 0)
 
 
@@ -336,9 +327,7 @@ def test_what_the_owner_does_not_select_goes_to_others() -> None:
 
 
 def test_only_so_many_idle_groups_are_remembered() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=AUTO)
+    world, _ = world_with_consumer(ack_mode=AUTO)
     send(world, "a1")
     for number in range(GROUPS_MAX + 10):
         world.send(b"x", group=f"g{number}")
@@ -346,6 +335,34 @@ def test_only_so_many_idle_groups_are_remembered() -> None:
     assert len(owners) <= GROUPS_MAX
     assert "a" not in owners
     assert f"g{GROUPS_MAX + 9}" in owners
+
+
+def test_all_queues_together_remember_only_so_many_groups() -> None:
+    total = GroupTotal(ALL_GROUPS_MAX - 10)
+    groups = Groups(-1, total)
+    for key in range(1, 1_000):
+        groups.begin(key, "")
+    assert len(groups.by_key) <= 10 + SWEEP_GROUPS
+    assert total.count == ALL_GROUPS_MAX - 10 + len(groups.by_key)
+    groups.forget(next(iter(groups.by_key.values())))
+    groups.close()
+    assert total.count == ALL_GROUPS_MAX - 10
+
+
+def test_of_a_long_group_id_only_the_beginning_is_kept() -> None:
+    world, _ = world_with_consumer(ack_mode=AUTO)
+    world.send(b"x", group="g" * 9_000)
+    assert list(queue_of(world).group_owners()) == ["g" * TEXT_MOST]
+
+
+def test_a_queue_without_consumers_remembers_no_groups() -> None:
+    world, client = world_with_consumer(ack_mode=AUTO)
+    world.send(b"x", group="g")
+    total = selection_of(world).groups.total
+    assert total.count == 1
+    world.broker.disconnect(client, is_lost=True)
+    world.turn()
+    assert total.count == 0
 
 
 def test_a_full_owner_does_not_keep_other_groups_waiting_behind_a_long_queue() -> None:
@@ -409,8 +426,9 @@ def test_groups_without_messages_are_forgotten_unless_they_were_used_of_late() -
 
 def test_what_waits_behind_refused_messages_of_its_group_is_not_looked_at_for_each_of_them() -> None:
     refused_count, behind_count = 60, 300
-    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=100, redelivery__redelivery_delay_ms=100))
-    client = world.client()
+    world, client = world_with_client(
+        address("q", redelivery__initial_redelivery_delay_ms=100, redelivery__redelivery_delay_ms=100)
+    )
     consumer = world.consumer(client, "q", INDIVIDUAL, refused_count)
     for number in range(refused_count + behind_count):
         world.send(b"%d" % number, group="g")
@@ -431,9 +449,7 @@ def test_what_waits_behind_refused_messages_of_its_group_is_not_looked_at_for_ea
 
 def test_a_group_that_has_ended_leaves_nothing_to_wait_for() -> None:
     """Its messages that are held belong to no group any more, so the queue is a plain one without consumers."""
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", group="a")
     world.send(b"2", group="a", headers="JMSXGroupSeq:-1")
     assert len(client.take()) == 2

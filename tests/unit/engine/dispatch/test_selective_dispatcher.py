@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.found_ahead import AHEAD_BYTES
-from engine.backlog.lane_pages import LANE_MESSAGES, PAGE_MESSAGES
+from engine.backlog.lane_entries import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
 from engine.dispatch.selector_view import VIEW_MESSAGES
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.selector.evaluate import compile_selector
-from engine.selector.properties import Properties, StompProperties
-from engine.selector.readers import PropertyReader
+from engine.selector.properties import Properties, PropertyReader, StompProperties
 from engine.selector.table import SelectorTable
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
@@ -21,7 +19,7 @@ from engine.values.delivery import READY
 from engine.values.errors import InvalidSelector
 from engine.values.message import STOMP, Message
 from engine.values.stored import Attempts, LaneState
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 from tests.support.store.scripted_store import ScriptedStore, recovered_queue, stored_message
 
@@ -72,10 +70,7 @@ def test_a_consumer_gets_what_its_selector_matches(persistent: bool, ack_mode: i
 def test_what_waited_before_the_consumer_came_is_found() -> None:
     world = EngineWorld()
     send_colours(world, "red", "blue", "red")
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
-    world.turn()
-    assert client.bodies() == numbers(0, 2)
+    assert world.subscriber(selector="colour = 'red'").bodies() == numbers(0, 2)
 
 
 def test_a_consumer_without_a_selector_takes_the_rest_in_order() -> None:
@@ -83,8 +78,7 @@ def test_a_consumer_without_a_selector_takes_the_rest_in_order() -> None:
     send_colours(world, "red", "blue", "red", "blue")
     red, every = world.client("red"), world.client("every")
     world.consumer(red, prefetch=1, selector="colour = 'red'")
-    world.consumer(every)
-    world.turn()
+    world.subscribe(every)
     assert (red.bodies(), every.bodies()) == (numbers(0), numbers(1, 2, 3))
 
 
@@ -101,16 +95,12 @@ def test_higher_priorities_go_first() -> None:
     world = EngineWorld()
     for priority in (1, 9, 5):
         world.send(b"%d" % priority, priority=priority, headers="colour:red")
-    client = world.client()
-    world.consumer(client, prefetch=1, selector="colour = 'red'")
-    world.turn()
+    client = world.subscriber(prefetch=1, selector="colour = 'red'")
     assert consume_all(world, client) == numbers(9, 5, 1)
 
 
 def test_a_window_is_kept_and_topped_up() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=4, selector="colour = 'red'")
+    world, client = world_with_consumer(prefetch=4, selector="colour = 'red'")
     send_colours(world, *["red", "blue"] * 8)
     held = client.take()
     assert [one.message.body for one in held] == numbers(0, 2, 4, 6)
@@ -139,15 +129,14 @@ def test_returned_messages_are_seen_by_consumers_that_come_later() -> None:
     send_colours(world, "blue", "red", "red")
     world.lose(first)
     second = world.client("second")
-    world.consumer(second, selector="colour = 'red' AND JMSRedelivered = TRUE")
-    world.turn()
+    world.subscribe(second, selector="colour = 'red' AND JMSRedelivered = TRUE")
     assert second.bodies() == numbers(1, 2)
 
 
 def test_a_refused_message_waits_and_others_overtake_it() -> None:
-    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=500))
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'", prefetch=1)
+    world, client = world_with_consumer(
+        address("q", redelivery__initial_redelivery_delay_ms=500), selector="colour = 'red'", prefetch=1
+    )
     send_colours(world, "blue", "red", "red")
     (held,) = client.take()
     world.refuse(held)
@@ -176,8 +165,7 @@ def test_plain_dispatch_comes_back_when_the_last_selector_goes() -> None:
     red, every = world.client("red"), world.client("every")
     world.consumer(red, selector="colour = 'red'", prefetch=1)
     send_colours(world, "blue", "red", "blue", "red")
-    world.consumer(every, prefetch=2)
-    world.turn()
+    world.subscribe(every, prefetch=2)
     assert red.bodies() == numbers(1)
     queue = world.queue("q")
     assert queue.is_choosy
@@ -202,16 +190,14 @@ def test_a_blank_selector_is_none() -> None:
 
 
 def test_expired_messages_are_not_handed_over() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     client.is_output_full = True
     world.consumer(client, selector="colour = 'red'")
     soon = world.clock.wall_ms() + 100
     send_colours(world, "blue", "red", expires_ms=soon)
     send_colours(world, "red", first=2)
     world.advance(100)
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert client.bodies() == [b"2"]
     assert world.stats().expired == 1
     world.advance(30_000)
@@ -220,9 +206,7 @@ def test_expired_messages_are_not_handed_over() -> None:
 
 def test_expired_messages_found_ahead_are_settled_by_the_scan() -> None:
     world, _ = coloured_world(["blue"] * (LANE_MESSAGES + PAGE_MESSAGES) + ["red"] * 3)
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'", prefetch=1)
-    world.turn()
+    world.subscriber(selector="colour = 'red'", prefetch=1)
     queue = world.queue("q")
     for delivery in queue.lane(4).ahead.by_offset.values():
         delivery.message.expires_ms = world.clock.wall_ms() + 10
@@ -236,9 +220,7 @@ def test_a_scan_with_few_steps_goes_on_behind_what_was_found_ahead(steps: int) -
     """What is found ahead takes steps as well; a scan that they leave none once ended the process."""
     blue = LANE_MESSAGES + PAGE_MESSAGES
     world, _ = coloured_world(["blue"] * blue + ["red"] * 40)
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'", prefetch=1)
-    world.turn()
+    world.subscriber(selector="colour = 'red'", prefetch=1)
     queue = world.queue("q")
     lane = queue.lane(4)
     wanted = [one for one in lane.ahead.by_offset.values() if one.state == READY]
@@ -256,8 +238,7 @@ def test_a_scan_with_few_steps_goes_on_behind_what_was_found_ahead(steps: int) -
 
 
 def test_a_transaction_holds_what_a_selector_matched() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, selector="colour = 'red'", prefetch=2)
     send_colours(world, "blue", *["red"] * 4)
     first = client.take()
@@ -277,18 +258,14 @@ def test_a_transaction_holds_what_a_selector_matched() -> None:
 
 def test_a_prefix_that_nobody_wants_starves_nobody() -> None:
     world, _ = coloured_world(["blue"] * (3 * PAGE_MESSAGES) + ["red"] * 3)
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'", prefetch=2)
-    world.turn()
+    client = world.subscriber(selector="colour = 'red'", prefetch=2)
     count = 3 * PAGE_MESSAGES
     assert consume_all(world, client) == numbers(count, count + 1, count + 2)
     assert world.stats().depth == count
 
 
 def test_what_comes_behind_a_full_lane_is_found_as_it_comes() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
+    world, client = world_with_consumer(selector="colour = 'red'")
     send_colours(world, *["blue"] * (LANE_MESSAGES + 5))
     world.store.requests.clear()
     send_colours(world, "red", "red", first=20_000)
@@ -300,12 +277,10 @@ def test_the_prefix_is_loaded_in_order_when_somebody_wants_it() -> None:
     colours = ["blue" if number % 3 else "red" for number in range(LANE_MESSAGES + 3 * PAGE_MESSAGES)]
     world, _ = coloured_world(colours)
     red, every = world.client("red"), world.client("every")
-    world.consumer(red, selector="colour = 'red'")
-    world.turn()
+    world.subscribe(red, selector="colour = 'red'")
     taken = consume_all(world, red)
     assert taken == [b"%d" % number for number, colour in enumerate(colours) if colour == "red"]
-    world.consumer(every)
-    world.turn()
+    world.subscribe(every)
     rest = consume_all(world, every)
     assert rest == [b"%d" % number for number, colour in enumerate(colours) if colour == "blue"]
     lane = world.queue("q").lane(4)
@@ -316,16 +291,37 @@ def test_what_was_found_ahead_and_returned_is_handed_over_once() -> None:
     count = LANE_MESSAGES + PAGE_MESSAGES
     world, _ = coloured_world(["blue"] * count + ["red"] * 4)
     red = world.client("red")
-    world.consumer(red, selector="colour = 'red'", prefetch=3)
-    world.turn()
+    world.subscribe(red, selector="colour = 'red'", prefetch=3)
     held = red.take()
     world.acknowledge(held[1])
     world.lose(red)
     every = world.client("every")
-    world.consumer(every, prefetch=5_000)
-    world.turn()
+    world.subscribe(every, prefetch=5_000)
     assert consume_all(world, every) == numbers(*range(count), count, count + 2, count + 3)
     assert world.stats().depth == 0
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_was_found_ahead_for_an_owner_that_goes_is_handed_over_once(is_lost: bool) -> None:
+    """It was forgotten as nobody's, offered to the others all the same, and then found on the disk again."""
+    world = EngineWorld(address("q", full__max_size_messages=1, full__address_full_policy="PAGE"))
+    world.send(b"nobody's")
+    world.send(b"1", b"2", headers="n:1", group="g")
+    world.send(b"3", headers="n:1")
+    owner, other, last = world.client("owner"), world.client("other"), world.client("last")
+    world.consumer(owner, selector="n = '1'", prefetch=1)
+    world.turn()
+    world.consumer(other, selector="n = '1' OR n = '2'", prefetch=10)
+    world.turn()
+    assert (owner.bodies(), [one.body for one in other.handed]) == ([b"1"], [b"3"])
+    world.broker.disconnect(owner, is_lost)
+    world.advance(0)
+    assert sorted(consume_all(world, other)) == numbers(1, 2, 3)
+    assert world.stats().depth == 1
+    world.consumer(last, ack_mode=AUTO)
+    world.advance(0)
+    assert (last.bodies(), other.bodies()) == ([b"nobody's"], [])
+    assert (world.stats().depth, world.memory_paged()) == (0, 0)
 
 
 def test_attempts_and_settled_entries_of_a_restart_count_for_pages_read_ahead() -> None:
@@ -334,9 +330,7 @@ def test_attempts_and_settled_entries_of_a_restart_count_for_pages_read_ahead() 
     lane = world.queue("q").lane(4)
     due_ms = world.clock.wall_ms() + 700
     lane.attempts = {count: Attempts(2, 0, 1, 1, 1, 0), count + 2: Attempts(1, due_ms, 1, 1, 1, 0)}
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
-    world.turn()
+    client = world.subscriber(selector="colour = 'red'")
     assert [(one.body, one.delivery_count) for one in client.handed] == [(b"%d" % count, 3), (b"%d" % (count + 3), 1)]
     client.handed.clear()
     world.advance(700)
@@ -348,9 +342,7 @@ def test_messages_that_are_not_logged_are_seen_once_the_scan_is_through() -> Non
     world, store = coloured_world(["blue"] * (2 * PAGE_MESSAGES))
     world.send(b"volatile", persistent=False, headers="colour:red")
     world.send(b"logged", headers="colour:red")
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
-    world.turn()
+    client = world.subscriber(selector="colour = 'red'")
     assert sorted(client.bodies()) == [b"logged", b"volatile"]
     assert store.requests == []
 
@@ -371,8 +363,7 @@ def test_a_page_that_cannot_be_read_ahead_is_asked_for_again() -> None:
 
 def test_a_page_that_nobody_waits_for_any_more_is_no_fault() -> None:
     world, store = coloured_world(["blue"] * (2 * PAGE_MESSAGES) + ["red"])
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
+    client = world.consuming(selector="colour = 'red'")
     world.broker.end_turn()
     store.serve_pages()
     world.broker.end_turn()
@@ -415,18 +406,14 @@ def test_no_more_is_read_ahead_than_may_be_kept() -> None:
 def test_one_turn_looks_at_a_bounded_number_and_the_next_goes_on() -> None:
     world = EngineWorld()
     send_colours(world, *["blue"] * (SCAN_STEPS + 10), "red")
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'")
-    world.turn()
+    client = world.subscriber(selector="colour = 'red'")
     assert client.bodies() == []
     world.advance(0)
     assert client.bodies() == numbers(SCAN_STEPS + 10)
 
 
 def test_a_selector_whose_consumers_are_full_keeps_a_bounded_number() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, selector="colour = 'red'", prefetch=1)
+    world, client = world_with_consumer(selector="colour = 'red'", prefetch=1)
     count = 2 * VIEW_MESSAGES
     send_colours(world, *["red"] * count)
     selection = selection_of(world.queue("q"))
@@ -439,8 +426,7 @@ def test_a_selector_whose_consumers_are_full_keeps_a_bounded_number() -> None:
 
 
 def test_the_gate_says_that_nothing_matched() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, selector="colour = 'red'")
     assert consumer.gate() == gates.NOTHING_WAITING
     send_colours(world, *["blue"] * 1_204)
@@ -449,6 +435,17 @@ def test_the_gate_says_that_nothing_matched() -> None:
     send_colours(world, "red")
     world.acknowledge(*client.take())
     assert consumer.describe_gate() == "selector: 1,205 looked at, 1 matched"
+
+
+def test_the_gate_of_a_search_that_goes_on_says_so() -> None:
+    """A drain of an AMQP link was answered before the message that matches was found."""
+    world, client = world_with_client()
+    send_colours(world, *["blue"] * 3 * SCAN_STEPS, "red", persistent=False)
+    consumer = world.consumer(client, selector="colour = 'red'")
+    world.broker.end_turn()
+    assert consumer.gate() == gates.PAGING
+    world.advance(0)
+    assert client.bodies() == [b"%d" % (3 * SCAN_STEPS)]
 
 
 def test_what_was_read_ahead_for_nobody_is_forgotten_without_a_look_at_all_for_each() -> None:

@@ -10,10 +10,9 @@ import pytest
 from engine.consumers.consumer import CLIENT
 from engine.sources.queue import queue_of
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.delivery import Delivery
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Delivery, Refusal
 from engine.values.destination import QUEUE, TOPIC
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer
 from tests.support.fakes import FakeClient
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -176,9 +175,7 @@ def test_committing(kind: str) -> None:
 
 
 def test_what_is_refused_at_once_costs_one_record() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", CLIENT, 100)
+    world, client = world_with_consumer(ack_mode=CLIENT, prefetch=100)
     world.send(*[b"x"] * 100)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.turn()
@@ -186,9 +183,7 @@ def test_what_is_refused_at_once_costs_one_record() -> None:
 
 
 def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", CLIENT, 5_000)
+    world, client = world_with_consumer(ack_mode=CLIENT, prefetch=5_000)
     world.send(*[b"x"] * 5_000)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.advance(0)

@@ -9,9 +9,8 @@ import pytest
 from engine.dispatch.selection import selection_of
 from engine.dispatch.undeliverable_here import SWEEP_COUNT, Exclusions
 from engine.values import gates
-from engine.values.delivery import GONE, READY, Delivery
-from engine.values.refusal import Refusal
-from tests.support.engine.engine_world import EngineWorld
+from engine.values.delivery import GONE, READY, Delivery, Refusal
+from tests.support.engine.engine_world import EngineWorld, world_with_client
 from tests.support.fakes import FakeClient
 
 NOT_HERE = Refusal("requeue", is_excluding=True)
@@ -29,8 +28,7 @@ def refused(world: EngineWorld, deliveries: list[Delivery], refusal: Refusal = N
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_whoever_cannot_take_it_does_not_get_it_again(persistent: bool) -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client)
     world.send(b"1", persistent=persistent)
     refused(world, client.take())
@@ -38,6 +36,15 @@ def test_whoever_cannot_take_it_does_not_get_it_again(persistent: bool) -> None:
     assert taken(client) == [b"2"]
     assert consumer.gate() == gates.EXCLUDED
     assert world.stats().depth == 2
+
+
+def test_one_with_a_selector_and_room_for_one_does_not_get_it_again() -> None:
+    world, client = world_with_client()
+    consumer = world.consumer(client, prefetch=1, selector="1 = 1")
+    world.send(b"1", b"2")
+    refused(world, client.take())
+    assert taken(client) == [b"2"]
+    assert consumer.gate() == gates.WINDOW_FULL
 
 
 def test_another_consumer_gets_it_before_what_came_later() -> None:
@@ -51,8 +58,7 @@ def test_another_consumer_gets_it_before_what_came_later() -> None:
     world.acknowledge(second)
     world.send(b"4")
     assert taken(client) == [b"4"]
-    world.consumer(other)
-    world.turn()
+    world.subscribe(other)
     assert taken(other) == [b"1", b"3"]
 
 
@@ -94,8 +100,7 @@ def test_with_its_consumer_goes_what_it_would_not_have() -> None:
     deliveries = client.take()
     refused(world, deliveries)
     world.broker.unsubscribe(consumer, False)
-    world.consumer(other)
-    world.turn()
+    world.subscribe(other)
     assert taken(other) == [b"1"]
     queue = world.queue("q")
     assert queue.selection is None, "the queue hands over as before"
@@ -161,8 +166,7 @@ def test_what_is_gone_is_forgotten() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_each_would_not_have_is_the_same_as_in_one_list(seed: int) -> None:
     chance = random.Random(seed)
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumers = [world.consumer(client, name=str(number)) for number in range(4)]
     lane = world.queue("q").lane(4)
     deliveries = [Delivery(world.message(world.queue("q"), b"x"), lane, position) for position in range(600)]
@@ -200,6 +204,5 @@ def test_others_get_it_once_an_exclusive_consumer_has_left() -> None:
     world.refuse(held, refusal=NOT_HERE)
     world.turn()
     assert (alone.bodies(), other.bodies()) == ([], [])
-    world.broker.unsubscribe(owner, is_lost=False)
-    world.turn()
+    world.unsubscribe(owner)
     assert (first.bodies(), other.bodies()) == ([], [b"1"])

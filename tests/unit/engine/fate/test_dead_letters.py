@@ -54,8 +54,7 @@ def test_individual_dead_letter_queues(is_topic: bool, values: dict[str, str], e
 
 def test_a_dead_letter_topic_is_published_to() -> None:
     world = last("t", dead_letters__strategy="individual", dead_letters__use_queue_for_topic_messages=False)
-    mourner = world.client()
-    world.consumer(mourner, world.topic("ActiveMQ.DLQ.Topic.t"))
+    mourner = world.consuming(world.topic("ActiveMQ.DLQ.Topic.t"))
     give_up(world, "t", is_topic=True)
     assert mourner.bodies() == [b"1"]
 
@@ -80,9 +79,7 @@ def test_non_persistent_messages_are_kept_unless_switched_off(is_kept: bool, dep
 def test_a_dead_letter_may_expire() -> None:
     world = last("q", dead_letters__expiration_ms=60_000)
     give_up(world)
-    operator = world.client()
-    world.consumer(operator, DLQ)
-    world.turn()
+    operator = world.subscriber(DLQ)
     (delivery,) = operator.take()
     assert delivery.message.expires_ms == world.clock.wall_ms() + 60_000
 
@@ -90,8 +87,7 @@ def test_a_dead_letter_may_expire() -> None:
 def expire_one(world: EngineWorld, *, persistent: bool = True) -> None:
     world.send(b"1", expires_ms=world.clock.wall_ms() + 10, persistent=persistent)
     world.advance(11)
-    world.consumer(world.client())
-    world.turn()
+    world.subscribe(world.client())
 
 
 def test_expired_messages_are_dropped_by_default() -> None:
@@ -136,9 +132,7 @@ def no_route(**values: object) -> EngineWorld:
 
 
 def sent_on(world: EngineWorld) -> list[Message]:
-    client = world.client()
-    world.consumer(client, "dead", AUTO)
-    world.turn()
+    client = world.subscriber("dead", AUTO)
     return [one.message for one in client.handed]
 
 
@@ -225,8 +219,6 @@ def test_a_dead_letter_of_a_wildcard_s_subscription_names_the_topic_not_the_patt
     world.refuse(*client.take())
     (name,) = world.queue_names()
     assert name == "ActiveMQ.DLQ.Topic.news.eu"
-    operator = world.client()
-    world.consumer(operator, name)
-    world.turn()
+    operator = world.subscriber(name)
     (dead,) = operator.take()
     assert "original-destination:/topic/news.eu\n" in dead.message.annotations.decode()

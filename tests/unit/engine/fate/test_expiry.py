@@ -11,8 +11,8 @@ from engine.consumers.turn_steps import TURN_STEPS
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.values.delivery import Refusal
 from engine.values.gates import OPEN
-from engine.values.refusal import Refusal
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
 
@@ -58,8 +58,7 @@ def test_a_scan_of_many_messages_takes_several_turns_and_keeps_the_others_in_ord
     world.advance(0)
     assert waiting(world) == MESSAGES * 2 // 3
     reader = world.client("reader")
-    world.consumer(reader, "deep", AUTO)
-    world.turn()
+    world.subscribe(reader, "deep", AUTO)
     assert reader.bodies() == [body for body in bodies if int(body) % 3 != 1]
     assert world.memory_held() == 0
 
@@ -69,9 +68,7 @@ def test_messages_may_be_taken_and_come_back_while_a_scan_goes_on() -> None:
     soon_ms = world.clock.wall_ms() + 1_000
     world.send(*[b"x"] * MESSAGES, persistent=False, expires_ms=soon_ms)
     world.send(*[b"y"] * MESSAGES, persistent=False)
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 100)
-    world.turn()
+    client = world.subscriber("q", INDIVIDUAL, 100)
     held = client.take()
     client.is_output_full = True
     scan_once(world)
@@ -84,8 +81,7 @@ def test_messages_may_be_taken_and_come_back_while_a_scan_goes_on() -> None:
     client.is_output_full = False
     world.broker.disconnect(client, is_lost=False)
     reader = world.client("reader")
-    world.consumer(reader, "q", AUTO)
-    world.turn()
+    world.subscribe(reader, "q", AUTO)
     assert reader.bodies() == [b"y"] * MESSAGES
 
 
@@ -150,9 +146,7 @@ def test_after_the_wall_clock_went_forward_and_back_fresh_messages_live_as_long_
         world.clock.set_wall(by_ms)
         world.advance(1)
     world.send(b"fresh", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
-    client = world.client()
-    world.consumer(client, "q", AUTO)
-    world.turn()
+    client = world.subscriber("q", AUTO)
     assert client.bodies() == [b"fresh"]
     world.leave(client)
     world.send(b"late", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
@@ -169,9 +163,7 @@ def test_what_is_stored_while_the_wall_clock_is_behind_has_the_last_time_that_it
     world.advance(1)
     world.send(b"1")
     world.send(b"2", persistent=False)
-    client = world.client()
-    world.consumer(client, "q", AUTO)
-    world.turn()
+    client = world.subscriber("q", AUTO)
     assert [one.message.store_time_ms for one in client.handed] == [highest_ms, highest_ms]
 
 
@@ -195,12 +187,11 @@ def test_what_waits_without_its_content_while_memory_is_short_expires_all_the_sa
         address("q", redelivery__initial_redelivery_delay_ms=200, redelivery__redelivery_delay_ms=200),
         memory_limit_bytes=20_000,
     )
-    client = world.client()
-    world.consumer(client, "q", INDIVIDUAL, 10)
+    client = world.consuming("q", INDIVIDUAL, 10)
     world.send(b"x" * 500)
     world.send(b"y" * 500, b"y" * 500, expires_ms=world.broker.wall_ms + 1_000)
     world.send(*[b"z" * 600] * 16, to="full", persistent=False)
-    assert world.broker.memory.is_short()
+    assert world.is_memory_short()
     world.refuse(*client.take(), refusal=Refusal("redeliver"))
     world.leave(client)
     world.advance(1_000)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.backlog.lane_pages import IDLE_LANE_BYTES
+from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.fate.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
 from engine.ports.workers import READ_LANE
@@ -34,8 +34,7 @@ def test_a_full_address_opens_for_its_producers_without_a_consumer(values: dict[
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (queue.depth, queue.fates.expired_count, client.admissions) == (0, 40, 1)
     world.send(b"fresh")
-    world.sync()
-    world.crash()
+    world.restart()
     assert world.stats().depth == 1
     late = world.dead_letters("late")
     assert [one.body.split()[0] for one in late] == (
@@ -58,11 +57,9 @@ def test_a_durable_subscription_without_a_consumer(selector: str) -> None:
     (queue,) = topic.subscriptions.values()
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert [one.body for one in world.dead_letters("late")] == ([b"0", b"2"] if selector else [b"0", b"1", b"2", b"3"])
-    world.sync()
-    world.crash()
+    world.restart()
     again = world.client(client_id="c")
-    world.consumer(again, world.topic(), subscription="s", is_durable=True, selector=selector)
-    world.turn()
+    world.subscribe(again, world.topic(), subscription="s", is_durable=True, selector=selector)
     assert again.bodies() == ([b"4"] if selector else [b"4", b"5"])
     assert queue.fates.expired_count == (2 if selector else 4)
 
@@ -78,8 +75,7 @@ def test_a_durable_subscription_whose_expired_messages_go_nowhere() -> None:
     (queue,) = world.topic().subscriptions.values()
     assert (queue.depth, queue.fates.expired_count) == (1, 3)
     again = world.client(client_id="c")
-    world.consumer(again, world.topic(), subscription="s", is_durable=True)
-    world.turn()
+    world.subscribe(again, world.topic(), subscription="s", is_durable=True)
     assert again.bodies() == [b"2"]
 
 
@@ -87,8 +83,7 @@ def test_what_is_found_at_the_start_is_swept_once_and_then_only_when_something_m
     world = RestartWorld(address("q", **DROPPED))
     fill(world, 5, 50_000)
     world.send(b"for ever")
-    world.sync()
-    world.crash()
+    world.restart()
     (lane,) = world.queue("q").used_lanes
     assert world.workers.submitted[READ_LANE] == 0
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
@@ -113,9 +108,7 @@ def test_one_turn_settles_only_so_many(values: dict[str, object], most: int) -> 
     world = RestartWorld(address("q", **values))
     world.send(*[BIG] * 5)
     fill(world, 2 * most + 10, body=b"")
-    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(EXPIRE_MESSAGES_PERIOD_MS)
     queue = world.queue("q")
     depths = [queue.depth]
     for _ in range(12):
@@ -132,12 +125,8 @@ def test_a_consumer_that_comes_meanwhile_gets_what_has_not_expired_and_nothing_t
     for number in range(60):
         expires_ms = world.clock.wall_ms() + 1_000 if number % 3 else 0
         world.send(b"%d " % number + BIG, expires_ms=expires_ms)
-    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
-    world.broker.begin_turn()
-    world.timers.fire_due()
-    client = world.client()
-    world.consumer(client, "q", prefetch=100)
-    world.turn()
+    world.begin_later(EXPIRE_MESSAGES_PERIOD_MS)
+    client = world.subscriber("q", prefetch=100)
     assert [int(body.split()[0]) for body in client.bodies()] == list(range(0, 60, 3))
     late = [int(one.body.split()[0]) for one in world.dead_letters("late")]
     assert sorted(late) == [number for number in range(60) if number % 3]
@@ -147,9 +136,7 @@ def test_a_consumer_that_comes_meanwhile_gets_what_has_not_expired_and_nothing_t
 def test_a_queue_that_is_deleted_while_it_is_swept() -> None:
     world = RestartWorld(address("q", expiry_address="late"))
     fill(world, 20)
-    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.is_sweeping()
     world.delete(world.queue("q"), is_forced=True)
     world.advance(2 * EXPIRE_MESSAGES_PERIOD_MS)

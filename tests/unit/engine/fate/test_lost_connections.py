@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO
 from engine.values.outcomes import CAUSE_CONNECTION_LOST
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 
 DLQ = "ActiveMQ.DLQ"
 
@@ -14,8 +14,7 @@ DLQ = "ActiveMQ.DLQ"
 def counts_after_loss(world: EngineWorld) -> dict[bytes, int]:
     """Return the delivery count of everything that is delivered now."""
     client = world.client("heir")
-    world.consumer(client)
-    world.turn()
+    world.subscribe(client)
     assert all(one.is_redelivered for one in client.handed)
     return {one.body: one.delivery_count for one in client.handed}
 
@@ -36,9 +35,7 @@ BODIES = [b"1", b"2", b"3", b"4", b"5"]
     ],
 )
 def test_whose_attempt_a_lost_connection_counts(blame: str, acknowledged: list[int], counted: set[bytes]) -> None:
-    world = EngineWorld(address("q", blame=blame))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", blame=blame))
     world.send(*BODIES)
     held = client.take()
     world.acknowledge(*(held[index] for index in acknowledged))
@@ -49,9 +46,7 @@ def test_whose_attempt_a_lost_connection_counts(blame: str, acknowledged: list[i
 
 
 def test_a_refusal_is_a_sign_that_the_client_came_that_far() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(*BODIES)
     world.refuse(client.take()[2])
     world.lose(client)
@@ -59,9 +54,7 @@ def test_a_refusal_is_a_sign_that_the_client_came_that_far() -> None:
 
 
 def test_an_orderly_close_counts_nothing_but_says_redelivered() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", blame="all"))
     world.send(*BODIES)
     world.acknowledge(client.take()[0])
     world.leave(client)
@@ -70,12 +63,10 @@ def test_an_orderly_close_counts_nothing_but_says_redelivered() -> None:
 
 
 def test_a_closed_subscription_counts_nothing() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
+    world, client = world_with_client(address("q", blame="all"))
     consumer = world.consumer(client)
     world.send(*BODIES)
-    world.broker.unsubscribe(consumer, is_lost=False)
-    world.turn()
+    world.unsubscribe(consumer)
     assert counts_after_loss(world) == dict.fromkeys(BODIES, 1)
 
 
@@ -84,9 +75,7 @@ def test_without_any_sign_of_life_lost_connections_never_dead_letter(blame: str)
     world = EngineWorld(address("q", blame=blame, redelivery__maximum_redeliveries=1))
     world.send(b"1", b"2")
     for _ in range(10):
-        client = world.client()
-        world.consumer(client, prefetch=10)
-        world.turn()
+        client = world.subscriber(prefetch=10)
         assert client.bodies() == [b"1", b"2"]
         world.lose(client)
     assert world.stats().dead_lettered == 0
@@ -97,18 +86,14 @@ def test_with_a_window_of_one_the_only_message_is_to_blame(prefetch: int) -> Non
     world = EngineWorld(address("q", redelivery__maximum_redeliveries=1))
     world.send(b"poison", b"good")
     for expected in (b"poison", b"poison", b"good"):
-        client = world.client()
-        world.consumer(client, prefetch=prefetch)
-        world.turn()
+        client = world.subscriber(prefetch=prefetch)
         assert client.bodies() == [expected]
         world.lose(client)
     assert [dead.body for dead in world.dead_letters()] == [b"poison"]
 
 
 def test_with_a_sign_of_life_lost_connections_dead_letter_what_is_exhausted() -> None:
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", redelivery__maximum_redeliveries=0))
     world.send(*BODIES)
     world.acknowledge(client.take()[0])
     world.lose(client)
@@ -117,9 +102,7 @@ def test_with_a_sign_of_life_lost_connections_dead_letter_what_is_exhausted() ->
 
 
 def test_failed_attempts_of_a_lost_connection_are_one_record_with_ranges() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", blame="all"))
     world.send(*BODIES)
     world.acknowledge(client.take()[2])
     world.lose(client)
@@ -129,9 +112,7 @@ def test_failed_attempts_of_a_lost_connection_are_one_record_with_ranges() -> No
 
 
 def test_messages_that_are_not_logged_are_blamed_without_a_record() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     world.send(b"1", persistent=False)
     world.lose(client)
     assert world.store.failed == []
@@ -139,17 +120,14 @@ def test_messages_that_are_not_logged_are_blamed_without_a_record() -> None:
 
 
 def test_automatic_deliveries_leave_nothing_to_blame() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=AUTO)
+    world, client = world_with_consumer(ack_mode=AUTO)
     world.send(b"1")
     world.lose(client)
     assert counts_after_loss(world) == {}
 
 
 def test_exhausted_messages_on_a_dead_letter_queue_wait_there_when_a_connection_is_lost() -> None:
-    world = EngineWorld(address(DLQ, redelivery__maximum_redeliveries=0))
-    client = world.client()
+    world, client = world_with_client(address(DLQ, redelivery__maximum_redeliveries=0))
     world.consumer(client, DLQ, prefetch=1)
     world.send(b"1", to=DLQ)
     world.lose(client)

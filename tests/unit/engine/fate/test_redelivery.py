@@ -9,7 +9,7 @@ from engine.consumers.consumer import CLIENT, INDIVIDUAL
 from engine.values.delivery import Delivery
 from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 DLQ = "ActiveMQ.DLQ"
@@ -30,8 +30,7 @@ def added_headers(message: Message) -> dict[str, str]:
 
 
 def test_a_refused_message_waits_for_the_policy_s_delay_and_says_so() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client)
     world.send(b"1")
     world.refuse(only(client))
@@ -50,9 +49,7 @@ def test_a_refused_message_waits_for_the_policy_s_delay_and_says_so() -> None:
 
 
 def test_others_overtake_while_a_message_waits() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(prefetch=1)
     world.send(b"1", b"2")
     world.refuse(only(client))
     assert only(client).message.body == b"2"
@@ -68,8 +65,7 @@ def test_delays_grow_as_the_policy_says() -> None:
             redelivery__maximum_redelivery_delay_ms=5_000,
         )
     )
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.send(b"1")
     waited = []
     for _ in range(6):
@@ -84,8 +80,7 @@ def test_delays_grow_as_the_policy_says() -> None:
 def test_collision_avoidance_is_drawn_from_the_seed() -> None:
     def due_times() -> list[int]:
         world = EngineWorld(address("q", redelivery__use_collision_avoidance=True))
-        client = world.client()
-        world.consumer(client)
+        client = world.consuming()
         world.send(*(b"%d" % number for number in range(20)))
         world.refuse(*client.take())
         return [failed.due_ms - world.clock.wall_ms() for failed in world.store.failed]
@@ -98,9 +93,7 @@ def test_collision_avoidance_is_drawn_from_the_seed() -> None:
 
 @pytest.mark.parametrize("maximum", [0, 1, 6])
 def test_a_message_is_delivered_once_and_maximum_redeliveries_times_more(maximum: int) -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=maximum))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=maximum))
     world.send(b"poison")
     counts = []
     while client.handed:
@@ -114,9 +107,7 @@ def test_a_message_is_delivered_once_and_maximum_redeliveries_times_more(maximum
 
 
 def test_without_a_limit_it_goes_on_for_ever() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=-1))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=-1))
     world.send(b"stubborn")
     for _ in range(50):
         world.refuse(only(client))
@@ -125,9 +116,7 @@ def test_without_a_limit_it_goes_on_for_ever() -> None:
 
 
 def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=0))
     expires_ms = world.clock.wall_ms() + 60_000
     queue = world.queue("q")
     message = Message(queue.destination_id, 1, PLAIN, 7, 11, 12, expires_ms, b"old:1\n", b"colour:red\n", b"body")
@@ -158,9 +147,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
 
 
 def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=0))
     world.send(b"body")
     world.refuse(only(client))
     (dead,) = world.dead_letters()
@@ -168,9 +155,7 @@ def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> Non
 
 
 def test_the_move_to_the_dead_letter_queue_is_one_batch() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=0))
     world.send(b"1")
     world.refuse(only(client))
     (batch,) = world.store.batches
@@ -180,9 +165,7 @@ def test_the_move_to_the_dead_letter_queue_is_one_batch() -> None:
 
 
 def test_nack_as_dead_letter_moves_at_the_first_refusal() -> None:
-    world = EngineWorld(address("q", nack="dead-letter"))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", nack="dead-letter"))
     world.send(b"1")
     world.refuse(only(client))
     (dead,) = world.dead_letters()
@@ -191,9 +174,7 @@ def test_nack_as_dead_letter_moves_at_the_first_refusal() -> None:
 
 
 def test_nack_as_requeue_returns_at_once_and_counts_nothing() -> None:
-    world = EngineWorld(address("q", nack="requeue"))
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(address("q", nack="requeue"), prefetch=1)
     world.send(b"1", b"2")
     for _ in range(20):
         world.refuse(only(client))
@@ -203,9 +184,7 @@ def test_nack_as_requeue_returns_at_once_and_counts_nothing() -> None:
 
 
 def test_without_a_dead_letter_address_the_message_is_dropped_and_counted() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=0, dead_letter_address=None))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=0, dead_letter_address=None))
     world.send(b"1")
     world.send(b"2", persistent=False)
     world.refuse(*client.take())
@@ -216,8 +195,7 @@ def test_without_a_dead_letter_address_the_message_is_dropped_and_counted() -> N
 
 
 def test_what_fails_on_the_dead_letter_queue_itself_stays_there() -> None:
-    world = EngineWorld(address(DLQ, redelivery__maximum_redeliveries=0))
-    client = world.client()
+    world, client = world_with_client(address(DLQ, redelivery__maximum_redeliveries=0))
     world.consumer(client, DLQ)
     world.send(b"1", to=DLQ)
     for count in (1, 2, 3):
@@ -229,9 +207,7 @@ def test_what_fails_on_the_dead_letter_queue_itself_stays_there() -> None:
 
 
 def test_messages_are_dead_lettered_to_the_address_s_own_queue_in_order() -> None:
-    world = EngineWorld(address("q", nack="dead-letter", dead_letter_address="dead.q"))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", nack="dead-letter", dead_letter_address="dead.q"))
     world.send(b"1", b"2", b"3")
     world.refuse(*client.take())
     assert [dead.body for dead in world.dead_letters("dead.q")] == [b"1", b"2", b"3"]
@@ -257,8 +233,7 @@ def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
 def test_a_topic_subscription_that_ends_lets_go_of_what_waits() -> None:
     world = EngineWorld()
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, INDIVIDUAL, prefetch=3)
+    client = world.consuming(topic, INDIVIDUAL, prefetch=3)
     world.send(b"1", b"2", b"3", b"4", to=topic)
     world.refuse(client.take()[0])
     world.leave(client)
@@ -274,9 +249,7 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     world.send(b"1", b"2", b"3", expires_ms=soon)
     world.send(b"4", expires_ms=soon, persistent=False)
     world.advance(10)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert client.handed == []
     moved = world.dead_letters("expired")
     assert [one.body for one in moved] == [b"1", b"2", b"3", b"4"]
@@ -288,9 +261,7 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
 
 
 def test_one_timer_is_set_however_many_wait() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer()
     before = world.timers.pending()
     world.send(*(b"%d" % number for number in range(50)))
     world.refuse(*client.take())
@@ -305,8 +276,7 @@ def test_what_is_due_earlier_does_not_wait_for_what_was_refused_before() -> None
         address("late", redelivery__initial_redelivery_delay_ms=900),
         address("soon", redelivery__initial_redelivery_delay_ms=100),
     )
-    client = world.client()
-    world.consumer(client, "late")
+    client = world.consuming("late")
     world.consumer(client, "soon")
     for name in ("late", "soon"):
         world.send(name.encode(), to=name)
@@ -322,9 +292,7 @@ def test_what_is_due_earlier_does_not_wait_for_what_was_refused_before() -> None
 
 
 def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
-    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(quick(redelivery__maximum_redeliveries=0))
     world.send(b"1")
     world.allow_destinations(1)
     world.refuse(only(client))
@@ -333,9 +301,7 @@ def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
 
 @pytest.mark.parametrize(("delays", "waited_ms"), [(False, 0), (True, 1_000)])
 def test_a_rollback_waits_where_a_delay_is_set(delays: bool, waited_ms: int) -> None:
-    world = EngineWorld(address("q", redelivery__delays_rollback=delays))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", redelivery__delays_rollback=delays))
     world.send(b"1")
     world.broker.roll_back([only(client)])
     world.turn()

@@ -12,12 +12,11 @@ from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
 from engine.fate.refusals import REFUSAL_STEPS
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
+from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery, Refusal
 from engine.values.destination import QUEUE
 from engine.values.options import SubscribeOptions
-from engine.values.refusal import Refusal
 from tests.support.engine.broker_view import covered_by
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 COUNT = 2_000
@@ -28,9 +27,7 @@ DEAD = Refusal("dead-letter")
 
 def held(prefetch: int = COUNT) -> tuple[EngineWorld, FakeClient, list[Delivery]]:
     """Return a world, and a client that has COUNT messages of a queue."""
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "q", CLIENT, prefetch)
+    world, client = world_with_consumer(ack_mode=CLIENT, prefetch=prefetch)
     world.send(*[b"%d" % number for number in range(COUNT)])
     return world, client, client.take()
 
@@ -103,8 +100,7 @@ def test_a_client_that_leaves_meanwhile_has_refused_them_all_the_same(is_lost: b
     world.broker.disconnect(client, is_lost)
     world.advance(10)
     other = world.client("other")
-    world.consumer(other, "q", CLIENT, COUNT)
-    world.turn()
+    world.subscribe(other, "q", CLIENT, COUNT)
     assert other.bodies() == [b"%d" % number for number in range(COUNT - 100, COUNT)]
     assert len(world.dead_letters()) == COUNT - 100
     assert not client.is_refusing
@@ -192,9 +188,34 @@ def test_nothing_overtakes_what_is_refused_where_a_redelivery_blocks_the_queue()
     assert sorted(client.bodies() + other.bodies()) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("ends", ["", "unsubscribe"])
+def test_nothing_overtakes_what_a_consumer_refuses_whose_own_redelivery_blocks_the_queue(ends: str) -> None:
+    """ActiveMQ holds back that consumer alone; here the queue waits, as its messages are behind those refused."""
+    world = EngineWorld(address("q", redelivery__redelivery_delay_ms=50))
+    client, other = world.client(), world.client("other")
+    blocking = {"non_blocking_redelivery": False}
+    consumer = world.consumer(client, "q", CLIENT, COUNT, redelivery=blocking)
+    world.consumer(client, "q", CLIENT, 1, redelivery=blocking, selector="n = 'none'")
+    world.send(*[b"%d" % number for number in range(COUNT)])
+    late = world.consumer(other, "q", CLIENT, 2 * COUNT)
+    world.leave_steps(0)
+    world.broker.refuse_all(client.take(), Refusal("redeliver"))
+    world.broker.send(world.queue("q"), world.message(world.queue("q"), b"new"))
+    world.broker.end_turn()
+    assert client.is_refusing and other.handed == []
+    assert late.gate() == gates.REFUSING
+    if ends:
+        world.broker.unsubscribe(consumer, is_lost=False)
+    while client.is_refusing:
+        one_turn(world)
+    assert late.gate() == gates.DELAYED and other.handed == []
+    client.is_output_full = True
+    world.advance(60_000)
+    assert other.bodies() == [b"%d" % number for number in range(COUNT)] + [b"new"]
+
+
 def test_the_consumers_of_several_queues_share_what_holds_them() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     for name in ("a.1", "a.2"):
         world.queue(name)
     world.consumer(client, world.source(QUEUE, "a.>"), CLIENT, 2 * COUNT)

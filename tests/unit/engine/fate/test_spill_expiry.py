@@ -32,7 +32,7 @@ def numbers(client: FakeClient) -> list[int]:
 
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
-    assert (world.paths(), world.spiller.spilled_bytes, world.spiller.gathered_bytes) == ([], 0, 0)
+    assert (world.paths(), world.spiller.blocks.spilled_bytes, world.spiller.blocks.gathered_bytes) == ([], 0, 0)
     assert world.memory_used() == 0
     for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
@@ -46,7 +46,7 @@ def test_producers_that_wait_for_what_has_expired_in_a_file_go_on() -> None:
     consumer = world.consumer(reader, world.source(TOPIC, "t.>"), prefetch=1)
     topic = world.topic("t.one")
     fill(world, topic, *[1_000] * 200)
-    assert len(reader.take()) == 1 and world.spiller.spilled_bytes
+    assert len(reader.take()) == 1 and world.spiller.blocks.spilled_bytes
     assert world.broker.send(topic, world.message(topic, b"more")) == gates.ADDRESS_FULL
     world.park(producer, gates.ADDRESS_FULL, topic)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
@@ -65,9 +65,7 @@ def test_what_lives_on_comes_in_its_order(late: str | None) -> None:
     assert sorted(int(one.body.split()[0]) for one in world.dead_letters("late")) == (
         [] if late is None else [number for number in range(300) if number % 3 == 1]
     )
-    client = world.client()
-    world.consumer(client, "q", prefetch=1_000)
-    world.turn()
+    client = world.subscriber("q", prefetch=1_000)
     deliveries = [one.delivery for one in client.handed if one.delivery is not None]
     assert numbers(client) == [number for number in range(300) if number % 3 != 1]
     world.acknowledge(*deliveries)

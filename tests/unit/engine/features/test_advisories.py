@@ -14,7 +14,7 @@ from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.wildcard import Wildcard
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 ALL = Wildcard(TOPIC, "ActiveMQ.Advisory.>")
@@ -54,12 +54,9 @@ def test_consumers_and_destinations_that_come_and_go() -> None:
 
 
 def test_how_many_consumers_there_are() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "orders")
+    world, client = world_with_consumer(destination="orders")
     listener = _listener(world, "Consumer.Queue.orders")
-    world.consumer(client, "orders")
-    world.turn()
+    world.subscribe(client, "orders")
     assert [b"consumerCount:2\n" in one.message.headers for one in listener.handed] == [True]
     assert all(b"originBrokerName:Penstock\n" in one.message.headers for one in listener.handed)
 
@@ -83,8 +80,7 @@ def test_connections_and_temporary_destinations() -> None:
 def test_messages_given_up_and_expired() -> None:
     world = EngineWorld(address(">", nack="dead-letter", expiry_address="EXP", advisories__include_body=True))
     listener = _listener(world)
-    client = world.client()
-    world.consumer(client, "q", prefetch=1)
+    client = world.consuming("q", prefetch=1)
     world.send(b"bad")
     world.refuse(*client.take())
     world.send(b"held")
@@ -114,8 +110,7 @@ def _messages(world: EngineWorld, listener: FakeClient) -> list[str]:
 def test_each_hand_over_and_acknowledgement_where_the_address_asks_for_it(ack_mode: int) -> None:
     world = EngineWorld(address("told", advisories__dispatched=True, advisories__consumed=True))
     listener = _listener(world)
-    client = world.client()
-    world.consumer(client, "told", ack_mode)
+    client = world.consuming("told", ack_mode)
     world.consumer(client, "untold", ack_mode)
     world.send(b"1", to="told")
     world.send(b"1", to="untold")
@@ -212,17 +207,13 @@ def test_advisory_topics_are_no_destinations_of_the_store() -> None:
     world.announce(world.client())
     world.turn()
     assert len(listener.handed) == 1 and world.store.messages == []
-    everything = world.client()
-    world.consumer(everything, Wildcard(TOPIC, ">"), AUTO)
+    everything = world.consuming(Wildcard(TOPIC, ">"), AUTO)
     world.announce(world.client())
     world.turn()
     assert everything.handed == [], "who asks for everything does not mean the broker's own"
     with pytest.raises(InvalidOption, match="in memory only"):
         world.consumer(
-            world.client(client_id="c"),
-            world.topic("ActiveMQ.Advisory.Connection"),
-            subscription="s",
-            is_durable=True,
+            world.client(client_id="c"), world.topic("ActiveMQ.Advisory.Connection"), subscription="s", is_durable=True
         )
 
 
@@ -243,16 +234,16 @@ def test_a_full_memory_is_not_filled_further() -> None:
     assert _told(world, listener) == []
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-def test_what_a_pending_limit_drops_is_told_where_the_address_says_so(is_told: bool) -> None:
+@pytest.mark.parametrize("is_advised", [False, True])
+def test_what_a_pending_limit_drops_is_told_where_the_address_says_so(is_advised: bool) -> None:
     limits: dict[str, object] = {"pending__strategy": "constant", "pending__limit": 1}
-    world = EngineWorld(address("t", advisories__discarding_messages=is_told, **limits))
+    world = EngineWorld(address("t", advisories__discarding_messages=is_advised, **limits))
     listener = _listener(world, "MessageDiscarded.Topic.t")
     topic = world.topic("t")
     world.consumer(world.client(), topic, INDIVIDUAL, 1)
     world.send(b"1", b"2", b"3", to=topic, persistent=False)
     told = _told(world, listener)
-    assert [name for name, _ in told] == (["MessageDiscarded.Topic.t"] if is_told else [])
+    assert [name for name, _ in told] == (["MessageDiscarded.Topic.t"] if is_advised else [])
 
 
 def test_advisory_topics_go_with_what_they_are_about() -> None:
@@ -299,8 +290,7 @@ def test_what_waits_for_a_listener_still_says_what_it_is_about() -> None:
 
 
 def test_a_topic_of_advisories_that_a_client_has_named_goes_with_its_last_subscription() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     reply = world.broker.open_temporary(client, TEMP_QUEUE)
     listener = _listener(world, f"Consumer.Queue.{reply.name}")
     assert isinstance(reply, Queue)

@@ -8,20 +8,18 @@ from engine.consumers.consumer import INDIVIDUAL
 from engine.features.retry import HELD_MAX, SKIPPED_BYTES, Retry
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.values.annotations import split_annotations
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidSelector
-from engine.values.message import DEAD_LETTER, Message
+from engine.values.message import DEAD_LETTER, Message, split_annotations
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 
 DLQ = "ActiveMQ.DLQ"
 
 
 def world_with_dead(count: int, to: str = "q", **values: object) -> EngineWorld:
     """A world in which ``count`` messages have died on a queue."""
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0, **values))
-    client = world.client()
+    world, client = world_with_client(address("q", redelivery__maximum_redeliveries=0, **values))
     world.consumer(client, to)
     world.send(*[b"%d" % number for number in range(count)], to=to)
     world.refuse(*client.take())
@@ -45,9 +43,7 @@ def test_all_go_back_to_where_they_came_from() -> None:
     done = run(world, retry(world))
     assert (done.is_done, done.moved_count, done.failure) == (True, 5, "")
     assert (world.stats(DLQ).depth, world.stats().depth) == (0, 5)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert [handed.body for handed in client.handed] == [b"%d" % number for number in range(5)]
     assert all(handed.delivery_count == 1 and not handed.is_redelivered for handed in client.handed)
     assert client.consumers and world.broker.clients, "the retry has left"
@@ -55,9 +51,7 @@ def test_all_go_back_to_where_they_came_from() -> None:
 
 
 def test_what_goes_back_carries_only_how_often_it_was_retried() -> None:
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", redelivery__maximum_redeliveries=0))
     queue = world.queue("q")
     world.broker.send(queue, Message(queue.destination_id, 1, 1, 7, 1, 2, 0, b"kept:a\\cb\n", b"h:1\n", b"body"))
     world.turn()
@@ -84,9 +78,7 @@ def test_the_move_is_one_batch_with_its_cause() -> None:
 
 
 def test_only_what_the_selector_matches() -> None:
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", redelivery__maximum_redeliveries=0))
     queue = world.queue("q")
     for number in range(6):
         headers = b"colour:%b\n" % (b"red" if number % 2 else b"blue")
@@ -101,9 +93,7 @@ def test_only_what_the_selector_matches() -> None:
 
 def test_one_by_its_id() -> None:
     world = world_with_dead(3)
-    client = world.client()
-    world.consumer(client, DLQ)
-    world.turn()
+    client = world.subscriber(DLQ)
     wanted = world.broker.message_id(client.take()[1].message)
     world.leave(client)
     done = run(world, retry(world, f"JMSMessageID = '{wanted}'"))
@@ -134,8 +124,7 @@ def test_a_limit_leaves_the_rest() -> None:
 
 def test_what_dies_again_meanwhile_is_left() -> None:
     world = world_with_dead(10)
-    killer = world.client()
-    world.consumer(killer)
+    killer = world.consuming()
     one = retry(world, rate=50)
     for _ in range(20):
         run(world, one, 100)
@@ -155,8 +144,7 @@ def test_a_message_without_an_origin_stays() -> None:
 def test_any_number_of_messages_without_an_origin_keeps_nobody_waiting() -> None:
     world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
     world.send(*[b"stray"] * (2 * HELD_MAX + 1), to=DLQ)
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.send(b"dead")
     world.refuse(*client.take())
     world.leave(client)
@@ -188,17 +176,14 @@ def test_stopping_gives_back_what_it_holds() -> None:
     world.turn()
     one.stop("asked to")
     world.turn()
-    client = world.client()
-    world.consumer(client, DLQ, INDIVIDUAL)
-    world.turn()
+    client = world.subscriber(DLQ, INDIVIDUAL)
     assert len(client.handed) == 5
     assert (one.is_done, one.failure) == (True, "asked to")
 
 
 @pytest.mark.parametrize("kind", [TEMP_QUEUE, TEMP_TOPIC, TOPIC])
 def test_what_died_where_nothing_is_kept_stays_among_the_dead(kind: int) -> None:
-    world = EngineWorld(address("#", redelivery__maximum_redeliveries=0))
-    client = world.client()
+    world, client = world_with_client(address("#", redelivery__maximum_redeliveries=0))
     if kind == TOPIC:
         source: Queue | Topic = world.topic("ActiveMQ.Advisory.Queue")
     else:

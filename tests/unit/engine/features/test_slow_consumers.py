@@ -7,7 +7,7 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.features.slow_consumers import is_slow
 from engine.values.options import SubscribeOptions
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 from tests.support.fakes import FakeClient
 
 
@@ -31,8 +31,7 @@ def test_a_queue_consumer_is_slow_when_it_is_full_while_messages_wait(prefetch: 
 
 
 def test_it_is_slow_no_more_once_it_has_room() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, prefetch=4)
     world.send(*[b"x"] * 9)
     assert is_slow(consumer)
@@ -47,8 +46,7 @@ def test_it_is_slow_no_more_once_it_has_room() -> None:
 def test_a_topic_consumer_is_slow_with_more_than_twice_its_prefetch_and_never_with_prefetch_1(
     prefetch: int, messages: int, slow: bool, ack_mode: int
 ) -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     topic = world.topic("t")
     consumer = world.consumer(client, topic, ack_mode, prefetch)
     client.is_output_full = ack_mode == AUTO
@@ -198,8 +196,7 @@ def test_an_idle_consumer_is_left_alone_unless_told_otherwise(ignores: bool, cou
             slow_consumers__ignore_idle_consumers=ignores,
         )
     )
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(3_000)
     assert len(client.expelled) == count
 

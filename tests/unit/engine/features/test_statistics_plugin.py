@@ -9,14 +9,19 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO
-from engine.features.statistics_plugin import ANSWER_STEPS, QUESTIONS_MAX, QUESTIONS_PER_CLIENT_MAX, STEPS_AT_ONCE
+from engine.features.statistics_plugin import (
+    ANSWER_STEPS,
+    QUESTIONS_MAX,
+    QUESTIONS_PER_CLIENT_MAX,
+    QUESTIONS_PER_USER_MAX,
+    STEPS_AT_ONCE,
+)
 from engine.sources.composite import Composite
-from engine.sources.question_queue import MANAGEMENT
-from engine.sources.queue import Queue
+from engine.sources.queue import MANAGEMENT, Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE
 from engine.values.errors import AccessDenied, LimitReached
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
 
@@ -38,9 +43,7 @@ def _answers(client: FakeClient) -> list[dict[str, object]]:
 
 
 def test_of_the_broker() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "answers", AUTO)
+    world, client = world_with_consumer(destination="answers", ack_mode=AUTO)
     world.send(b"1", b"2")
     _ask(world, "Broker", "reply-to:/queue/answers correlation-id:c1")
     assert b"correlation-id:c1\n" in client.handed[0].message.headers
@@ -54,9 +57,7 @@ def test_of_the_broker() -> None:
 
 
 def test_of_one_destination_and_of_those_that_match() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "answers", AUTO)
+    world, client = world_with_consumer(destination="answers", ack_mode=AUTO)
     world.send(b"1", b"2", to="orders.new")
     world.consumer(client, world.topic("orders.news"), AUTO)
     world.send(b"3", to=world.topic("orders.news"))
@@ -112,9 +113,7 @@ def test_a_question_without_an_answer_to_give_keeps_nothing() -> None:
 
 
 def test_in_a_transaction() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "answers", AUTO)
+    world, client = world_with_consumer(destination="answers", ack_mode=AUTO)
     queue = world.queue("ActiveMQ.Statistics.Broker")
     transaction = Transaction(client, "tx", TransactionLimits())
     question = world.message(queue, b"", headers="reply-to:/queue/answers")
@@ -137,9 +136,7 @@ def test_an_answer_to_a_name_that_only_answers_goes_nowhere(name: str) -> None:
 
 
 def test_what_many_destinations_cost_is_spread_over_turns() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, "answers", AUTO)
+    world, client = world_with_consumer(destination="answers", ack_mode=AUTO)
     for number in range(STEPS_AT_ONCE):
         world.queue(f"many.{number:04d}")
     queue = world.queue("ActiveMQ.Statistics.Destination.many.>")
@@ -162,8 +159,7 @@ def test_what_many_destinations_cost_is_spread_over_turns() -> None:
 
 
 def test_so_many_questions_wait_and_no_more() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     broker = world.broker
     reply = broker.open_temporary(client, TEMP_QUEUE)
     for number in range(2 * STEPS_AT_ONCE):
@@ -209,6 +205,37 @@ def test_one_client_has_its_share_of_them() -> None:
     world.let_send(other)
     broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
     assert world.question_count() == QUESTIONS_PER_CLIENT_MAX + 1
+
+
+def test_a_user_has_its_share_of_them_and_another_one_is_answered_in_its_turn() -> None:
+    world = EngineWorld()
+    broker = world.broker
+    for number in range(2 * STEPS_AT_ONCE):
+        world.queue(f"many.{number}")
+    queue = world.queue("ActiveMQ.Statistics.Broker")
+    headers = "reply-to:/queue/answers"
+    for _ in range(QUESTIONS_PER_USER_MAX // QUESTIONS_PER_CLIENT_MAX):
+        asker = world.client()
+        world.enter(asker, "mallory", "192.0.2.1")
+        world.let_send(asker)
+        while world.questions_of(asker) < QUESTIONS_PER_CLIENT_MAX:
+            broker.send(queue, world.message(queue, b"", headers=headers))
+    last = world.client()
+    world.enter(last, "mallory", "192.0.2.1")
+    world.let_send(last)
+    with pytest.raises(LimitReached, match=f"{QUESTIONS_PER_USER_MAX} questions for statistics of user 'mallory' wait"):
+        broker.send(queue, world.message(queue, b"", headers=headers))
+    alice = world.client()
+    world.enter(alice, "alice", "192.0.2.2")
+    world.consumer(alice, "mine", AUTO)
+    world.let_send(alice)
+    broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/mine"))
+    for _ in range(12):
+        world.turn()
+        world.broker.begin_turn()
+        world.answer_questions()
+    assert len(_answers(alice)) == 1, "it does not wait for all that others have asked before"
+    assert world.question_count() > QUESTIONS_PER_USER_MAX - 10
 
 
 # -- what the asker may see

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
 from config.model import VirtualTopic
 from engine.consumers.consumer import AUTO
+from engine.features.message_copies import CopyLimits
+from engine.sources.composite import Composite
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
-from tests.support.engine.engine_world import EngineWorld, address
+from engine.values.errors import LimitReached
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 from tests.support.engine.restart_world import RestartWorld
 
 
 def test_each_queue_of_consumers_gets_a_copy_and_the_topic_its_own() -> None:
     world = EngineWorld()
     destinations = world.broker.destinations
-    early = world.client()
-    world.consumer(early, "Consumer.A.VirtualTopic.Orders", AUTO)
+    early = world.consuming("Consumer.A.VirtualTopic.Orders", AUTO)
     topic = destinations.topic("VirtualTopic.Orders")
-    live = world.client()
-    world.consumer(live, topic, AUTO)
+    live = world.consuming(topic, AUTO)
     destinations.queue("Consumer.B.VirtualTopic.Orders")
     destinations.queue("Consumer.B.VirtualTopic.Other")
     destinations.queue("Other.B.VirtualTopic.Orders")
@@ -52,8 +57,7 @@ def test_it_is_refused_whole_while_one_of_them_is_full() -> None:
 
 
 def test_in_a_transaction() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.queue("Consumer.A.VirtualTopic.T")
     topic = world.topic("VirtualTopic.T")
     transaction = Transaction(client, "tx", TransactionLimits())
@@ -67,8 +71,7 @@ def test_queues_found_after_a_start_get_copies_too() -> None:
     world = RestartWorld()
     world.queue("Consumer.A.VirtualTopic.T")
     world.topic("VirtualTopic.T")
-    world.sync()
-    world.crash()
+    world.restart()
     world.send(b"1", to=world.topic("VirtualTopic.T"))
     assert world.stats("Consumer.A.VirtualTopic.T").depth == 1
 
@@ -77,8 +80,7 @@ def test_a_selective_one_copies_what_some_consumer_takes() -> None:
     world = EngineWorld(virtual_topics=(VirtualTopic("Events.>", "Group.*.", True), VirtualTopic()))
     destinations = world.broker.destinations
     topic = destinations.topic("Events.x")
-    client = world.client()
-    world.consumer(client, "Group.a.Events.x", AUTO, selector="n = 1")
+    client = world.consuming("Group.a.Events.x", AUTO, selector="n = 1")
     destinations.queue("Group.b.Events.x")
     destinations.queue("Consumer.b.Events.x")
     world.send(b"1", to=topic, headers="n:1")
@@ -89,3 +91,36 @@ def test_a_selective_one_copies_what_some_consumer_takes() -> None:
         0,
         0,
     ]
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+def test_a_message_has_so_many_copies(is_in_transaction: bool) -> None:
+    world, client = world_with_client()
+    topic = world.topic("VirtualTopic.T")
+    most = CopyLimits().count
+    for number in range(most - 1):
+        world.queue(f"Consumer.{number}.VirtualTopic.T")
+    world.send(b"1", to=topic)
+    world.queue("Consumer.last.VirtualTopic.T")
+    several = Composite([world.queue(), world.topic("VirtualTopic.T")])
+    transaction = Transaction(client, "tx", TransactionLimits())
+    for destination in (topic, several):
+        message = world.message(topic, b"2")
+        send = partial(world.broker.send_in, transaction) if is_in_transaction else world.broker.send
+        with pytest.raises(LimitReached, match=rf"to {most + 1 + (destination is several)} .* \(limits.copies\)"):
+            send(destination, message)
+    assert world.stats("Consumer.0.VirtualTopic.T").depth == 1
+    assert world.stats("Consumer.last.VirtualTopic.T").depth == world.stats("q").depth == 0
+
+
+def test_the_copies_of_a_message_have_a_size() -> None:
+    world = EngineWorld()
+    topic = world.topic("VirtualTopic.T")
+    for number in range(9):
+        world.queue(f"Consumer.{number}.VirtualTopic.T")
+    body = bytes(CopyLimits().size_bytes // 10 + 1)
+    with pytest.raises(LimitReached, match="to 10 destinations, those of virtual topics included, takes"):
+        world.try_send(body, topic)
+    assert world.stats("Consumer.0.VirtualTopic.T").depth == 0
+    world.send(body[:-1_000], to=topic)
+    assert world.stats("Consumer.0.VirtualTopic.T").depth == 1

@@ -97,7 +97,7 @@ def test_it_is_crowded_while_half_of_it_is_unread() -> None:
     holdings.count(second, 60)
     assert not holdings.is_crowded(20), "what is held otherwise keeps no output back"
     first.taken_bytes = 10
-    holdings.look_again()
+    holdings.count_again()
     assert not holdings.is_crowded(30)
 
 
@@ -108,3 +108,44 @@ def test_room_is_made_by_those_with_the_most_unread() -> None:
         holdings.count_unread(client, size)
     holdings.make_room()
     assert (ended(clients), holdings.unread_bytes, holdings.used_bytes) == ([2], 25, 65)
+
+
+def test_requests_have_a_quarter_of_it_and_count_like_all_else() -> None:
+    holdings, (client,) = Holdings(100, TurnAgenda()), holders(1)
+    assert [holdings.hold_body(size) for size in (20, 6, 5, 1)] == [True, False, True, False]
+    assert (holdings.requests_bytes, holdings.used_bytes) == (25, 25)
+    holdings.body_done(25)
+    holdings.count(client, 80)
+    assert not holdings.hold_body(25)
+    assert holdings.hold_body(20)
+    assert not holdings.is_over
+
+
+def test_answers_keep_no_body_out() -> None:
+    holdings = Holdings(100, TurnAgenda())
+    holdings.count_requests(90)
+    assert holdings.hold_body(0) and holdings.hold_body(25)
+    assert (holdings.requests_bytes, holdings.used_bytes) == (115, 115)
+
+
+def test_one_request_alone_may_have_more_than_their_part() -> None:
+    holdings = Holdings(100, TurnAgenda())
+    assert holdings.hold_body(90)
+    assert not holdings.hold_body(0)
+    assert holdings.stats([]).requests_bytes == 90
+    holdings.body_done(90)
+    assert holdings.hold_body(0)
+
+
+def test_an_answer_of_any_size_ends_no_connection() -> None:
+    holdings, clients = Holdings(100, TurnAgenda()), holders(3)
+    holdings.count(clients[0], 40)
+    holdings.count(clients[1], 35)
+    holdings.count_requests(500)
+    assert not holdings.is_over
+    holdings.relieve(clients)
+    assert ended(clients) == [], "they hold what requests leave them"
+    holdings.count(clients[1], 36)
+    assert holdings.is_over
+    holdings.relieve(clients)
+    assert (ended(clients), holdings.used_bytes) == ([1], 536)

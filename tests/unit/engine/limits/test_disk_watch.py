@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits.disk_watch import LOOK_MS, DiskSpace, DiskWatch
+from engine.limits.disk_watch import CHECK_MS, DiskSpace, DiskWatch
 from engine.ports.workers import FILE_LANE
 from engine.values import gates
 from tests.support.engine.engine_world import EngineWorld
@@ -29,7 +29,7 @@ class Watched(EngineWorld):
         super().__init__()
         self.space = FakeSpace()
         self.workers = HeldWorkers()
-        flow = self.broker.flow
+        flow = self.broker.producer_gates
         self.watch = DiskWatch(
             flow, self.space, self.workers, self.clock, self.timers, max_usage_percent, min_free_bytes
         )
@@ -38,7 +38,7 @@ class Watched(EngineWorld):
     def free(self, free_bytes: int) -> None:
         """Let so much be free, and look."""
         self.space.free_bytes = free_bytes
-        self.advance(LOOK_MS)
+        self.advance(CHECK_MS)
         self.workers.finish(FILE_LANE)
         self.turn()
 
@@ -100,6 +100,16 @@ def test_who_has_filled_all_that_was_left_waits_for_the_look() -> None:
     assert world.workers.finish(FILE_LANE), "what is not on the disk yet will still take some"
 
 
+@pytest.mark.parametrize("room_bytes", [0, 1])
+def test_turns_that_append_nothing_do_not_look_however_little_is_left(room_bytes: int) -> None:
+    world = Watched(min_free_bytes=100)
+    world.free(100 + room_bytes)
+    for _ in range(3):
+        world.watch.turn_ended(0, 0)
+    assert not world.workers.finish(FILE_LANE)
+    assert ("are free" in world.disk_reason()) == (not room_bytes)
+
+
 def test_who_waits_is_told_why_and_goes_on() -> None:
     world = Watched(max_usage_percent=50)
     world.free(400)
@@ -118,9 +128,7 @@ def test_consumers_go_on() -> None:
     world = Watched(max_usage_percent=50)
     world.send(b"1")
     world.free(100)
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     world.acknowledge(*client.take())
     assert world.stats().depth == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import INDIVIDUAL
-from engine.limits.producer_gate import GlobalLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.values import gates
 from engine.values.errors import AddressFull
 from tests.support.engine.engine_world import address

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.selector.properties import Properties
-from engine.selector.readers import PropertyReader, PropertyReaders
+from engine.selector.properties import Properties, PropertyReader, PropertyReaders
 from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, Message
 from tests.support.engine.selector_properties import TypedProperties
 

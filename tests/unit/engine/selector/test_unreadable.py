@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.selector.properties import Properties, Value
-from engine.selector.readers import PropertyReader
+from engine.selector.properties import Properties, PropertyReader, Value
 from engine.values.destination import TOPIC
 from engine.values.message import Message
 from tests.support.engine.engine_world import EngineWorld, address
@@ -66,8 +65,7 @@ def test_it_goes_to_who_asks_for_nothing(fault: Exception, is_lazy: bool) -> Non
     plain = FakeClient("plain")
     world.broker.connect(plain)
     world.consumer(plain, "q", INDIVIDUAL, 10)
-    world.consumer(plain, topic, AUTO)
-    world.turn()
+    world.subscribe(plain, topic, AUTO)
     send_strange(world, topic)
     assert plain.bodies() == [b"strange"] * 3
     plain.is_output_full = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.features.message_copies import COMPOSITE_BYTES_MAX
+from engine.features.message_copies import CopyLimits
 from engine.sources.composite import Composite, CompositeSource
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
@@ -14,7 +14,7 @@ from engine.values.errors import AddressFull, InvalidDestination, InvalidOption,
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 from tests.support.engine.broker_view import covered_by
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 from tests.support.fakes import FakeClient
 
 
@@ -45,8 +45,7 @@ def test_wildcards_that_mean_nothing(pattern: str) -> None:
 
 
 def test_a_wildcard_takes_from_every_queue_that_matches_and_from_those_to_come() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.send(b"1", to="a.x")
     world.send(b"no", to="b.x")
     consumer = world.consumer(client, world.source(QUEUE, "a.>"), AUTO)
@@ -61,12 +60,10 @@ def test_a_wildcard_takes_from_every_queue_that_matches_and_from_those_to_come()
 
 
 def test_one_window_over_all_queues() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     for name in ("a.1", "a.2", "a.3"):
         world.send(b"x", b"y", to=name)
-    world.consumer(client, Wildcard(QUEUE, "a.*"), prefetch=4)
-    world.turn()
+    world.subscribe(client, Wildcard(QUEUE, "a.*"), prefetch=4)
     held = client.take()
     assert len(held) == 4
     world.acknowledge(held[0])
@@ -77,8 +74,7 @@ def test_one_window_over_all_queues() -> None:
 
 
 def test_a_cumulative_acknowledgement_covers_all_queues() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.consumer(client, Wildcard(QUEUE, "a.*"), CLIENT)
     world.send(b"1", to="a.1")
     world.send(b"2", to="a.2")
@@ -90,8 +86,7 @@ def test_a_cumulative_acknowledgement_covers_all_queues() -> None:
 
 
 def test_only_one_past_the_furthest_answer_is_blamed_over_all_queues() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.consumer(client, Wildcard(QUEUE, "a.*"))
     for number in range(6):
         world.send(b"%d" % number, to=f"a.{number % 3}")
@@ -104,12 +99,10 @@ def test_only_one_past_the_furthest_answer_is_blamed_over_all_queues() -> None:
 
 
 def test_an_aborted_transaction_takes_the_places_again() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     for name in ("a.1", "a.2"):
         world.send(b"x", b"y", b"z", to=name)
-    world.consumer(client, Wildcard(QUEUE, "a.*"), prefetch=2)
-    world.turn()
+    world.subscribe(client, Wildcard(QUEUE, "a.*"), prefetch=2)
     held = client.take()
     transaction = Transaction(client, "tx", TransactionLimits())
     transaction.add_accepted(held)
@@ -124,21 +117,18 @@ def test_an_aborted_transaction_takes_the_places_again() -> None:
 
 
 def test_a_client_whose_output_is_full_goes_on_with_all_of_them() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.consumer(client, Wildcard(QUEUE, "a.*"), AUTO)
     client.is_output_full = True
     world.send(b"1", to="a.1")
     world.send(b"2", to="a.2")
     assert client.bodies() == []
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert sorted(client.bodies()) == [b"1", b"2"]
 
 
 def test_the_adapter_is_that_of_the_lead_also_for_queues_to_come() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     world.send(b"1", to="a.1")
     consumer = world.broker.subscribe(client, Wildcard(QUEUE, "a.*"), SubscribeOptions(AUTO))
     consumer.adapter = "mine"
@@ -180,8 +170,7 @@ def test_a_wildcard_of_topics_takes_from_those_to_come_and_each_message_once() -
 
 
 def test_what_waits_for_a_wildcard_of_topics_goes_with_it() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     consumer = world.consumer(client, Wildcard(TOPIC, "t.>"), prefetch=1)
     world.send(b"1", b"2", b"3", to=world.topic("t.1"))
     assert world.memory_used() > 0
@@ -192,8 +181,7 @@ def test_what_waits_for_a_wildcard_of_topics_goes_with_it() -> None:
 def test_a_message_to_several_goes_to_all_in_one_batch() -> None:
     world = EngineWorld()
     destinations = world.broker.destinations
-    client = world.client()
-    world.consumer(client, destinations.topic("t"), AUTO)
+    client = world.consuming(destinations.topic("t"), AUTO)
     several = Composite([destinations.queue("a"), destinations.queue("b"), destinations.topic("t")])
     world.send(b"x", to=several)
     assert several.uri() == "queue://a,queue://b,topic://t"
@@ -214,8 +202,8 @@ def test_a_message_to_several_is_refused_whole() -> None:
 def test_a_message_to_several_has_a_size() -> None:
     world = EngineWorld()
     several = Composite([world.queue(str(number)) for number in range(10)])
-    body = bytes(COMPOSITE_BYTES_MAX // 10 + 1)
-    with pytest.raises(LimitReached, match="to 10 destinations takes"):
+    body = bytes(CopyLimits().size_bytes // 10 + 1)
+    with pytest.raises(LimitReached, match=r"to 10 destinations, .* \(limits.copies-bytes\)"):
         world.try_send(body, several)
     assert world.stats("0").depth == 0
     world.send(body[:-1_000], to=several)
@@ -241,16 +229,13 @@ def test_what_one_of_several_drops_counts_once_it_is_sent(last: str) -> None:
             with pytest.raises(AddressFull):
                 world.try_send(b"x", several)
     assert drops.account.dropped_count == 0, "none of it was accepted"
-    client = world.client()
-    world.consumer(client, holds, AUTO)
-    world.turn()
+    world.subscriber(holds, AUTO)
     assert world.try_send(b"x", several) == gates.OPEN
     assert drops.account.dropped_count == 1
 
 
 def test_a_message_to_several_in_a_transaction() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     destinations = world.broker.destinations
     several = Composite([destinations.queue("a"), destinations.queue("b")])
     transaction = Transaction(client, "tx", TransactionLimits())
@@ -275,8 +260,7 @@ def test_what_cannot_be_asked_of_several() -> None:
 
 
 def test_what_is_told_of_them_is_one_consumer() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue, topic = world.queue("a.1"), world.topic("t")
     several = world.consumer(client, CompositeSource([queue, topic]), prefetch=1)
     wild = world.consumer(client, Wildcard(QUEUE, "b.*"))
@@ -293,8 +277,7 @@ def test_what_is_told_of_them_is_one_consumer() -> None:
 
 
 def test_a_subscription_to_many_queues_reads_its_selector_once() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queues = CompositeSource([world.queue(f"q.{number}") for number in range(5)])
     world.broker.subscribe(client, queues, SubscribeOptions(INDIVIDUAL, 1, selector="a = 1"))
     world.turn()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.lane_pages import LANE_MESSAGES
-from engine.sources.last_value_and_ring import PRUNE_COUNT, Keeper
+from engine.backlog.lane_entries import LANE_MESSAGES
+from engine.sources.last_value_and_ring import SWEPT_KEYS, Keeper
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer
 from tests.support.store.scripted_store import ScriptedStore, Settled, recovered_queue, stored_message
 
 DELAYS = {"redelivery__initial_redelivery_delay_ms": 300}
@@ -23,8 +23,7 @@ def send(world: EngineWorld, *bodies: str, key: str = "_AMQ_LVQ_NAME", persisten
 
 def waiting(world: EngineWorld) -> list[str]:
     """Return what a new consumer gets."""
-    client = world.client()
-    world.consumer(client, prefetch=30_000)
+    client = world.consuming(prefetch=30_000)
     world.advance(0)  # one turn may not come to all of it
     return [body.decode() for body in client.bodies()]
 
@@ -53,8 +52,7 @@ def test_elsewhere_the_property_means_nothing() -> None:
 def test_several_of_one_turn_leave_the_last() -> None:
     world = EngineWorld(address("q", queue__last_value=True))
     queue = world.queue("q")
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     for body in (b"a1", b"a2", b"a3"):
         world.broker.send(queue, world.message(queue, body, headers="_AMQ_LVQ_NAME:a"))
     world.turn()
@@ -62,9 +60,7 @@ def test_several_of_one_turn_leave_the_last() -> None:
 
 
 def test_what_is_with_a_consumer_stays_and_goes_when_it_comes_back_too_late() -> None:
-    world = EngineWorld(address("q", queue__last_value=True, **DELAYS))
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(address("q", queue__last_value=True, **DELAYS), prefetch=1)
     send(world, "a1", "a2")
     (first,) = client.take()
     assert world.stats().depth == 2
@@ -78,9 +74,7 @@ def test_what_is_with_a_consumer_stays_and_goes_when_it_comes_back_too_late() ->
 
 
 def test_it_stays_if_the_newer_one_was_taken_for_good() -> None:
-    world = EngineWorld(address("q", queue__last_value=True, **DELAYS))
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    world, client = world_with_consumer(address("q", queue__last_value=True, **DELAYS), prefetch=1)
     send(world, "a1", "a2")
     world.refuse(*client.take())
     world.acknowledge(*client.take())
@@ -115,15 +109,19 @@ def test_after_a_restart_the_newest_stays(comes_first: bool) -> None:
 
 
 def test_keys_whose_messages_are_gone_are_forgotten() -> None:
-    world = EngineWorld(address("q", queue__last_value=True))
-    client = world.client()
-    world.consumer(client)
-    for number in range(2 * PRUNE_COUNT + 2):
+    """And so are their bodies, which no budget counts any more."""
+    world, client = world_with_consumer(address("q", queue__last_value=True), prefetch=1_000)
+    world.send(b"stays", headers="_AMQ_LVQ_NAME:stays")
+    world.send(*[b"x"] * 3, headers="_AMQ_LVQ_NAME:again")
+    for number in range(200):
         world.send(b"x", headers=f"_AMQ_LVQ_NAME:k{number}")
-        world.acknowledge(*client.take())
     keeper = world.queue("q").extras.keeper
     assert isinstance(keeper, Keeper)
-    assert len(keeper.by_key) <= PRUNE_COUNT
+    assert len(keeper.by_key) == 202
+    world.acknowledge(*client.take()[1:])
+    for number in range(2 * 202 // SWEPT_KEYS):
+        world.send(b"x", headers=f"_AMQ_LVQ_NAME:new{number % 5}")
+    assert set(keeper.by_key) == {"stays", *[f"new{number}" for number in range(5)]}
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -137,9 +135,7 @@ def test_a_ring_drops_the_oldest(persistent: bool) -> None:
 
 
 def test_what_is_with_a_consumer_does_not_count_for_the_ring() -> None:
-    world = EngineWorld(address("q", queue__ring_size=1))
-    client = world.client()
-    world.consumer(client, prefetch=2)
+    world, client = world_with_consumer(address("q", queue__ring_size=1), prefetch=2)
     send(world, "1", "2", "3", "4")
     held = client.take()
     assert [one.message.body for one in held] == [b"1", b"2"]

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from engine.backlog.lane_pages import IDLE_LANE_BYTES
+from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.delivery import Refusal
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, InvalidSelector, LimitReached
-from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import MIB, EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
@@ -57,6 +57,66 @@ def test_they_come_in_order_of_priority_and_a_selector_chooses() -> None:
         world.consumer(client, "k", selector="colour =")
 
 
+@pytest.mark.parametrize("selector", ["", "n >= 0"])
+@pytest.mark.parametrize("persistent", [(True, True), (False, False), (True, False), (False, True)])
+def test_what_comes_while_a_reader_begins_is_shown_behind_what_was_there(
+    selector: str, persistent: tuple[bool, bool]
+) -> None:
+    """A reader copies the messages in memory over several turns; some of the entries are only on disk."""
+    world = kept()
+    count = 10_000
+    for number in range(count):
+        world.broker.send(
+            world.queue("k"),
+            world.message(world.queue("k"), b"%d" % number, headers=f"n:{number}", persistent=persistent[number % 2]),
+        )
+    world.turn()
+    client = world.consuming("k", AUTO, selector=selector)
+    for number in range(count, count + 40):
+        message = world.message(
+            world.queue("k"), b"%d" % number, headers=f"n:{number}", persistent=persistent[number // 2 % 2]
+        )
+        world.broker.send(world.queue("k"), message)
+        if number % 4 == 0:
+            world.broker.end_turn()
+            world.broker.begin_turn()
+    assert len(client.handed) < count, "some of it is not copied yet"
+    world.advance(0)
+    assert client.bodies() == [b"%d" % number for number in range(count + 40)]
+    world.leave(client)
+    world.purge(world.queue("k"))
+    world.advance(1_000)
+    assert world.memory_used() == 0
+
+
+def test_a_selector_that_finds_no_steps_left_looks_in_a_later_turn() -> None:
+    world = kept()
+    client = world.subscriber("k", AUTO, selector="XPATH '//*[//*]'")
+    for number in range(30):
+        body = b"<r>" + b"<a/>" * 40 + b"</r>"
+        message = world.message(world.queue("k"), body, headers=f"n:{number}", persistent=number % 3 > 0)
+        world.broker.send(world.queue("k"), message)
+    world.broker.end_turn()
+    assert 0 < len(client.handed) < 30
+    world.advance(0)
+    assert [one.message.headers for one in client.handed] == [b"n:%d\n" % number for number in range(30)]
+
+
+def test_a_selector_without_steps_later_reads_what_is_only_on_disk() -> None:
+    world = EngineWorld(address("k", queue__non_destructive=True), memory_limit_bytes=60_000)
+    client = world.client()
+    for _ in range(40):
+        world.send(bytes(3_000), to="k", headers="n:1")
+    world.subscribe(client, "k", AUTO, selector="n = 1")
+    client.handed.clear()
+    world.broker.begin_turn()
+    world.leave_steps(0)
+    world.broker.send(world.queue("k"), world.message(world.queue("k"), b"new", headers="n:1"))
+    world.turn()
+    world.advance(1)
+    assert client.bodies() == [b"new"]
+
+
 def test_what_comes_later_has_a_place_behind_what_is_shown_already() -> None:
     world = kept()
     client = world.client()
@@ -84,11 +144,9 @@ def test_a_backlog_comes_in_pages_and_what_comes_meanwhile_behind_it() -> None:
     world = RestartWorld(address("k", queue__non_destructive=True))
     bodies = [b"%03d" % number + b"x" * (IDLE_LANE_BYTES // 8) for number in range(40)]
     world.send(*bodies, to="k")
-    world.sync()
-    world.crash()
+    world.restart()
     client = world.client()
-    consumer = world.consumer(client, "k", prefetch=10)
-    world.turn()
+    consumer = world.subscribe(client, "k", prefetch=10)
     seen = client.take()
     world.send(b"new", to="k")
     while len(seen) < 41:
@@ -97,8 +155,7 @@ def test_a_backlog_comes_in_pages_and_what_comes_meanwhile_behind_it() -> None:
     assert [one.message.body[:3] for one in seen] == [*(body[:3] for body in bodies), b"new"]
     world.acknowledge(*[one for one in seen if one.tag in consumer.ledger])
     assert world.stats("k").depth == 41
-    world.sync()
-    world.crash()
+    world.restart()
     assert world.stats("k").depth == 41, "an acknowledgement is not logged"
 
 
@@ -110,8 +167,7 @@ def test_a_slow_consumer_keeps_no_more_than_others_do_in_memory() -> None:
     for number in range(30):
         world.send(b"%02d" % number + megabyte, to="k", headers=f"n:{number % 2}")
     assert world.memory_used() < 12 * MIB, "the rest waits on disk"
-    choosy = world.client()
-    world.consumer(choosy, "k", AUTO, selector="n = '1'")
+    choosy = world.consuming("k", AUTO, selector="n = '1'")
     world.send(b"30" + megabyte, to="k", headers="n:0")
     world.send(b"31", to="k", headers="n:1")
     seen: list[bytes] = []
@@ -138,8 +194,7 @@ def test_what_a_consumer_held_is_not_given_to_another_when_it_goes() -> None:
 
 def test_an_acknowledgement_in_a_transaction_changes_nothing_there() -> None:
     world = kept()
-    client = world.client()
-    world.consumer(client, "k")
+    client = world.consuming("k")
     world.send(b"1", to="k")
     transaction = Transaction(client, "tx", TransactionLimits())
     transaction.add_accepted(client.take())
@@ -149,8 +204,7 @@ def test_an_acknowledgement_in_a_transaction_changes_nothing_there() -> None:
 
 def test_messages_leave_by_their_expiry() -> None:
     world = kept()
-    client = world.client()
-    world.consumer(client, "k", prefetch=1)
+    client = world.consuming("k", prefetch=1)
     world.send(b"held", to="k")
     world.send(b"late", to="k", expires_ms=world.clock.wall_ms() + 1)
     world.advance(30_000)
@@ -165,8 +219,7 @@ def test_only_the_newest_stays() -> None:
     world.consumer(first, "k", AUTO)
     for number in range(3):
         world.send(b"%d" % number, to="k", headers="_AMQ_LVQ_NAME:a")
-    world.consumer(second, "k", AUTO)
-    world.turn()
+    world.subscribe(second, "k", AUTO)
     assert (first.bodies(), second.bodies()) == ([b"0", b"1", b"2"], [b"2"])
     assert world.stats("k").depth == 1
 
@@ -176,8 +229,7 @@ def test_a_wildcard_and_a_list_keep_too() -> None:
     destinations = world.broker.destinations
     world.send(b"1", to="k.a")
     world.send(b"2", to="plain")
-    client = world.client()
-    world.consumer(client, Wildcard(QUEUE, "k.*"), AUTO)
+    client = world.consuming(Wildcard(QUEUE, "k.*"), AUTO)
     world.consumer(client, CompositeSource([destinations.queue("k.a"), destinations.queue("plain")]), AUTO)
     world.send(b"3", to="k.new")
     world.turn()
@@ -201,8 +253,7 @@ def test_the_broker_s_own_work_takes_from_it() -> None:
     world = EngineWorld(
         address("ActiveMQ.DLQ", queue__non_destructive=True), address("q", redelivery__maximum_redeliveries=0)
     )
-    client = world.client()
-    world.consumer(client, "q")
+    client = world.consuming("q")
     world.send(b"1")
     world.refuse(*client.take())
     world.leave(client)
@@ -225,8 +276,7 @@ def test_who_asks_for_more_than_the_next_message_gets_what_comes_later_too(
     asked: dict[str, Any], persistent: bool
 ) -> None:
     world = kept()
-    client = world.client()
-    world.consumer(client, "k", AUTO, **asked)
+    client = world.consuming("k", AUTO, **asked)
     for body in (b"1", b"2"):
         world.send(body, to="k", persistent=persistent)
         assert client.bodies() == [body]
@@ -234,8 +284,7 @@ def test_who_asks_for_more_than_the_next_message_gets_what_comes_later_too(
 
 def test_groups_hold_nothing_back_from_who_is_shown_them() -> None:
     world = kept()
-    client = world.client()
-    world.consumer(client, "k", AUTO)
+    client = world.consuming("k", AUTO)
     for persistent in (False, True, True):
         world.send(b"1", to="k", group="g", persistent=persistent)
         assert client.bodies() == [b"1"]

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from engine.backlog.lane_pages import IDLE_LANE_BYTES
+from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.limits.producer_gate import GlobalLimits
+from engine.limits.producer_gates import GlobalLimits
 from engine.ports.workers import READ_LANE
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
@@ -24,8 +24,7 @@ def _read_halfway(world: RestartWorld, **options: Any) -> tuple[FakeClient, Cons
     """Let somebody read a backlog that is on disk, and stop in the middle of it."""
     world.send(*(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 4) for number in range(40)), to="q")
     reader = world.client("reader")
-    consumer = world.consumer(reader, "q", INDIVIDUAL, 2, **options)
-    world.turn()
+    consumer = world.subscribe(reader, "q", INDIVIDUAL, 2, **options)
     assert len(reader.take()) == 2
     return reader, consumer
 
@@ -88,9 +87,7 @@ def test_what_has_expired_goes_to_the_expiry_address_though_its_queue_is_deleted
     queue = world.queue("q")
     world.send(b"x", expires_ms=world.broker.wall_ms + 10)
     world.send(b"y", expires_ms=world.broker.wall_ms + 10, persistent=False)
-    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(EXPIRE_MESSAGES_PERIOD_MS)
     world.delete(queue, is_forced=True)
     world.turn()
     assert [one.body for one in world.dead_letters("late")] == [b"x", b"y"]
@@ -109,8 +106,7 @@ def test_what_a_last_value_queue_was_to_drop_goes_with_it_in_the_same_turn() -> 
 
 def test_what_a_transaction_acknowledged_of_a_queue_that_is_deleted_counts_nowhere() -> None:
     world = RestartWorld(
-        address("q", full__address_full_policy="BLOCK", full__max_size_messages=5),
-        limits=GlobalLimits(max_messages=90),
+        address("q", full__address_full_policy="BLOCK", full__max_size_messages=5), limits=GlobalLimits(max_messages=90)
     )
     queue = world.queue("q")
     client = world.client()

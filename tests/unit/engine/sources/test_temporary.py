@@ -10,7 +10,7 @@ from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 
 
 def test_names_are_unique_over_stores_starts_and_connections() -> None:
@@ -23,14 +23,12 @@ def test_names_are_unique_over_stores_starts_and_connections() -> None:
 
 
 def test_a_persistent_message_to_a_temporary_queue_is_not_logged() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     world.send(b"1", b"2", to=queue)
     assert world.store.messages == []
     assert world.memory_used() > 0
-    consumer = world.consumer(client, queue)
-    world.turn()
+    consumer = world.subscribe(client, queue)
     first, second = client.take()
     world.acknowledge(first, second)
     assert world.store.settled == [] and world.memory_used() == 0
@@ -50,8 +48,7 @@ def test_only_the_connection_that_made_it_receives_and_everybody_sends() -> None
 
 
 def test_it_ends_with_its_connection_and_what_waits_is_dropped() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     topic = world.broker.open_temporary(client, TEMP_TOPIC)
     world.send(b"1", b"2", to=queue)
@@ -73,8 +70,7 @@ def test_it_ends_with_its_connection_and_what_waits_is_dropped() -> None:
 
 
 def test_one_that_has_consumers_cannot_be_deleted() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     topic = world.broker.open_temporary(client, TEMP_TOPIC)
     consumers = [world.consumer(client, queue), world.consumer(client, topic)]
@@ -90,8 +86,7 @@ def test_one_that_has_consumers_cannot_be_deleted() -> None:
 
 
 def test_a_message_given_up_there_goes_to_the_dead_letters_as_any_other() -> None:
-    world = EngineWorld(address(">", nack="dead-letter"))
-    client = world.client()
+    world, client = world_with_client(address(">", nack="dead-letter"))
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     world.consumer(client, queue)
     world.send(b"bad", to=queue)
@@ -102,15 +97,13 @@ def test_a_message_given_up_there_goes_to_the_dead_letters_as_any_other() -> Non
 
 
 def test_what_a_consumer_leaves_goes_back_to_the_queue() -> None:
-    world = EngineWorld()
-    client = world.client()
+    world, client = world_with_client()
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     consumer = world.consumer(client, queue)
     world.send(b"1", to=queue)
     world.broker.unsubscribe(consumer, is_lost=False)
     client.take()
-    world.consumer(client, queue, AUTO)
-    world.turn()
+    world.subscribe(client, queue, AUTO)
     assert client.bodies() == [b"1"] and world.memory_used() == 0
 
 

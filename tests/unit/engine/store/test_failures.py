@@ -12,9 +12,7 @@ from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
-from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.values.stored import Range
-from tests.support.store.store_home import UNLIMITED, FileHome, lane, message
+from tests.support.store.store_home import UNLIMITED, FileHome, home_with_queue, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 RETRY_MS = 500
@@ -32,8 +30,7 @@ def bodies(home: FileHome, queue: int, first: int, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_failed_write_is_kept_told_once_and_tried_again(error: int) -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.flush()
     durable = home.store.durable_offset()
     home.files.fail("pwrite", error, ".log", count=2)
@@ -59,8 +56,7 @@ def test_a_failed_write_is_kept_told_once_and_tried_again(error: int) -> None:
 
 
 def test_short_writes_are_no_failure() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.files.short_writes = 3
     sent = home.send(queue, 5)
     home.flush()
@@ -70,8 +66,7 @@ def test_short_writes_are_no_failure() -> None:
 
 
 def test_a_full_disk_stops_where_a_new_segment_is_needed_and_loses_nothing() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.files.free_bytes = 0
     sent = home.send(queue, 100)
     home.flush()
@@ -88,8 +83,7 @@ def test_a_full_disk_stops_where_a_new_segment_is_needed_and_loses_nothing() -> 
 
 
 def test_what_follows_a_retry_goes_to_the_medium_at_once() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.flush()
     home.files.fail("pwrite", errno.EIO, ".log")
     home.send(queue, 1)
@@ -105,10 +99,8 @@ def test_what_follows_a_retry_goes_to_the_medium_at_once() -> None:
 
 def after_a_failed_sync() -> tuple[FileHome, int, int]:
     """Five durable messages, five whose sync failed."""
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 5)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 5)
     durable = home.store.durable_offset()
     home.send(queue, 5)
     home.files.fail("fdatasync", errno.EIO)
@@ -158,8 +150,7 @@ def test_a_continuation_may_fail_too() -> None:
         home.pass_time(RETRY_MS)
     assert home.listener.healed_count == 1
     assert len(home.listener.failures) == 1
-    home.send(queue, 2)
-    home.flush()
+    home.send_durably(queue, 2)
     home.send(queue, 2)
     home.files.fail("fdatasync", errno.EIO, count=1)
     home.flush()
@@ -172,10 +163,8 @@ def test_a_continuation_may_fail_too() -> None:
 
 
 def test_a_failed_first_sync_of_a_segment_replaces_it() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 35)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 35)
     assert len(home.files.paths(".log")) == 1
     home.send(queue, 10)
     home.files.fail("fdatasync", errno.EIO, "00008192")
@@ -189,10 +178,8 @@ def test_a_failed_first_sync_of_a_segment_replaces_it() -> None:
 
 
 def test_a_failed_sync_of_a_full_segment_leaves_its_successor_alone() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 10)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 10)
     durable = home.store.durable_offset()
     home.send(queue, 40)
     home.files.fail("fdatasync", errno.EIO)
@@ -218,10 +205,8 @@ def test_closing_repairs_what_is_broken() -> None:
 
 
 def test_closing_on_a_disk_that_refuses_is_an_error_and_lets_go() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 5)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 5)
     home.send(queue, 1)
     home.files.fail("pwrite", errno.EIO, count=9)
     with pytest.raises(StoreError, match="are not written"):
@@ -234,8 +219,7 @@ def test_closing_on_a_disk_that_refuses_is_an_error_and_lets_go() -> None:
 
 
 def test_a_job_that_ends_after_closing_changes_nothing() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 30, 200)
     home.store.write()
     home.store.sync()
@@ -250,12 +234,10 @@ def test_a_job_that_ends_after_closing_changes_nothing() -> None:
 
 
 def test_nothing_is_confirmed_before_the_checkpoint_says_so() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     durable = home.store.durable_offset()
     home.files.fail("pwrite", errno.EIO, "checkpoint", count=2)
-    home.send(queue, 1)
-    home.flush()
+    home.send_durably(queue, 1)
     assert home.listener.durable_offset == 0
     assert home.store.durable_offset() == home.store.confirmed_offset() == durable
     assert home.listener.failures == ["data/checkpoint: Input/output error"]
@@ -271,23 +253,18 @@ def test_nothing_is_confirmed_before_the_checkpoint_says_so() -> None:
 
 
 def test_a_later_sync_publishes_what_a_failed_checkpoint_held_back() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.files.fail("pwrite", errno.EIO, "checkpoint")
-    home.send(queue, 1)
-    home.flush()
-    home.send(queue, 1)
-    home.flush()
+    home.send_durably(queue, 1)
+    home.send_durably(queue, 1)
     assert home.listener.durable_offset == home.store.append_offset()
     assert home.listener.healed_count == 1
 
 
 def test_no_segment_is_dropped_before_the_checkpoint_says_so() -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_time_ms=0))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_time_ms=0))
     home.send(queue, 200)
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 200)])
-    home.flush()
+    home.settle_durably(queue, 0, 200)
     home.files.fail("pwrite", errno.EIO, "checkpoint", count=99)
     home.pass_time(home.settings.retention_interval_ms)
     assert FIRST_SEGMENT in home.files.paths(".log")
@@ -299,8 +276,7 @@ def test_no_segment_is_dropped_before_the_checkpoint_says_so() -> None:
 def test_what_was_not_dropped_stays_for_who_asks_for_it_meanwhile() -> None:
     home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_time_ms=0))
     topic = home.store.open_destination(TOPIC, "news")
-    home.send(topic, 200)
-    home.flush()
+    home.send_durably(topic, 200)
     home.files.fail("pwrite", errno.EIO, "checkpoint")
     home.pass_time(home.settings.retention_interval_ms)
     assert FIRST_SEGMENT in home.files.paths(".log")
@@ -308,16 +284,14 @@ def test_what_was_not_dropped_stays_for_who_asks_for_it_meanwhile() -> None:
     home.flush()
     assert home.store.state_of(mail).lanes[0].cursor == 0
     home.pass_time(RETRY_MS)
-    home.flush()
-    home.restart()
+    home.reopen()
     assert lane(home.store.recovered(), "mail").cursor == 0
     assert FIRST_SEGMENT in home.files.paths(".log")
     assert len(bodies(home, topic, 0, 200)) == 200
 
 
 def test_consume_queues_that_cannot_be_written_are_tried_again() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.files.fail("create", errno.EIO, "consumequeue", count=1)
     home.files.fail("fsync", errno.EIO, "consumequeue", count=1, skip=1)
     sent = home.send(queue, 200)
@@ -333,8 +307,7 @@ def test_consume_queues_that_cannot_be_written_are_tried_again() -> None:
 
 
 def test_a_segment_that_cannot_be_made_ahead_is_made_when_it_is_needed() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.files.fail("preallocate", errno.ENOSPC, ".prepared", count=9)
     sent = home.send(queue, 200)
     home.flush()
@@ -343,8 +316,7 @@ def test_a_segment_that_cannot_be_made_ahead_is_made_when_it_is_needed() -> None
 
 
 def test_a_worker_that_is_late_with_a_segment_does_not_get_in_the_way() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 30)
     home.store.write()
     sent = 30
@@ -363,10 +335,8 @@ def test_a_worker_that_is_late_with_a_segment_does_not_get_in_the_way() -> None:
 
 
 def test_a_failed_read_is_the_answer_and_may_be_asked_again() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 5)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 5)
     for skip, count in ((0, 1), (1, 2)):  # the head of the segment, the records
         home.files.fail("pread", errno.EIO, ".log", count=count, skip=skip)
         home.store.request(queue, 4, 0, 5, UNLIMITED)
@@ -439,10 +409,8 @@ def test_each_reader_is_told_of_a_damaged_record_and_the_queue_itself_once() -> 
 
 
 def test_an_entry_that_leads_past_its_segment_is_damage() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 200)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 200)
     octets = home.files.octets(f"data/consumequeue/{queue}/4/{0:020d}.cq")
     octets[2 * layout.ENTRY_BYTES + 11] = 0x7F  # the highest octet of the size
     assert len(home.page(queue, 4, 0, 10).messages) == 2
@@ -453,8 +421,7 @@ def test_an_entry_that_leads_past_its_segment_is_damage() -> None:
 
 
 def test_what_can_be_read_does_not_wait_for_a_place_that_cannot() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 5)
     home.flush()
     home.files.fail("pread", errno.EIO, ".log", count=1, skip=1)  # of all five together, behind the segment's head
@@ -467,8 +434,7 @@ def test_what_can_be_read_does_not_wait_for_a_place_that_cannot() -> None:
 
 
 def test_async_confirms_what_is_written_and_syncs_at_an_interval() -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, flush=ASYNC, flush_interval_ms=100))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, flush=ASYNC, flush_interval_ms=100))
     durable = home.store.durable_offset()
     home.send(queue, 3)
     home.store.write()
@@ -487,8 +453,7 @@ def test_async_confirms_what_is_written_and_syncs_at_an_interval() -> None:
 
 
 def test_async_confirms_nothing_that_could_not_be_written() -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, flush=ASYNC))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, flush=ASYNC))
     home.store.write()
     confirmed = home.store.confirmed_offset()
     home.files.fail("pwrite", errno.EIO, ".log")
@@ -501,25 +466,20 @@ def test_async_confirms_nothing_that_could_not_be_written() -> None:
 
 
 def test_settlements_go_on_while_the_disk_refuses() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 5)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 5)
     home.files.fail("pwrite", errno.EIO, ".log", count=1)
     for entry in range(5):
-        home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1)])
-        home.flush()
+        home.settle_durably(queue, entry, 1)
     home.pass_time(RETRY_MS)
     home.restart()
     assert lane(home.store.recovered(), "orders").cursor == 5
 
 
 def test_files_of_full_segments_are_let_go_of() -> None:
-    home = FileHome(StoreSettings(segment_bytes=4096))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=4096))
     for _ in range(100):  # one at a time, so that no batch reaches from one segment into the next
-        home.send(queue, 1)
-        home.flush()
+        home.send_durably(queue, 1)
     segments = home.file_store._log.files.segments
     assert len(segments) > 5
     assert [segment.file is not None for segment in segments[:-1]] == [False] * (len(segments) - 1)

@@ -17,7 +17,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.disk.crash_points import StoppableFiles, disks_left_by
 from tests.support.store.store_copy import copy_to
-from tests.support.store.store_home import THINNING, FileHome, lane
+from tests.support.store.store_home import THINNING, FileHome, home_with_queue, lane
 
 ALIVE = 5
 COUNT = 300
@@ -83,8 +83,7 @@ def test_they_take_in_those_that_come_later_and_go_with_the_message() -> None:
 
 
 def test_what_continues_a_segment_after_a_failed_sync_becomes_a_part_of_it() -> None:
-    home = FileHome(THINNING)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(THINNING)
     sizes = [each.size for each in home.send(queue, 10)]
     home.flush()
     home.files.fail("fdatasync", errno.EIO)

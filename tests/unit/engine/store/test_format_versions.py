@@ -155,8 +155,7 @@ def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
 
 def test_a_store_says_that_it_has_a_schedule_before_it_has_one(tmp_path: Path) -> None:
     home = FileHome()
-    home.send(home.store.open_destination(1, "q"), 3)
-    home.flush()
+    home.send_durably(home.store.open_destination(1, "q"), 3)
     copy_to(tmp_path / "before", home.files)
     assert version_in(tmp_path / "before/data") == layout.FORMAT_VERSION
     home.store.open_destination(1, SCHEDULE_QUEUE)

@@ -13,10 +13,8 @@ from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import PERSISTENT, STOMP, Message
-from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.values.stored import Range
 from tests.support.store.store_copy import copy_to
-from tests.support.store.store_home import FileHome
+from tests.support.store.store_home import FileHome, home_with_queue
 
 
 def read_bodies(reader: StoreReader) -> dict[tuple[str, int], bytes]:
@@ -43,7 +41,7 @@ def test_a_reader_sees_what_the_store_keeps(tmp_path: Path, stop: str, is_broken
                 sent = Message(number, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"n:1\n", body)
                 home.store.append(sent)
                 expected[(name, sent.queue_offset)] = body
-        home.store.settle(numbers["orders"], 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, turn * 4, 2)])
+        home.settle(numbers["orders"], turn * 4, 2)
         if is_broken and turn in (7, 19):
             home.files.fail("fdatasync", errno.EIO)
         home.flush()
@@ -71,8 +69,7 @@ def test_a_reader_and_recovery_cut_at_the_same_place(tmp_path: Path) -> None:
     for seed in range(15):
         home = FileHome(seed=seed)
         queue = home.store.open_destination(QUEUE, "orders")
-        home.send(queue, 10)
-        home.flush()
+        home.send_durably(queue, 10)
         home.store.begin()
         home.send(queue, 3)
         home.store.commit()
@@ -90,12 +87,10 @@ def test_a_reader_and_recovery_cut_at_the_same_place(tmp_path: Path) -> None:
 
 
 def test_a_reader_begins_where_retention_left_off(tmp_path: Path) -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=100))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=100))
     for turn in range(20):
         home.send(queue, 10)
-        home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, turn * 10, 10)])
-        home.flush()
+        home.settle_durably(queue, turn * 10, 10)
     home.pass_time(100)
     reader = copy_to(tmp_path, home.files)
     assert reader.first_offset > 0

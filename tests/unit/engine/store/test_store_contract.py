@@ -30,8 +30,7 @@ def test_numbers_of_destinations_stay(home: Home) -> None:
     news = home.store.open_destination(TOPIC, "orders")
     assert orders != news
     assert home.store.open_destination(QUEUE, "orders") == orders
-    home.flush()
-    home.restart()
+    home.reopen()
     assert home.store.open_destination(TOPIC, "orders") == news
     assert home.store.open_destination(QUEUE, "bills") not in (orders, news)
     assert [(state.destination_id, state.kind, state.name) for state in home.store.recovered()] == [
@@ -112,8 +111,7 @@ def test_a_message_comes_back_as_it_was(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     sent = message(queue, b"\x00\xff" * 50, priority=7)
     home.store.append(sent)
-    home.flush()
-    home.restart()
+    home.reopen()
     page = home.page(queue, 7, 0, 10)
     (found,) = page.messages
     came, went = attributes(found), attributes(sent)
@@ -171,13 +169,11 @@ def test_settled_entries_are_recovered(home: Home) -> None:
     for _ in range(10):
         home.store.append(message(queue))
     home.store.settle(queue, consumer, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2), Range(4, 5, 1), Range(4, 7, 2)])
-    home.flush()
-    home.restart()
+    home.reopen()
     found = lane(home.store.recovered(), "orders")
     assert (found.tail, found.cursor, found.settled) == (10, 2, [(5, 1), (7, 2)])
     home.store.settle(queue, consumer, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 2, 3)])
-    home.flush()
-    home.restart()
+    home.reopen()
     found = lane(home.store.recovered(), "orders")
     assert (found.tail, found.cursor, found.settled) == (10, 6, [(7, 2)])
 
@@ -191,8 +187,7 @@ def test_runs_are_settled_like_ranges(home: Home) -> None:
     home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 2, 1, 1), Range(4, 4, 1, 1)])
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [RangeColumns(4, [4, 1], [1, 1], 2 * size)])
     told = home.store.state_of(queue)
-    home.flush()
-    home.restart()
+    home.reopen()
     for found in (told, home.store.state_of(queue)):
         (only,) = found.lanes
         assert (only.tail, only.cursor, only.settled, list(only.attempts)) == (10, 2, [(4, 2), (7, 2)], [2])
@@ -206,17 +201,15 @@ def test_failed_attempts_are_recovered_until_settled(home: Home) -> None:
     home.store.set_time(START_WALL_MS + 5)
     home.store.fail_attempts(queue, 0, CAUSE_NACK, START_WALL_MS + 9, [Range(4, 0, 2, 1), Range(4, 3, 1, 6)])
     home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 1, 1, 2)])
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 3, 1)])
-    home.flush()
-    home.restart()
+    home.settle(queue, 3, 1)
+    home.reopen()
     now = START_WALL_MS + 5
     assert lane(home.store.recovered(), "orders").attempts == {
         0: Attempts(1, START_WALL_MS + 9, now, now, CAUSE_NACK, 0),
         1: Attempts(2, 0, now, now, CAUSE_NACK, 0),
     }
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2)])
-    home.flush()
-    home.restart()
+    home.settle(queue, 0, 2)
+    home.reopen()
     assert lane(home.store.recovered(), "orders").attempts == {}
 
 
@@ -224,8 +217,7 @@ def test_nothing_of_a_topic_is_pending(home: Home) -> None:
     topic = home.store.open_destination(TOPIC, "news")
     for _ in range(3):
         home.store.append(message(topic))
-    home.flush()
-    home.restart()
+    home.reopen()
     found = lane(home.store.recovered(), "news")
     assert (found.tail, found.cursor, found.settled) == (3, 3, [])
 
@@ -234,8 +226,7 @@ def test_lanes_are_recovered_by_priority(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     for priority in (4, 0, 9):
         home.store.append(message(queue, priority=priority))
-    home.flush()
-    home.restart()
+    home.reopen()
     (state,) = home.store.recovered()
     assert [each.priority for each in state.lanes] == [0, 4, 9]
 
@@ -270,10 +261,9 @@ def test_a_committed_transaction_is_recovered_whole(home: Home) -> None:
     home.store.begin()
     for each in inside:
         home.store.append(each)
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 3)])
+    home.settle(queue, 0, 3)
     home.store.commit()
-    home.flush()
-    home.restart()
+    home.reopen()
     found = lane(home.store.recovered(), "orders")
     assert (found.tail, found.cursor) == (6, 3)
     page = home.page(queue, 4, 3, 3)
@@ -291,15 +281,13 @@ def test_an_empty_transaction_leaves_nothing(home: Home) -> None:
 def test_numbers_of_consumers_are_not_used_again(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     first = home.store.open_consumer(queue, {"client_id": "a"})
-    home.flush()
-    home.restart()
+    home.reopen()
     assert home.store.open_consumer(queue, {"client_id": "b"}) == first + 1
 
 
 def test_a_start_is_counted_and_the_store_keeps_its_name(home: Home) -> None:
     name, starts = home.store.store_id(), home.store.start_count()
-    home.flush()
-    home.restart()
+    home.reopen()
     assert home.store.store_id() == name
     assert home.store.start_count() > starts
 
@@ -309,8 +297,7 @@ def test_settled_above_a_gap_of_many_segments(home: Home) -> None:
     for number in range(300):
         home.store.append(message(queue, b"x" * 200))
         if number % 10 == 9:
-            home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, number - 8, 8)])
-            home.flush()
+            home.settle_durably(queue, number - 8, 8)
     home.restart()
     found = lane(home.store.recovered(), "orders")
     assert found.tail == 300
@@ -375,6 +362,5 @@ def test_what_has_expired_is_found_without_its_records(home: Home) -> None:
     assert look(3, 2) == (5, [(4, 17)], NEVER_MS)
     home.flush()
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 1, 1, 0, 14)])
-    home.flush()
-    home.restart()
+    home.reopen()
     assert look(2, 100) == (6, [(4, 17)], START_WALL_MS + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.values.message import TIME_MOST_MS, later_ms
+from engine.values.message import TIME_MOST_MS, annotation, later_ms
 from tests.support.protocols.amqp_gateway import AmqpGateway
 
 
@@ -26,3 +26,8 @@ def test_a_message_that_lives_for_ever_is_fired_like_others() -> None:
     gateway.advance(2_000)
     assert len(receiver.messages()) == 1
     assert gateway.stats("q").in_flight == 1
+
+
+def test_an_annotation_is_one_line_whatever_is_in_it() -> None:
+    assert annotation("cause", "plain") == b"cause:plain\n"
+    assert annotation("a:b", "x\ny\r\\z:ü") == "a\\cb:x\\ny\\r\\\\z\\cü\n".encode()

@@ -6,10 +6,10 @@ import pytest
 
 from engine.values.message import AMQP_1_0, STOMP
 from engine.values.message_keys import KEY_BYTES_MAX, KEYS_MAX, Keys
-from gateway.process.message_keys import MESSAGE_KEYS
-from protocols.amqp.v1_0.wire.scanner import Scanner
-from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
-from protocols.amqp.v1_0.wire.values import Described, ULong
+from gateway.settings.message_keys import MESSAGE_KEYS
+from protocols.amqp.v1_0.wire.messages.scanner import Scanner
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.types.values import Described, ULong
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,7 @@ def test_of_stomp(headers: bytes, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("correlation_id", "keys", "expected"),
-    [
-        ("c 1", "a b", ["c 1", "a", "b"]),
-        (ULong(7), None, ["ID:AMQP_ULONG:7"]),
-        (None, "a", ["a"]),
-        (None, None, []),
-    ],
+    [("c 1", "a b", ["c 1", "a", "b"]), (ULong(7), None, ["ID:AMQP_ULONG:7"]), (None, "a", ["a"]), (None, None, [])],
 )
 def test_of_amqp(correlation_id: ULong | str | None, keys: str | None, expected: list[str]) -> None:
     headers = described_list(0x73, 6, encode(None) * 5 + encode(correlation_id))

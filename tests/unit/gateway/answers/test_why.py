@@ -33,8 +33,7 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     world.advance(1_000)
     world.send(*[b"x"] * 45)
     world.advance(5_000)
-    consumer = world.consumer(idle, prefetch=10)
-    world.turn()
+    consumer = world.subscribe(idle, prefetch=10)
     view = world.why.consumer(consumer.consumer_id)
     assert view is not None
     text = "\n".join(consumer_lines(view, world.clock.wall_ms()))
@@ -58,8 +57,7 @@ def test_who_owns_a_group_is_told_to_consumers_and_of_messages() -> None:
     client = world.client("owner")
     owner = world.consumer(client, prefetch=1)
     world.send(b"1", b"2", group="a")
-    world.consumer(world.client("idle"))
-    world.turn()
+    world.subscribe(world.client("idle"))
     view = world.why.consumer(owner.consumer_id)
     assert view is not None
     assert "  groups       owns 'a'" in consumer_lines(view, 0)

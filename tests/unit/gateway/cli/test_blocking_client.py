@@ -12,7 +12,7 @@ from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame
 from protocols.stomp.codec.versions import VERSION_1_2
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 class Peer(threading.Thread):

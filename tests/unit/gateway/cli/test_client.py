@@ -7,15 +7,17 @@ import io
 import json
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gateway.__main__ import main
-from gateway.cli.messages.send import UNCONFIRMED_MAX
-from gateway.cli.shared.stomp_client import destination_header
+from gateway.cli.shared.stomp_client import UNCONFIRMED_MAX, Event, Received, StompClient, destination_header
 from gateway.process import exit_codes
 from tests.support.process.stomp_peer import StompPeer
+
+LIMIT_S = 60.0
 
 
 def unused_url() -> str:
@@ -122,9 +124,30 @@ def test_a_lost_connection(hang_up_at: str, command: list[str], capsys: pytest.C
     assert "lost the connection" in capsys.readouterr().err
 
 
-def test_receive_prints_and_acknowledges(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+@pytest.fixture
+def wait_for_messages(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """A function that lets the command's silence begin after so many messages, however slowly they come."""
+
+    def wait_for(count: int) -> None:
+        class Patient(StompClient):
+            left = count
+
+            def next_event(self, timeout_s: float | None) -> Event | None:
+                event = super().next_event(LIMIT_S if self.left else timeout_s)
+                self.left -= isinstance(event, Received)
+                return event
+
+        monkeypatch.setattr("gateway.cli.shared.stomp_client.StompClient", Patient)
+
+    return wait_for
+
+
+def test_receive_prints_and_acknowledges(
+    capsysbinary: pytest.CaptureFixture[bytes], wait_for_messages: Callable[[int], None]
+) -> None:
+    wait_for_messages(2)
     with StompPeer(messages=[({}, b"one"), ({}, b"\xff\0two")]) as peer:
-        assert main(["receive", "orders", "--timeout", "0.2", "--url", peer.url]) == exit_codes.OK
+        assert main(["receive", "orders", "--timeout", "0.01", "--url", peer.url]) == exit_codes.OK
         (subscribe,) = peer.said("SUBSCRIBE")
         acks = peer.said("ACK")
     assert capsysbinary.readouterr().out == b"one\n\xff\0two\n"
@@ -144,9 +167,12 @@ def test_receive_takes_no_more_than_asked_for(capsys: pytest.CaptureFixture[str]
     assert [frame.headers["id"] for frame in acks] == ["a0", "a1"]
 
 
-def test_receive_says_when_too_few_came(capsys: pytest.CaptureFixture[str]) -> None:
+def test_receive_says_when_too_few_came(
+    capsys: pytest.CaptureFixture[str], wait_for_messages: Callable[[int], None]
+) -> None:
+    wait_for_messages(1)
     with StompPeer(messages=[({}, b"1")]) as peer:
-        argv = ["receive", "q", "--count", "2", "--timeout", "0.2", "--prefetch", "5", "--url", peer.url]
+        argv = ["receive", "q", "--count", "2", "--timeout", "0.01", "--prefetch", "5", "--url", peer.url]
         assert main(argv) == exit_codes.INCOMPLETE
         (subscribe,) = peer.said("SUBSCRIBE")
     assert subscribe.headers["activemq.prefetchSize"] == "5"

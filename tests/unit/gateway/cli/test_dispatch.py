@@ -110,11 +110,7 @@ def test_check_config_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert document["ok"] is True
     assert document["settings"]["data"] == {"value": "here", "source": f"{path}:1"}
     assert document["addresses"] == [
-        {
-            "match": "b",
-            "kind": "both",
-            "settings": {"dead-letter-address": {"value": "null", "source": f"{path}:4"}},
-        }
+        {"match": "b", "kind": "both", "settings": {"dead-letter-address": {"value": "null", "source": f"{path}:4"}}}
     ]
 
 

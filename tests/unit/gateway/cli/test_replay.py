@@ -12,8 +12,8 @@ from engine.values.message import AMQP_1_0, STOMP
 from gateway.__main__ import main
 from gateway.cli.messages.replay_source import ReplaySource
 from gateway.process import exit_codes
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import UInt
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import UInt
 
 
 def found(

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from engine.store.plain_words import duration, size
+from engine.store.read.export_watermarks import Watermark, write_watermark
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
@@ -91,8 +94,7 @@ def test_a_body_of_octets_is_shown_as_text_where_it_is_one(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "expected"),
-    [("2023-11-14T22:13:20Z", 30), ("2023-11-14T23:13:20+01:00", 30), (str(START_WALL_MS + 1), 0)],
+    ("time", "expected"), [("2023-11-14T22:13:20Z", 30), ("2023-11-14T23:13:20+01:00", 30), (str(START_WALL_MS + 1), 0)]
 )
 def test_query_times(cli: Cli, time: str, expected: int) -> None:
     assert len(cli.json("query", "--destination", "orders", "--from", time)) == expected
@@ -106,11 +108,7 @@ def test_query_times(cli: Cli, time: str, expected: int) -> None:
         (["--destination", "nobody"], exit_codes.FAILED, "no destination 'nobody'"),
         ([], exit_codes.USAGE, "asked for is nothing"),
         (["--key", "a", "--limit", "many"], exit_codes.USAGE, "limit is 'many'; allowed is a whole number from 0 on"),
-        (
-            ["--destination", "ord.*"],
-            exit_codes.FAILED,
-            "no destination 'ord.*' has messages in the log",
-        ),
+        (["--destination", "ord.*"], exit_codes.FAILED, "no destination 'ord.*' has messages in the log"),
         (["--destination", "o.>"], exit_codes.FAILED, "; a pattern is not allowed here"),
         (
             ["--key", "a", "--from", "2026-02-01", "--to", "5"],
@@ -167,6 +165,36 @@ def test_du(cli: Cli) -> None:
     assert total["index_disk_bytes"] > 0
     assert cli.run("du", "--why") == exit_codes.OK
     assert "    queue://orders: " in cli.out
+
+
+def test_readers(cli: Cli) -> None:
+    assert cli.json("readers") == []
+    assert cli.run("readers") == exit_codes.OK
+    assert cli.out == "no export and no named stream\n"
+    end = StoreReader(cli.data).end().offset
+    for mark in (
+        Watermark("/lake", parse("orders.>"), end, START_WALL_MS),
+        Watermark("billing", parse(">"), 1000, START_WALL_MS - 60_000, is_stream=True),
+        Watermark("billing", parse(">"), end - 6000, START_WALL_MS, is_stream=True),
+        Watermark("audit", parse("queue://a"), 1024, START_WALL_MS, is_stream=True),
+    ):
+        write_watermark(cli.data, cli.store_id, mark)
+    assert [(each["kind"], each["reader"], each["lag_bytes"]) for each in cli.json("readers")] == [
+        ("stream", "audit", end - 1024),
+        ("stream", "billing", 6000),
+        ("export", "/lake", 0),
+    ]
+    assert cli.run("readers") == exit_codes.OK
+    last, second, first = cli.out.splitlines()
+    assert last.startswith("stream audit of queue://a: at log offset 1024 since ")
+    assert last.endswith(f", {size(end - 1024)} behind, and stands")
+    assert second.endswith(f", 5.9 KiB behind, {duration(6000 * 60_000 // (end - 7000))} at its last pace")
+    assert first.endswith(", 0.0 KiB behind")
+    assert cli.run("readers", "--forget", "audit") == exit_codes.OK
+    assert [each["reader"] for each in cli.json("readers")] == ["billing", "/lake"]
+    assert cli.run("readers", "--forget", "/lake") == exit_codes.FAILED
+    assert cli.err == "penstock: no stream is named '/lake'; the store knows 'billing'\n"
+    assert cli.run("readers", "--forget", "billing", "--http", "http://127.0.0.1:1") == exit_codes.USAGE
 
 
 def test_rebuild_makes_what_was_deleted(cli: Cli, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
 from tests.support.process.certificates import Certificates
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 class Greeter(asyncio.Protocol):
@@ -76,7 +76,7 @@ class Served:
         context.load_cert_chain(certificate)
         self.counters = GatewayCounters()
         self.admission = Admission(most, address_most, self.counters)
-        self.server = Acceptor(self.listening, self.admission, Greeter, context, is_tls_only, first_octet_s)
+        self.server = Acceptor(self.listening, self.admission, Greeter, lambda: context, is_tls_only, first_octet_s)
 
     async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("localhost" if context else "127.0.0.1", self.port, ssl=context)
@@ -86,8 +86,19 @@ class Served:
         writer.write(b"hello")
         async with asyncio.timeout(LIMIT_S):
             answer = await reader.read(100)
-        writer.close()
+            writer.close()
+            await writer.wait_closed()
         return answer
+
+    async def emptied(self) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while self.admission.open_count:
+                await asyncio.sleep(0.001)
+
+    async def close(self) -> None:
+        """Close once every connection has ended: one whose loop has ended before it is a warning in a later test."""
+        await self.emptied()
+        self.server.close()
 
 
 async def test_both_kinds_come_whole(certificates: Certificates) -> None:
@@ -95,7 +106,7 @@ async def test_both_kinds_come_whole(certificates: Certificates) -> None:
     served.server.start()
     assert await served.said() == b"plain hello"
     assert await served.said(certificates.client_context()) == b"TLS hello"
-    served.server.close()
+    await served.close()
 
 
 async def test_who_says_nothing_is_given_up(certificates: Certificates) -> None:
@@ -105,13 +116,7 @@ async def test_who_says_nothing_is_given_up(certificates: Certificates) -> None:
     async with asyncio.timeout(LIMIT_S):
         assert await reader.read(1) == b""
     writer.close()
-    served.server.close()
-
-
-async def emptied(served: Served) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while served.admission.open_count:
-            await asyncio.sleep(0.001)
+    await served.close()
 
 
 @pytest.mark.parametrize(("most", "address_most"), [(1, 10), (10, 1)])
@@ -122,10 +127,9 @@ async def test_who_says_nothing_counts(certificates: Certificates, most: int, ad
     assert b"open, which is the limit" in await served.said()
     assert served.counters.refused == 1
     silent.close()
-    await emptied(served)
+    await served.emptied()
     assert await served.said() == b"plain hello"
-    await emptied(served)
-    served.server.close()
+    await served.close()
 
 
 async def test_a_handshake_under_way_counts(certificates: Certificates) -> None:
@@ -141,9 +145,9 @@ async def test_a_handshake_under_way_counts(certificates: Certificates) -> None:
         assert await reader.read(1) == b""
     for one in (slow, writer):
         one.close()
-    await emptied(served)
+    await served.emptied()
     assert await served.said(certificates.client_context()) == b"TLS hello"
-    served.server.close()
+    await served.close()
 
 
 async def test_who_says_nothing_and_has_no_place_is_cut_off_once_there_are_many(certificates: Certificates) -> None:
@@ -157,8 +161,7 @@ async def test_who_says_nothing_and_has_no_place_is_cut_off_once_there_are_many(
         assert await reader.read(1) == b""
     for one in [*writers, writer]:
         one.close()
-    await emptied(served)
-    served.server.close()
+    await served.close()
 
 
 async def test_closing_lets_go_of_who_waits(certificates: Certificates) -> None:
@@ -187,7 +190,7 @@ async def test_a_machine_that_refuses_is_asked_again(
     assert [record.getMessage() for record in caplog.records if "cannot accept" in record.getMessage()] == [
         "cannot accept, trying again after 1 s: [Errno 24] too many open files"
     ]
-    served.server.close()
+    await served.close()
 
 
 async def test_what_only_begins_like_a_handshake_ends(
@@ -201,7 +204,7 @@ async def test_what_only_begins_like_a_handshake_ends(
         while await reader.read(100):  # an alert may come
             pass
     writer.close()
-    served.server.close()
+    await served.close()
     assert any("no TLS handshake" in record.getMessage() for record in caplog.records)
 
 
@@ -216,7 +219,7 @@ async def test_handshakes_that_fail_are_not_more_lines_than_an_address_may_cause
         async with asyncio.timeout(LIMIT_S):
             await reader.read()
         writer.close()
-    await emptied(served)
+    await served.emptied()
     assert sum("no TLS handshake" in record.getMessage() for record in caplog.records) == LINES_MAX
     assert served.counters.left_out_lines == 5
-    served.server.close()
+    await served.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.connections.admission import Admission, share
+from gateway.connections.admission import Admission
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
+from gateway.settings.engine_settings import share
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (3, 3), (9, 9), (10, 9), (100, 90), (10_000, 9_000)])

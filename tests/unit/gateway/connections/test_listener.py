@@ -268,7 +268,7 @@ def test_settings_come_from_the_configuration() -> None:
     limits = settings.frame_limits
     assert (limits.header_count, limits.header_line_bytes, limits.body_bytes) == (10, 100, 1_000)
     assert (settings.frame_time_ms, settings.connect_time_ms) == (1, 2)
-    assert settings.subscription_count == 3
+    assert settings.subscriptions == 3
     assert settings.transaction_limits == TransactionLimits(4, 5, 6)
     assert (settings.unread_output_bytes, settings.block_park_bytes, settings.block_park_max_bytes) == (7, 8, 9)
 

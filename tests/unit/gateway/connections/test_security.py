@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import pytest
 
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
-from gateway.connections.security import (
-    PASSCODE_MAX_CHARACTERS,
-    REMEMBERED_MAX,
-    Security,
-)
+from gateway.connections.security import PASSCODE_MAX_CHARACTERS, REMEMBERED_MAX, Security
 
 ITERATIONS = 4096
 
@@ -72,17 +69,16 @@ def test_lone_surrogates_are_no_crash() -> None:
 
 @pytest.mark.parametrize("element", ["listeners.stomp", "listeners.http"])
 @pytest.mark.parametrize(
-    ("sources", "place"),
-    [({}, "default"), ({"listeners.stomp": "p.yaml:7", "listeners.http": "p.yaml:7"}, "p.yaml:7")],
+    ("sources", "place"), [({}, "default"), ({"listeners.stomp": "p.yaml:7", "listeners.http": "p.yaml:7"}, "p.yaml:7")]
 )
 def test_an_open_listener_needs_users(element: str, sources: dict[str, str], place: str) -> None:
-    name = element.removeprefix("listeners.")
-    listeners = dataclasses.replace(Listeners(), **{name: Endpoint("tcp", "0.0.0.0", 61613)})
+    everywhere = Endpoint("tcp", "0.0.0.0", 61613)
+    listeners = Listeners(stomp=everywhere) if element == "listeners.stomp" else Listeners(http=everywhere)
     config = ServerConfig(listeners=listeners, sources=sources)
     with pytest.raises(ConfigError) as caught:
         Security(config)
     assert str(caught.value).startswith(f"{place}: {element}: tcp://0.0.0.0:61613 is open to the network")
-    assert "penstock user hash" in str(caught.value)
+    assert "penstock user add" in str(caught.value)
     Security(dataclasses.replace(config, users=with_users(alice="x").users))
 
 
@@ -90,3 +86,32 @@ def test_an_open_listener_by_flag_names_the_flag() -> None:
     config = ServerConfig(listeners=Listeners(stomp=Endpoint("tcp", "::", 1)), sources={"listeners.stomp": "--stomp"})
     with pytest.raises(ConfigError, match=r"^--stomp: listeners\.stomp: tcp://\[::\]:1 is open"):
         Security(config)
+
+
+def test_other_users_are_taken_over() -> None:
+    config = with_users(alice="secret", bob="other")
+    security = Security(config)
+    assert security.check("alice", "secret") and security.check("bob", "other")
+    groups = {"alice": frozenset({"ops"})}
+    security.adopt(
+        dataclasses.replace(
+            with_users(carl="new"),
+            users={**with_users(carl="new").users, "alice": config.users["alice"]},
+            groups=groups,
+        )
+    )
+    assert security.remembers("alice", "secret"), "she has not changed"
+    assert not security.remembers("bob", "other") and not security.check("bob", "other")
+    assert security.check("carl", "new")
+    assert security.groups_of("alice") == {"ops"} and not security.groups_of("bob")
+
+
+def test_a_check_under_way_counts_for_the_users_of_its_end() -> None:
+    """It would have remembered the password of a user who was changed meanwhile."""
+    security = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 200_000))}))
+    check = threading.Thread(target=security.check, args=("alice", "secret"))
+    check.start()
+    security.adopt(with_users(alice="new"))
+    check.join()
+    assert not security.remembers("alice", "secret")
+    assert security.check("alice", "new")

@@ -11,7 +11,7 @@ import pytest
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
 from gateway.connections.security import Security
-from gateway.connections.tls import common_name, server_context
+from gateway.connections.tls import ServerTls, common_name, server_context
 from tests.support.process.certificates import Certificates
 
 
@@ -97,3 +97,52 @@ def test_the_common_name_is_read_from_the_subject() -> None:
     assert common_name({"subject": ((("organizationName", "x"),), (("commonName", "alice"),))}) == "alice"
     assert common_name({"subject": ((("organizationName", "x"),),)}) == ""
     assert common_name(None) == ""
+
+
+def test_changed_files_hold_for_the_next_connection(
+    certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    file = tmp_path / "gateway.pem"
+    file.write_bytes(certificates.gateway.read_bytes())
+    tls = ServerTls(configured(certificate=file))
+    first = tls.context
+    tls.check()
+    assert tls.context is first
+    renewed = tmp_path / "renewed.pem"
+    renewed.write_bytes(certificates.issue("renewed").read_bytes())
+    renewed.rename(file)
+    tls.check()
+    second = tls.context
+    assert second is not None and second is not first
+    assert f"connections get the certificate that is in {file} now" in caplog.text
+    tls.check()
+    assert tls.context is second
+
+
+@pytest.mark.parametrize("text", ["half a certificate", None])
+def test_unusable_changes_leave_the_earlier_certificate(
+    text: str | None, certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "gateway.pem"
+    file.write_bytes(certificates.gateway.read_bytes())
+    tls = ServerTls(configured(certificate=file))
+    first = tls.context
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    for _ in range(3):
+        tls.check()
+    assert tls.context is first
+    assert caplog.text.count("changed files of TLS cannot be used") == 1
+    assert str(file) in caplog.text
+
+
+@pytest.mark.parametrize("name", ["stomp", "amqp", "http"])
+def test_a_listener_of_tls_alone_needs_a_certificate(name: str) -> None:
+    endpoint = Endpoint("https" if name == "http" else "tls", "127.0.0.1", 1)
+    listeners = {"stomp": Listeners(stomp=endpoint), "amqp": Listeners(amqp=endpoint), "http": Listeners(http=endpoint)}
+    assert refusal(ServerConfig(listeners=listeners[name])).endswith(
+        f"listeners.{name}: '{endpoint}' needs tls.certificate"
+    )

@@ -40,12 +40,12 @@ class World(BrokerView):
         self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), 1024 * 1024)
         self.alarms = Alarms(self.broker, self.store, self.clock)
 
-    def look(self) -> list[str]:
-        """Look three times, in time; return what was said."""
+    def check(self) -> list[str]:
+        """Check three times, in time; return what was said."""
         self.caplog.clear()
         for _ in range(3):
             self.clock.now_ms += QUIET_MS
-            self.alarms.look()
+            self.alarms.check()
         return [record.getMessage() for record in self.caplog.records]
 
 
@@ -55,52 +55,52 @@ def world(caplog: pytest.LogCaptureFixture) -> World:
 
 
 def test_all_is_well(world: World) -> None:
-    assert world.look() == []
+    assert world.check() == []
     assert not world.alarms.is_raised
 
 
 def test_retention_that_waits_for_an_export(world: World) -> None:
     world.store.held = "space waits for an export"
-    assert world.look() == ["retention: space waits for an export"]
+    assert world.check() == ["retention: space waits for an export"]
     assert world.alarms.is_raised
     assert world.broker.inspect().store.retention == "space waits for an export"
     world.store.held = ""
-    assert world.look() == ["retention: no space waits for an export any more"]
+    assert world.check() == ["retention: no space waits for an export any more"]
 
 
 def test_the_store(world: World) -> None:
     world.store.fail("No space left")
-    assert world.look() == ["store: failed, nothing persistent is accepted: No space left"]
+    assert world.check() == ["store: failed, nothing persistent is accepted: No space left"]
     assert world.alarms.is_raised
     world.store.heal()
-    assert world.look() == ["store: healed, it accepts again"]
+    assert world.check() == ["store: healed, it accepts again"]
     assert not world.alarms.is_raised
 
 
 def test_a_page(world: World) -> None:
     queue = world.queue("q")
     world.store.listener.page_failed(queue.destination_id, 4, 0, "Input/output error")
-    assert world.look() == ["store: a page could not be read: queue://q: Input/output error"]
+    assert world.check() == ["store: a page could not be read: queue://q: Input/output error"]
     assert world.broker.inspect().store.reason == "queue://q: Input/output error"
     world.store.listener.page_loaded(queue.destination_id, 4, 0, 0, [])
-    assert world.look() == ["store: pages can be read again"]
+    assert world.check() == ["store: pages can be read again"]
     assert world.broker.inspect().store.reason == ""
 
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
     world.skipped_records().extend(["queue://q: one", "queue://q: two"])
     text = "store: a damaged record was skipped as requested, its message is lost: queue://q: "
-    assert world.look() == [text + "one", text + "two"]
+    assert world.check() == [text + "one", text + "two"]
     world.skipped_records().append("queue://q: three")
-    assert world.look() == [text + "three"]
-    assert world.look() == []
+    assert world.check() == [text + "three"]
+    assert world.check() == []
 
 
 def test_memory(world: World) -> None:
     world.shut_memory(is_shut=True)
-    assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"]
+    assert world.check() == ["memory: the gate is shut, 0 of 1048576 octets are used"]
     world.shut_memory(is_shut=False)
-    assert world.look() == ["memory: the gate is open again"]
+    assert world.check() == ["memory: the gate is open again"]
 
 
 def test_producers(world: World) -> None:
@@ -109,30 +109,30 @@ def test_producers(world: World) -> None:
         client = FakeClient()
         world.broker.connect(client)
         world.park(client, gates.STORE, queue)
-    (said,) = world.look()
+    (said,) = world.check()
     assert said.startswith("producers wait: ")
     assert said.endswith("at store: queue://q, and 1 more")
     world.forget_waits()
-    assert world.look() == ["no producer waits any more"]
+    assert world.check() == ["no producer waits any more"]
 
 
 def test_retention(world: World) -> None:
     world.store.stuck = "00.log: Permission denied"
-    assert world.look() == ["retention: space is not freed: 00.log: Permission denied"]
+    assert world.check() == ["retention: space is not freed: 00.log: Permission denied"]
     world.store.stuck = ""
-    assert world.look() == ["retention: space is freed again"]
+    assert world.check() == ["retention: space is freed again"]
 
 
 def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
     world.shut_memory(is_shut=True)
-    world.look()
+    world.check()
     world.clock.now_ms += QUIET_MS
     world.caplog.clear()
     for number in range(1_000):
         world.shut_memory(is_shut=number % 2 == 1)
-        world.alarms.look()
+        world.alarms.check()
     assert len(world.caplog.records) == 1
-    assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"
+    assert world.check() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"
 
 
 def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,19 +140,19 @@ def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCap
     queue = world.queue("q")
     for _ in range(3):
         world.broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"x"))
-    assert world.look() == [
+    assert world.check() == [
         "full addresses drop or refuse messages: DROP at queue://q holds 1 of 1 messages (max-size-messages)"
     ]
     assert queue.account is not None
     queue.account.leave(1)
     world.open_gates()
-    assert world.look() == ["no full address drops or refuses messages any more"]
+    assert world.check() == ["no full address drops or refuses messages any more"]
 
 
 def test_slow_consumers_are_told_once_each(world: World) -> None:
     world.slow_notices().append("queue://q: somebody is slow")
-    assert world.look() == ["slow consumer: queue://q: somebody is slow"]
-    assert world.look() == []
+    assert world.check() == ["slow consumer: queue://q: somebody is slow"]
+    assert world.check() == []
 
 
 def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -165,17 +165,16 @@ def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> No
     broker.begin_turn()
     world.schedule.fire_due()
     told = "schedule: due messages are held back: address-full: queue://q holds 1 of 1 messages (max-size-messages); "
-    [first] = world.look()
+    [first] = world.check()
     assert first.startswith(told)
     assert world.alarms.is_raised
     world.delete(world.queue_there("q"), is_forced=True)
-    assert world.look() == ["schedule: nothing is held back any more"]
+    assert world.check() == ["schedule: nothing is held back any more"]
 
 
 def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFixture) -> None:
     world = World(
-        caplog,
-        address("q", full__max_size_bytes=5, full__address_full_policy="BLOCK", full__block_timeout_ms=1_000),
+        caplog, address("q", full__max_size_bytes=5, full__address_full_policy="BLOCK", full__block_timeout_ms=1_000)
     )
     broker = world.broker
     client = FakeClient()
@@ -188,15 +187,15 @@ def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFi
     world.clock.now_ms += 1_000
     world.timers.fire_due()
     assert len(client.waited) == 1
-    assert world.look() == []
+    assert world.check() == []
     assert world.waits() == {}
     assert broker.inspect().blocked_producers == {}
 
 
 def test_what_is_put_aside_is_told(world: World) -> None:
     world.schedule.put_aside(4711, "KeyError: 'what'")
-    (said,) = world.look()
+    (said,) = world.check()
     assert "it cannot be fired: scheduled message" in said
     assert world.alarms.is_raised
     world.schedule.take_back()
-    assert world.look() == ["schedule: everything can be fired again"]
+    assert world.check() == ["schedule: everything can be fired again"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.features.scheduler.ticket import read_ticket
+from engine.features.scheduler.schedule_record import read_header
 from engine.selector.parser import parse
 from engine.sources.queue import Queue
 from engine.values.errors import DATA_FAULTS, InvalidSelector
@@ -46,7 +46,7 @@ def test_what_only_computes_has_changed_nothing() -> None:
     error = caught(lambda: parse("a ="))
     assert isinstance(error, InvalidSelector)
     assert is_engine_whole(error)
-    assert is_engine_whole(caught(lambda: read_ticket(b"schedule-what:1\n")))
+    assert is_engine_whole(caught(lambda: read_header(b"schedule-what:1\n")))
 
 
 def test_what_was_wrong_before_does_not_count() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 from gateway.process.build import COMPILED, INTERPRETED, build
 
 ROOT = Path(__file__).resolve().parents[4]
-HOT_FILES = runpy.run_path(str(ROOT / "setup.py"))["hot_files"]()
+SETUP = runpy.run_path(str(ROOT / "setup.py"))
+HOT_FILES = SETUP["hot_files"]()
 # What scripts/test --compiled says that it has built.
 WANTED = os.environ.get("PENSTOCK_BUILD", INTERPRETED)
 
@@ -51,3 +53,15 @@ def test_what_every_message_passes_is_hot() -> None:
         "engine/backlog/lane.py",
         "protocols/amqp/v1_0/endpoints/session.py",
     } <= set(HOT_FILES)
+
+
+def test_each_c_file_is_in_one_unit_of_about_the_same_size(tmp_path: Path) -> None:
+    sources = [tmp_path / f"{number}.c" for number in range(100)]
+    for number, source in enumerate(sources):
+        source.write_text("x" * (number + 1))
+    units = [Path(unit) for unit in SETUP["gather"]([str(source) for source in sources], tmp_path)]
+    included = [re.findall('#include "(.+)"', unit.read_text()) for unit in units]
+    found = [unit.parent / name for unit, names in zip(units, included, strict=True) for name in names]
+    assert sorted(found) == sorted(sources)
+    sizes = [sum(int(Path(name).stem) + 1 for name in names) for names in included]
+    assert max(sizes) - min(sizes) <= 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
@@ -27,27 +26,27 @@ class Collections:
         for _ in range(count):
             self.ended.ended()
 
-    def look_after(self, spent_s: float) -> None:
+    def check_after(self, spent_s: float) -> None:
         self.spent_s += spent_s
-        self.ended.look()
+        self.ended.check()
 
 
 def test_it_waits_for_a_quiet_second() -> None:
     seen = Collections()
     seen.end(QUIET_CONNECTIONS)
-    seen.look_after(2 * QUIET_S)
-    seen.look_after(2 * QUIET_S)
+    seen.check_after(2 * QUIET_S)
+    seen.check_after(2 * QUIET_S)
     assert seen.count == 0
-    seen.look_after(0)
+    seen.check_after(0)
     assert seen.count == 1
-    seen.look_after(0)
+    seen.check_after(0)
     assert seen.count == 1
 
 
 def test_few_are_left_alone() -> None:
     seen = Collections()
     seen.end(QUIET_CONNECTIONS - 1)
-    seen.look_after(0)
+    seen.check_after(0)
     assert seen.count == 0
 
 
@@ -56,7 +55,7 @@ def test_too_many_wait_for_nothing() -> None:
     for _ in range(MOST_CONNECTIONS // 1_000):
         assert seen.count == 0
         seen.end(1_000)
-        seen.look_after(2 * QUIET_S)
+        seen.check_after(2 * QUIET_S)
     assert seen.count == 1
 
 
@@ -80,11 +79,9 @@ def test_nothing_keeps_a_session_but_its_own_parts(new_objects_alone: None) -> N
 
 
 @pytest.fixture
-def new_objects_alone() -> Iterator[None]:
+def new_objects_alone() -> None:
     """Have the collector look at what the test makes, not at the millions of objects that a whole run has by then."""
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def sessions() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -11,6 +12,7 @@ from gateway.process.log_lines import (
     ADDRESSES_KEPT,
     LINES_MAX,
     PERIOD_MS,
+    JsonFormatter,
     LineFormatter,
     LineLimit,
     PeerLines,
@@ -47,6 +49,24 @@ def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
     assert lines[0] == "ERROR a fault"
     assert all(line.startswith("  ") for line in lines[1:]) and "the disk is gone" in lines[2]
     assert "\x1b" not in "".join(lines)
+
+
+def test_a_line_of_json_is_one_object() -> None:
+    try:
+        raise ValueError("of\ntwo lines")
+    except ValueError as error:
+        record = logging.LogRecord("penstock", logging.ERROR, "", 0, "%s ü", ("a\nb",), (type(error), error, None))
+    record.created = 0.25
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    entry = json.loads(line)
+    assert "ValueError: of" in entry.pop("exception")
+    assert entry == {
+        "time": "1970-01-01T00:00:00.250+00:00",
+        "level": "ERROR",
+        "logger": "penstock",
+        "message": "a\\nb ü",
+    }
 
 
 def test_an_address_may_cause_so_many_lines_in_a_period() -> None:

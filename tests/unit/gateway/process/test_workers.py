@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -122,20 +121,36 @@ async def test_waiting_until_nothing_is_under_way() -> None:
 
 
 class Short(Noted):
-    """A sync that takes no time, or as long as ``spin_s`` on whatever thread it runs."""
+    """A sync that takes ``time_s`` by the clock that all of them share, whatever the machine does meanwhile."""
 
-    def __init__(self, spin_s: float = 0.0) -> None:
+    now_s = 0.0
+
+    def __init__(self, time_s: float = 0.0) -> None:
         super().__init__("short")
-        self.spin_s = spin_s
+        self.time_s = time_s
 
     def run(self) -> None:
         super().run()
-        end = time.perf_counter() + self.spin_s
-        while time.perf_counter() < end:
-            pass
+        Short.now_s += self.time_s
 
     def is_short(self) -> bool:
         return True
+
+
+def timed_workers() -> tuple[ThreadWorkers, Sink]:
+    workers = ThreadWorkers(asyncio.get_running_loop(), lambda: Short.now_s)
+    sink = Sink()
+    workers.attach(sink)
+    return workers, sink
+
+
+async def _make_quick(workers: ThreadWorkers, sink: Sink) -> None:
+    """Sync until the disk is known to be quick."""
+    assert await _sync(workers, sink, Short()) == LANE_NAMES[SYNC_LANE], "nothing is known of the disk yet"
+    for _ in range(500):
+        if await _sync(workers, sink, Short()) == threading.current_thread().name:
+            return
+    raise AssertionError("each sync was handed to the other thread")
 
 
 async def _sync(workers: ThreadWorkers, sink: Sink, job: Short) -> str:
@@ -145,13 +160,10 @@ async def _sync(workers: ThreadWorkers, sink: Sink, job: Short) -> str:
 
 
 async def test_short_syncs_come_to_this_thread_once_the_disk_is_known_to_be_quick() -> None:
-    workers = ThreadWorkers(asyncio.get_running_loop())
-    sink = Sink()
-    workers.attach(sink)
+    workers, sink = timed_workers()
+    await _make_quick(workers, sink)
     here = threading.current_thread().name
-    assert await _sync(workers, sink, Short()) == LANE_NAMES[SYNC_LANE], "nothing is known of the disk yet"
-    threads = [await _sync(workers, sink, Short()) for _ in range(500)]
-    assert here in threads
+    assert await _sync(workers, sink, Short()) == here
     others = [Noted("long"), Noted("page")]
     workers.submit(others[0], SYNC_LANE)
     workers.submit(others[1], READ_LANE)
@@ -160,25 +172,15 @@ async def test_short_syncs_come_to_this_thread_once_the_disk_is_known_to_be_quic
 
 
 async def test_a_slow_sync_sends_the_next_ones_back_to_the_other_thread() -> None:
-    workers = ThreadWorkers(asyncio.get_running_loop())
-    sink = Sink()
-    workers.attach(sink)
-    here = threading.current_thread().name
-    for _ in range(500):
-        if await _sync(workers, sink, Short()) == here:
-            break
-    while await _sync(workers, sink, Short(spin_s=4 * HERE_S)) != here:
-        pass  # something else was slow meanwhile
+    workers, sink = timed_workers()
+    await _make_quick(workers, sink)
+    assert await _sync(workers, sink, Short(time_s=4 * HERE_S)) == threading.current_thread().name
     assert await _sync(workers, sink, Short()) == LANE_NAMES[SYNC_LANE]
 
 
 async def test_a_short_sync_does_not_overtake_one_that_is_with_the_thread() -> None:
-    workers = ThreadWorkers(asyncio.get_running_loop())
-    sink = Sink()
-    workers.attach(sink)
-    for _ in range(500):
-        if await _sync(workers, sink, Short()) == threading.current_thread().name:
-            break
+    workers, sink = timed_workers()
+    await _make_quick(workers, sink)
     gate = threading.Event()
     long, short = Noted("long", gate), Short()
     workers.submit(long, SYNC_LANE)

@@ -6,17 +6,14 @@ import base64
 
 import pytest
 from aiohttp import ClientSession
-from aiohttp.test_utils import TestClient, TestServer
 
 from config.matching import BOTH, Pattern
 from config.model import Endpoint, ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
 from gateway.connections.security import Security
-from gateway.web.api import create_app
 from gateway.web.server import HttpServer
-from tests.support.engine.snapshots import broker
-from tests.support.web import GUARDED, OPEN, Fixed, Knowing, Retrying, Storing, basic, serving
+from tests.support.web import GUARDED, OPEN, basic, listening, serving, sources
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/api/stat", "/nothing"])
@@ -36,8 +33,8 @@ from tests.support.web import GUARDED, OPEN, Fixed, Knowing, Retrying, Storing, 
     ],
 )
 async def test_credentials(path: str, headers: dict[str, str], status: int) -> None:
-    async with serving(security=GUARDED) as get:
-        response = await get(path, headers=headers)
+    async with serving(security=GUARDED) as client:
+        response = await client.get(path, headers=headers)
         assert response.status == (404 if status == 200 and path == "/nothing" else status)
         assert ("WWW-Authenticate" in response.headers) is (status == 401)
 
@@ -46,8 +43,8 @@ async def test_credentials(path: str, headers: dict[str, str], status: int) -> N
     "host", ["127.0.0.1", "127.0.0.1:8161", "[::1]:8161", "localhost", "LocalHost:1", "10.1.2.3", "gw.example.com:8161"]
 )
 async def test_own_hosts(host: str) -> None:
-    async with serving(host="GW.example.com") as get:
-        assert (await get("/healthz", headers={"Host": host})).status == 200
+    async with serving(host="GW.example.com") as client:
+        assert (await client.get("/healthz", headers={"Host": host})).status == 200
 
 
 @pytest.mark.parametrize(
@@ -64,15 +61,15 @@ async def test_own_hosts(host: str) -> None:
     ],
 )
 async def test_other_hosts_are_refused(host: str) -> None:
-    async with serving(host="gw.example.com") as get:
-        response = await get("/api/stat", headers={"Host": host})
+    async with serving(host="gw.example.com") as client:
+        response = await client.get("/api/stat", headers={"Host": host})
         assert response.status == 403
         assert "allowed is a literal IP address, localhost or gw.example.com" in await response.text()
 
 
 async def test_a_foreign_host_is_refused_before_its_password_is_looked_at() -> None:
-    async with serving(security=GUARDED) as get:
-        response = await get("/api/stat", headers={"Host": "evil.example", **basic("alice", "secret")})
+    async with serving(security=GUARDED) as client:
+        response = await client.get("/api/stat", headers={"Host": "evil.example", **basic("alice", "secret")})
         assert response.status == 403
 
 
@@ -88,8 +85,8 @@ async def test_a_foreign_host_is_refused_before_its_password_is_looked_at() -> N
     ],
 )
 async def test_origin_must_be_our_own(origin: str, status: int) -> None:
-    async with serving() as get:
-        response = await get("/api/stat", headers={"Host": "127.0.0.1:8161", "Origin": origin})
+    async with serving() as client:
+        response = await client.get("/api/stat", headers={"Host": "127.0.0.1:8161", "Origin": origin})
         assert response.status == status
         if status == 403:
             assert "Origin is" in await response.text()
@@ -97,7 +94,7 @@ async def test_origin_must_be_our_own(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
-    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
+    server = await HttpServer.start(Endpoint("http", host, 0), sources(), OPEN)
     assert server.endpoint.port > 0
     async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
         assert response.status == 200
@@ -105,19 +102,13 @@ async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
 
 
 async def test_a_port_in_use_is_an_error_of_the_start() -> None:
-    first = await HttpServer.start(
-        Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN
-    )
-    try:
+    async with listening() as endpoint:
         with pytest.raises(OSError, match="Address already in use"):
-            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
-    finally:
-        await first.stop()
+            await HttpServer.start(endpoint, sources(), OPEN)
 
 
 async def test_a_foreign_page_cannot_start_a_retry() -> None:
-    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
-    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+    async with serving() as client:
         response = await client.post("/api/retry", json={"queue": "dead"}, headers={"Origin": "http://evil.example"})
         assert response.status == 403
 
@@ -160,6 +151,8 @@ def _permitted(pattern: str, login: str) -> Security:
         ("bob", ">", "/api/why/message/ID:s-3", False, False),
         ("alice", ">", "/api/why/message/ID:s-3", False, True),
         ("bob", "orders.>", "/api/store/du", False, False),
+        ("bob", "orders.>", "/api/store/readers", False, False),
+        ("bob", ">", "/api/store/readers", False, True),
         ("bob", "orders.>", "/api/stat", False, False),
         ("alice", "orders.>", "/metrics", False, False),
         ("alice", "orders.>", "/api/why/consumer/1", False, False),
@@ -174,9 +167,8 @@ def _permitted(pattern: str, login: str) -> Security:
 async def test_what_concerns_all_destinations_needs_a_permission_for_all(
     login: str, pattern: str, path: str, is_post: bool, is_allowed: bool
 ) -> None:
-    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), _permitted(pattern, login))
     headers = basic(login, "secret") if login else {}
-    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+    async with serving(security=_permitted(pattern, login)) as client:
         if is_post:
             response = await client.post(path, data='{"directory": "new"}', headers=headers)
         else:

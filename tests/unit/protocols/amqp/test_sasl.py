@@ -80,13 +80,7 @@ def test_a_wrong_proof_is_told_apart_for_it_is_a_guess(proof: bytes) -> None:
 
 @pytest.mark.parametrize(
     "final",
-    [
-        CLIENT_FINAL.replace(b"c=biws", b"c=eSws"),
-        CLIENT_FINAL.replace(b"r=rO", b"r=rP"),
-        b"c=biws",
-        b"",
-        b"\xff\xfe",
-    ],
+    [CLIENT_FINAL.replace(b"c=biws", b"c=eSws"), CLIENT_FINAL.replace(b"r=rO", b"r=rP"), b"c=biws", b"", b"\xff\xfe"],
 )
 def test_a_wrong_final_message_fails_once_and_for_all(final: bytes) -> None:
     attempt = login("SCRAM-SHA-256")

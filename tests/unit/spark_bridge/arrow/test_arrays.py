@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_bridge.arrow.arrays import from_numpy, strings, to_numpy
+from spark_bridge.arrow.arrays import from_numpy, rows_by_code, strings, to_numpy
 
 
 @pytest.mark.parametrize("kind", ["i4", "i8", "u1", "u4"])
@@ -36,3 +36,10 @@ def test_strings(texts: list[str]) -> None:
     array = strings(texts)
     array.validate(full=True)
     assert array.to_pylist() == texts
+
+
+@pytest.mark.parametrize("values", [[], [7], [3, 1, 3, 2, 1], list(range(300)) * 2], ids=len)
+def test_the_rows_of_each_value(values: list[int]) -> None:
+    encoded = from_numpy(np.array(values, dtype=np.int64)).dictionary_encode()
+    rows = [group.tolist() for group in rows_by_code(encoded)]
+    assert rows == [[row for row, one in enumerate(values) if one == value] for value in dict.fromkeys(values)]

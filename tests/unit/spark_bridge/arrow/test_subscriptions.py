@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.store.read.selection import parse
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.outcomes import (
@@ -20,8 +21,7 @@ from engine.values.outcomes import (
 )
 from engine.values.stored import Range
 from spark_bridge.arrow.subscriptions import label
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.read.plan import make_plan, read_pieces
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import FileHome
 
@@ -54,8 +54,7 @@ def test_each_subscription_has_its_own_states(tmp_path: Path, more: int) -> None
     before = store.append_offset()
     store.close_destination(closed)
     for _ in range(more // 10):
-        home.send(queue, 10)
-        home.flush()
+        home.send_durably(queue, 10)
     home.flush()
     rows = rows_of(home, tmp_path)
     assert states(rows) == [
@@ -86,8 +85,7 @@ def test_each_subscription_has_its_own_states(tmp_path: Path, more: int) -> None
 
 def test_a_topic_without_durable_subscriptions_has_empty_maps(tmp_path: Path) -> None:
     home = FileHome()
-    home.send(home.store.open_destination(TOPIC, "news"), 2)
-    home.flush()
+    home.send_durably(home.store.open_destination(TOPIC, "news"), 2)
     assert states(rows_of(home, tmp_path)) == [{}, {}]
 
 

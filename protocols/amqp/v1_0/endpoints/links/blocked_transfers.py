@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.limits.blocked_producer import BlockLimit
+from engine.limits.parked_producers import BlockLimit
 from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
@@ -42,20 +42,17 @@ class BlockedTransfer(BlockedSend):
 
 
 class BlockedTransfers(BlockedSends[BlockedTransfer]):
-    """is_reading_paused: the connection is not read, because too much waits.
-
-    short_links: links that get credit once their full address has room.
+    """short_links: links that get credit once their full address has room.
     held: link -> its waiting messages.  Those of links that have gone are dropped later, because thousands of links may
     end one by one; gone_count: the number of such messages.
     counts: how many messages wait for each address.
     """
 
-    __slots__ = ("is_reading_paused", "short_links", "held", "gone_count", "counts")
+    __slots__ = ("short_links", "held", "gone_count", "counts")
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         settings = connection.settings
         super().__init__(connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes))
-        self.is_reading_paused = False
         self.short_links: dict[TargetLink, None] = {}
         self.held: dict[TargetLink, list[BlockedTransfer]] = {}
         self.gone_count = 0
@@ -91,7 +88,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
         """Keep a message until its gate opens; its link gets no more credit.  Raises: ParkedTooMuch."""
-        one.link.is_held = True
+        one.link.is_waiting = True
         if not self.park(one, one.destination, gate):
             raise ParkedTooMuch(
                 f"{self.size_bytes} octets wait to be sent to {one.destination.uri()}; "
@@ -102,11 +99,11 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
         """A gate has opened: send as many of the waiting messages as possible."""
         waiting = self.take_all()
         for one in waiting:
-            one.link.is_held = False
+            one.link.is_waiting = False
         for one in waiting:
             self._send_again(one)
         for one in waiting:
-            if not one.link.is_held:
+            if not one.link.is_waiting:
                 one.link.grant()
         short_links = self.short_links
         self.short_links = {}
@@ -115,15 +112,15 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
 
     def pause_reading(self) -> None:
         """Stop reading the connection until little waits again."""
-        if not self.is_reading_paused:
-            self.is_reading_paused = True
-            self.connection.socket.pause_reading()
+        self.connection.share.stop(True)
+        self.connection.socket.pause_reading()
 
     def may_read_again(self) -> bool:
         """Return True once when so little waits that the connection is read again."""
-        if not self.is_reading_paused or not self.is_low():
+        share = self.connection.share
+        if not share.is_stopped or not self.is_low():
             return False
-        self.is_reading_paused = False
+        share.stop(False)
         return True
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
@@ -143,11 +140,11 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
 
     def _send_again(self, one: BlockedTransfer) -> None:
         link = one.link
-        if link.is_held or self.holds(one.destination):
+        if link.is_waiting or self.holds(one.destination):
             self.park_transfer(one, gates.OPEN)
             return
         try:
-            gate = self.connection.door.send(one.destination, one.message)
+            gate = self.connection.engine.send(one.destination, one.message)
         except EngineError as error:  # the policy of the address is FAIL
             one.refuse(error)
             return

@@ -9,17 +9,19 @@ from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfers
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink, check_first, check_supported
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
-from protocols.amqp.v1_0.wire.composite_codec import read_composite
-from protocols.amqp.v1_0.wire.delivery_states import Declared
+from protocols.amqp.v1_0.wire.composites.composite_codec import read_composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Declared
+from protocols.amqp.v1_0.wire.composites.performatives import Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source
+from protocols.amqp.v1_0.wire.composites.transaction_types import TRANSACTION_CODES, Declare, Discharge
 from protocols.amqp.v1_0.wire.errors import DecodeError, LinkError, RolledBack, SentSettled, TransferLimitExceeded
-from protocols.amqp.v1_0.wire.performatives import Transfer
-from protocols.amqp.v1_0.wire.scanner import Scanner
-from protocols.amqp.v1_0.wire.sections import VALUE
-from protocols.amqp.v1_0.wire.termini import Source
-from protocols.amqp.v1_0.wire.transaction_types import TRANSACTION_CODES, Declare, Discharge
+from protocols.amqp.v1_0.wire.messages.scanner import Scanner
+from protocols.amqp.v1_0.wire.messages.sections import VALUE
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 COORDINATOR_CREDIT: Final = 100
+REQUEST_STEPS: Final = 15  # of a turn, for a declare or discharge
+REQUEST_BYTES_MOST: Final = 65_536  # of its message
 
 
 class CoordinatorLink(TargetLink):
@@ -37,14 +39,14 @@ class CoordinatorLink(TargetLink):
         multi_transfers: MultiTransfers,
         transactions: Transactions,
     ) -> None:
-        super().__init__(session, name, handle, peer_handle, source, multi_transfers)
+        super().__init__(session, name, handle, peer_handle, source, multi_transfers, REQUEST_BYTES_MOST)
         self.transactions = transactions
 
     def grant(self) -> None:
         self.credit = COORDINATOR_CREDIT
-        self.tell_credit()
+        self.send_credit()
 
-    def tell_credit(self) -> None:
+    def send_credit(self) -> None:
         self.session.send_link_flow(self, self.credit, 0, False)
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
@@ -59,13 +61,14 @@ class CoordinatorLink(TargetLink):
         whole = self.gather(transfer, payload)
         if whole is None:
             return
-        transfer, payload = whole
+        self.session.connection.share.charge(REQUEST_STEPS)
+        transfer = whole.first
         delivery_id = check_first(transfer)
         if transfer.settled:
             raise SentSettled("a message to the coordinator is settled; its outcome must be taken (4.2, 4.3)")
         try:
             check_supported(transfer)
-            request = _request(payload)
+            request = _request(bytes(whole.headers) + whole.body.getvalue())
             if isinstance(request, Declare):
                 if request.global_id is not None:
                     raise TransactionError("declare has a global-id; only local transactions are supported")
@@ -79,7 +82,7 @@ class CoordinatorLink(TargetLink):
             self.reject(delivery_id, False, error)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
-        self.take_partial()
+        self.drop_partial()
         self.transactions.close_all(self)
 
     def _require_whole(self, txn_id: bytes) -> None:

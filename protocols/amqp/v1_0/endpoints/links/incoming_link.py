@@ -17,7 +17,8 @@ from engine.sources.composite import Composite, Destination
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values import gates
-from engine.values.errors import AddressFull, EngineError, PenstockError
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import AccessDenied, AddressFull, EngineError, PenstockError
 from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message, later_ms
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfer
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
@@ -25,7 +26,8 @@ from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink, check_first, check_supported
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
-from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
+from protocols.amqp.v1_0.wire.composites.delivery_states import TransactionalState
+from protocols.amqp.v1_0.wire.composites.performatives import RCV_SETTLE_MODE_MOST, Attach, Transfer
 from protocols.amqp.v1_0.wire.errors import (
     DecodeError,
     InvalidField,
@@ -33,9 +35,8 @@ from protocols.amqp.v1_0.wire.errors import (
     MessageSizeExceeded,
     TransferLimitExceeded,
 )
-from protocols.amqp.v1_0.wire.performatives import RCV_SETTLE_MODE_MOST, Attach, Transfer
-from protocols.amqp.v1_0.wire.scanner import Scanned
-from protocols.amqp.v1_0.wire.sections import split_annotations, split_header
+from protocols.amqp.v1_0.wire.messages.scanner import Scanned
+from protocols.amqp.v1_0.wire.messages.sections import split_annotations, split_header
 from protocols.broker_headers import JMS_DESTINATION
 
 UNSETTLED: Final = 0  # snd-settle-mode
@@ -63,7 +64,7 @@ class IncomingLink(TargetLink):
 
     __slots__ = (
         "producers",
-        "door",
+        "engine",
         "destination",
         "withdrawn",
         "credit_low",
@@ -76,7 +77,6 @@ class IncomingLink(TargetLink):
         "plain",
         "is_presettled",
         "is_unsettled",
-        "size_most",
         "is_checked",
     )
 
@@ -91,10 +91,11 @@ class IncomingLink(TargetLink):
     ) -> None:
         is_second = frame.rcv_settle_mode == SECOND
         multi_transfers = producers.multi_transfers
-        super().__init__(session, frame.name, handle, frame.handle, frame.source, multi_transfers, is_second)
         connection = session.connection
+        size_most = connection.settings.body_bytes
+        super().__init__(session, frame.name, handle, frame.handle, frame.source, multi_transfers, size_most, is_second)
         self.producers = producers
-        self.door = connection.door
+        self.engine = connection.engine
         self.destination = destination
         self.node = node
         self.producer = 0
@@ -107,7 +108,6 @@ class IncomingLink(TargetLink):
         self.plain = NO_TRANSFER
         self.is_presettled = frame.snd_settle_mode == SETTLED
         self.is_unsettled = frame.snd_settle_mode == UNSETTLED
-        self.size_most = connection.settings.body_bytes
         self.is_checked = bool(connection.user)
         self.delivery_count = frame.initial_delivery_count or 0
 
@@ -123,18 +123,19 @@ class IncomingLink(TargetLink):
                 self.is_listed = session.is_due = True
                 session.low_links.append(self)
         is_plain = transfer is self.plain
+        body = b""
         if not is_plain:
             whole = self._examine(transfer, payload)
             if whole is None:
                 return
-            transfer, payload = whole
+            transfer, payload, body = whole
         delivery_id = transfer.delivery_id
         assert delivery_id is not None, "a transfer without one is refused"
         producers = self.producers
         try:
             if not is_plain:
                 check_supported(transfer)
-            scanned = producers.scanner.scan(payload)
+            scanned = producers.scanner.scan_apart(payload, body) if body else producers.scanner.scan(payload)
             if self.is_checked:
                 producers.check_sender(session.connection, scanned)
             destination = self.destination
@@ -153,11 +154,11 @@ class IncomingLink(TargetLink):
             producers.transactions.send(self, delivery_id, is_settled, transfer.state, destination, message)
             return
         blocked = producers.blocked
-        if self.is_held or (blocked.addresses and blocked.holds(destination)):
+        if self.is_waiting or (blocked.addresses and blocked.holds(destination)):
             blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
             return
         try:
-            gate = self.door.send(destination, message)
+            gate = self.engine.send(destination, message)
         except EngineError as error:  # the policy of the address is FAIL
             self._refuse(transfer, delivery_id, error)
             return
@@ -167,7 +168,7 @@ class IncomingLink(TargetLink):
             self.confirm(delivery_id, message)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
-        self.take_partial()
+        self.drop_partial()
         self.credit = 0
         self.producers.blocked.forget(self)
         connection = self.session.connection
@@ -175,17 +176,17 @@ class IncomingLink(TargetLink):
             self.producers.advisories.producer_removed(connection, self.destination, self.producer)
             self.producer = 0
         if is_closing and self.node is not None:
-            self.door.close_temporary(self.node)
+            self.engine.close_temporary(self.node)
 
     def grant(self) -> None:
         """Fill up the credit, as far as the address has room."""
         self.is_listed = False
-        if self.is_held or self.is_gone():
+        if self.is_waiting or self.is_gone():
             return
         granted = self.session.connection.settings.link_credit
         if self.limited is not None:
             size_bytes = self.message_bytes or ASSUMED_MESSAGE_BYTES
-            granted = self.producers.flow.producer_credit(self.limited, granted, size_bytes)
+            granted = self.producers.producer_gates.producer_credit(self.limited, granted, size_bytes)
             if granted <= 0:
                 self.withhold()
                 return
@@ -193,7 +194,7 @@ class IncomingLink(TargetLink):
         self.credit = max(granted, self.credit if self.withdrawn else 0)
         self.withdrawn = self.credit - granted
         self.credit_low = self.withdrawn + granted // 2
-        self.tell_credit()
+        self.send_credit()
 
     def room_found(self) -> None:
         self.is_short = False
@@ -206,28 +207,45 @@ class IncomingLink(TargetLink):
         assert self.limited is not None, "only an address with a limit can be full"
         self.is_short = True
         self.producers.blocked.short_links[self] = None
-        self.producers.flow.withhold(self.session.connection, self.limited)
+        self.producers.producer_gates.withhold(self.session.connection, self.limited)
         self.withdrawn = self.credit
-        self.tell_credit()
+        self.send_credit()
 
-    def tell_credit(self) -> None:
-        told = max(0, self.credit - self.withdrawn)
-        self.session.send_link_flow(self, told, 0, False)
+    def rights_changed(self) -> None:
+        destination = self.destination
+        access = self.engine.access
+        if destination is None or access.is_open:
+            return  # a relay asks for each message
+        parts = destination.parts if isinstance(destination, Composite) else [destination]
+        try:
+            for part in parts:
+                if part.kind in (QUEUE, TOPIC):
+                    access.require(self.session.connection, "write", part.kind, part.name)
+        except AccessDenied as error:
+            self.detach(error)
+
+    def send_credit(self) -> None:
+        credit = max(0, self.credit - self.withdrawn)
+        self.session.send_link_flow(self, credit, 0, False)
 
     # -- the steps
 
-    def _examine(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
+    def _examine(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes, bytes] | None:
         """Return the first transfer of a whole delivery and its octets, None if more are to come.
 
+        The octets are one part, or two of which the second is the body.
         Raises: InvalidField, MessageSizeExceeded, PartialTooMuch.
         """
+        body = b""
         is_alone = self.partial is None and not transfer.more and not transfer.aborted
         if not is_alone:
             self.plain = NO_TRANSFER
             whole = self.gather(transfer, payload)
             if whole is None:
                 return None
-            transfer, payload = whole
+            transfer = whole.first
+            payload = bytes(whole.headers)
+            body = whole.body.getvalue()
         delivery_id = check_first(transfer)
         if transfer.settled and self.is_unsettled:
             raise InvalidField("a transfer is settled on a link whose snd-settle-mode is unsettled")
@@ -239,18 +257,18 @@ class IncomingLink(TargetLink):
         is_refused = transfer.resume or transfer.message_format
         is_bounded = self.session.connection.settings.max_frame_size <= self.size_most
         self.plain = transfer if is_alone and is_bounded and not is_odd and not is_refused else NO_TRANSFER
-        return transfer, payload
+        return transfer, payload, body
 
     def _send_granted(
         self, transfer: Transfer, delivery_id: int, destination: Destination, message: Message, gate: int
     ) -> bool:
         """Send a message at a shut gate if credit was granted for it; return False if it waits or is refused."""
         if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
-            if self.producers.flow.must_reject(destination):
+            if self.producers.producer_gates.must_reject(destination):
                 self._refuse(transfer, delivery_id, _past_threshold(destination))
                 return False
             self.withhold()
-            gate = self.door.send_granted(destination, message)
+            gate = self.engine.send_granted(destination, message)
         if gate == gates.OPEN:
             return True
         is_settled = self.is_presettled or transfer.settled is True
@@ -277,7 +295,7 @@ class IncomingLink(TargetLink):
             said = annotations.get(JMS_DESTINATION)
             kind = JMS_DESTINATION_KINDS.get(said, 0) if isinstance(said, int) else 0
         connection = self.session.connection
-        return target_of(self.door, connection, scanned.to, None, kind)
+        return target_of(self.engine, connection, scanned.to, None, kind)
 
     def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
         """Return the destination of a message that may ask for a later delivery; remove that request from it.
@@ -294,6 +312,8 @@ class IncomingLink(TargetLink):
             expires_ms = later_ms(self.session.connection.context.wall_ms, scanned.ttl_ms)
         subject = scanned.subject
         group_id = scanned.group_id
+        body = scanned.body
+        scanned.body = b""  # the scanner may keep the others
         return Message(
             destination.destination_id,
             AMQP_1_0,
@@ -304,11 +324,12 @@ class IncomingLink(TargetLink):
             expires_ms,
             b"",
             scanned.headers,
-            scanned.body,
+            body,
         )
 
     def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
         """Reject a bad message: it fails alone, and spoils its transaction."""
+        self.producers.scanner.forget()
         state = transfer.state
         txn_id = b""
         if isinstance(state, TransactionalState):

@@ -14,9 +14,10 @@ from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.confirmations import Endpoint
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.states import ATTACH_RCVD, DETACHED, FAIL, LEFT, LINK, LINK_DISCARDING, advance
-from protocols.amqp.v1_0.wire.delivery_states import State
-from protocols.amqp.v1_0.wire.errors import NotAllowed, error_of
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.composite import error_of
+from protocols.amqp.v1_0.wire.composites.delivery_states import State
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Flow, Transfer
+from protocols.amqp.v1_0.wire.errors import NotAllowed
 
 MASK: Final = 0xFFFFFFFF
 LINK_OVERHEAD_BYTES: Final = 1024  # memory of a link's objects, rounded up
@@ -64,6 +65,9 @@ class Link(Endpoint):
     def finish_drain(self) -> bool:
         """Use up the credit if nothing can be delivered now; return whether the drain is over."""
         return True
+
+    def rights_changed(self) -> None:
+        """The permissions have changed: end what is not allowed any more."""
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
         """Release everything.  is_closing: the peer ends the terminus, not only the link."""

@@ -1,24 +1,29 @@
-"""Links on which the peer receives or looks up a subscription."""
+"""Links on which the peer receives or looks up a subscription.
+
+Credit: ``flow`` gives what the peer grants to the consumer's window (engine.consumers.credit_window).
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Final
 
+from engine.consumers.client import Outlet
 from engine.consumers.consumer import Consumer
-from engine.consumers.outlet import Outlet
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
+from engine.values.message import AMQP_1_0
 from protocols.amqp.v1_0.endpoints.links.link import MASK, Link, SessionEndpoint
+from protocols.amqp.v1_0.mapping.amqp_form import conversion_steps
 from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
-from protocols.amqp.v1_0.wire.delivery_states import State
+from protocols.amqp.v1_0.wire.composites.delivery_states import State
+from protocols.amqp.v1_0.wire.composites.performatives import Flow
 from protocols.amqp.v1_0.wire.errors import NotImplementedHere
-from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
-from protocols.amqp.v1_0.wire.performatives import Flow
-from protocols.amqp.v1_0.wire.values import Symbol
+from protocols.amqp.v1_0.wire.frames.frame_encoder import TransferHead
+from protocols.amqp.v1_0.wire.types.values import Symbol
 
 # Gates that open by themselves soon: a drain waits for the messages behind them.
 _MAY_STILL_COME: Final = frozenset(
@@ -28,6 +33,7 @@ _MAY_STILL_COME: Final = frozenset(
 
 NO_LIMIT: Final = 1 << 62
 TXN_ID: Final = Symbol("txn-id")
+REWRITE_STEPS: Final = 3  # for a message whose header section changes on the way
 
 
 class Carrier(Outlet):
@@ -38,6 +44,10 @@ class Carrier(Outlet):
         """Send one message; return its octets."""
 
     @abstractmethod
+    def settle_sent(self) -> None:
+        """Settle what was sent as settled and whose turn has not ended yet."""
+
+    @abstractmethod
     def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
         """Forget what an ending link has sent to its consumer and what it was about to send."""
 
@@ -46,6 +56,7 @@ class OutgoingLink(Link):
     """A consumer of the peer.
 
     is_settled: deliveries are settled when sent.  is_draining: the peer asked for a sign when nothing more comes.
+    drained_count: consumers, of a link of several queues, to which nothing more comes for this drain.
     payload_max: octets of a message that fit into one frame.
     size_most: the peer's max-message-size; larger messages are left for other consumers.
     durable: client id and name of the durable subscription that a detach leaves and a close ends.
@@ -57,6 +68,7 @@ class OutgoingLink(Link):
         "consumer",
         "is_settled",
         "is_draining",
+        "drained_count",
         "head",
         "payload_max",
         "default_outcome",
@@ -81,6 +93,7 @@ class OutgoingLink(Link):
         self.consumer: Consumer | None = None
         self.is_settled = is_settled
         self.is_draining = False
+        self.drained_count = 0
         self.head = TransferHead(session.channel, handle)
         self.payload_max = session.connection.peer_frame_size - self.head.size
         self.default_outcome = default_outcome
@@ -98,6 +111,11 @@ class OutgoingLink(Link):
         consumer = self.consumer
         assert consumer is not None, "messages come to links with a consumer"
         connection = self.session.connection
+        message = delivery.message
+        steps = connection.engine.steps
+        steps.left -= REWRITE_STEPS if message.encoding == AMQP_1_0 else conversion_steps(message)
+        if steps.left <= 0:
+            connection.hold_output()  # the rest follows in the next turn
         try:
             return outgoing_sections(delivery, consumer.queue, connection.context)
         except DATA_FAULTS as error:
@@ -121,6 +139,7 @@ class OutgoingLink(Link):
             consumer.grant(credit)
         self.is_draining = bool(flow.drain)
         if self.is_draining:
+            self.drained_count = 0
             session.list_draining(self)
         elif flow.echo:
             self.send_flow(False)
@@ -139,14 +158,20 @@ class OutgoingLink(Link):
         consumer = self.consumer
         if not self.is_draining or self.is_gone() or consumer is None:
             return True
-        members = [consumer] if consumer.siblings is None else consumer.siblings.members
-        if consumer.window.room() and any(one.gate() in _MAY_STILL_COME for one in members):
+        if consumer.window.room() and not self._is_drained(consumer):
             return False
         self.delivery_count = (self.delivery_count + consumer.window.room()) & MASK
         consumer.grant(0)
         self.send_flow(True)
         self.is_draining = False
         return True
+
+    def _is_drained(self, consumer: Consumer) -> bool:
+        siblings = consumer.siblings
+        if siblings is None:
+            return consumer.gate() not in _MAY_STILL_COME
+        self.drained_count = siblings.beyond(self.drained_count, _MAY_STILL_COME)
+        return self.drained_count == len(siblings.members)
 
     def end(self) -> None:
         self.consumer = None
@@ -155,16 +180,18 @@ class OutgoingLink(Link):
         consumer = self.consumer
         if consumer is None:
             return
-        door = self.session.connection.door
+        engine = self.session.connection.engine
+        if not is_lost:
+            self.carrier.settle_sent()  # the peer still gets it, so nobody else may
         self.carrier.forget(self, consumer)
         self.consumer = None
-        door.unsubscribe(consumer, is_lost)
+        engine.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:
-            door.delete_subscription(self.session.connection, *self.durable)
+            engine.delete_subscription(self.session.connection, *self.durable)
         if self.durable is not None:
             self.session.connection.stand_for_all()
         if is_closing and self.node is not None:
-            door.close_temporary(self.node)
+            engine.close_temporary(self.node)
 
 
 class SubscriptionLink(Link):
@@ -181,5 +208,5 @@ class SubscriptionLink(Link):
     def close(self, is_lost: bool, is_closing: bool) -> None:
         if is_closing:
             connection = self.session.connection
-            connection.door.delete_subscription(connection, *self.subscription)
+            connection.engine.delete_subscription(connection, *self.subscription)
             connection.stand_for_all()

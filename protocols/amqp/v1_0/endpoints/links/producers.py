@@ -6,8 +6,8 @@ from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfers
 from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfers
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
-from protocols.amqp.v1_0.wire.scanner import Scanned, Scanner
-from protocols.amqp.v1_0.wire.sections import check_body
+from protocols.amqp.v1_0.wire.messages.scanner import Scanned, Scanner
+from protocols.amqp.v1_0.wire.messages.sections import check_body
 
 
 class Producers:
@@ -18,7 +18,7 @@ class Producers:
         "blocked",
         "multi_transfers",
         "scanner",
-        "flow",
+        "producer_gates",
         "access",
         "advisories",
         "schedule_limits",
@@ -29,11 +29,11 @@ class Producers:
         self.blocked = BlockedTransfers(connection)
         self.multi_transfers = MultiTransfers(connection)
         self.scanner = Scanner()
-        door = connection.door
-        self.flow = door.flow
-        self.access = door.access
-        self.advisories = door.advisories
-        self.schedule_limits = door.scheduler.limits
+        engine = connection.engine
+        self.producer_gates = engine.producer_gates
+        self.access = engine.access
+        self.advisories = engine.advisories
+        self.schedule_limits = engine.scheduler.limits
 
     def check_sender(self, connection: ConnectionEndpoint, scanned: Scanned) -> None:
         """Look whether a message of a client whose login was checked names nobody else as its sender.

@@ -8,22 +8,24 @@ from engine.values.errors import PenstockError
 from engine.values.message import PERSISTENT, Message
 from protocols.amqp.v1_0.endpoints.links.link import Link, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfer, MultiTransfers
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Rejected, State, TransactionalState
-from protocols.amqp.v1_0.wire.errors import InvalidField, NotImplementedHere, error_of
-from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source
+from protocols.amqp.v1_0.wire.composites.composite import error_of
+from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, Rejected, State, TransactionalState
+from protocols.amqp.v1_0.wire.composites.performatives import DELIVERY_TAG_MOST, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source
+from protocols.amqp.v1_0.wire.errors import InvalidField, NotImplementedHere
 
 
 class TargetLink(Link):
     """credit: messages that the peer may still send.
 
-    is_held: one of its messages waits at a gate, so it gets no more credit.
+    is_waiting: one of its messages waits at a gate, so it gets no more credit.
     is_second: the peer settles deliveries first, except those in ``firsts``, whose transfer asked for the other mode.
     can_reject: the source allows the outcome rejected; otherwise a failure ends the link.
     partial: the delivery that has not had its last transfer.  multi_transfers: those of the connection.
+    size_most: octets of a message.
     """
 
-    __slots__ = ("credit", "is_held", "is_second", "firsts", "can_reject", "partial", "multi_transfers")
+    __slots__ = ("credit", "is_waiting", "is_second", "firsts", "can_reject", "partial", "multi_transfers", "size_most")
 
     def __init__(
         self,
@@ -33,13 +35,15 @@ class TargetLink(Link):
         peer_handle: int,
         source: Source | None,
         multi_transfers: MultiTransfers,
+        size_most: int,
         is_second: bool = False,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.multi_transfers = multi_transfers
         self.partial: MultiTransfer | None = None
+        self.size_most = size_most
         self.credit = 0
-        self.is_held = False
+        self.is_waiting = False
         self.is_second = is_second
         self.firsts: set[int] = set()
         outcomes = None if source is None else source.outcomes
@@ -48,33 +52,36 @@ class TargetLink(Link):
     def flow(self, flow: Flow) -> None:
         """Take the peer's delivery-count; echo asks for our credit."""
         if flow.echo:
-            self.tell_credit()
+            self.send_credit()
 
     @abstractmethod
-    def tell_credit(self) -> None:
+    def send_credit(self) -> None:
         """Send the peer its credit."""
 
-    def gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
-        """Collect the transfers of one delivery; return its first one and all octets once it is whole.
+    def gather(self, transfer: Transfer, payload: bytes) -> MultiTransfer | None:
+        """Collect the transfers of one delivery; return it once it is whole.
 
         Raises: InvalidField, MessageSizeExceeded, PartialTooMuch.
         """
         multi_transfers = self.multi_transfers
         partial = self.partial
         if partial is None:
-            partial = self.partial = multi_transfers.begin(self, transfer)
+            partial = self.partial = multi_transfers.begin(self, transfer, self.size_most)
         else:
             partial.check(transfer)
         if transfer.aborted:
-            self.take_partial()
+            self.drop_partial()
             return None
         multi_transfers.add(partial, transfer, payload)
-        return None if transfer.more else (partial.first, self.take_partial())
+        if transfer.more:
+            return None
+        self.drop_partial()
+        return partial
 
-    def take_partial(self) -> bytes:
-        """Return the octets of a delivery that was coming in several transfers, and forget it."""
+    def drop_partial(self) -> None:
+        """Forget a delivery that was coming in several transfers."""
         self.partial = None
-        return self.multi_transfers.end(self)
+        self.multi_transfers.end(self)
 
     def end(self) -> None:
         self.close(False, False)
@@ -113,7 +120,7 @@ class TargetLink(Link):
 
     def waited(self) -> None:
         """Go on: the message that waited at a gate was sent or refused."""
-        self.is_held = False
+        self.is_waiting = False
         self.grant()
 
     def room_found(self) -> None:

@@ -21,9 +21,9 @@ from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.link import SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
 from protocols.amqp.v1_0.mapping.outcomes import refusal_of
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, State, TransactionalState
+from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, State, TransactionalState
+from protocols.amqp.v1_0.wire.composites.transaction_types import Discharge
 from protocols.amqp.v1_0.wire.errors import RolledBack, UnknownTransaction
-from protocols.amqp.v1_0.wire.transaction_types import Discharge
 
 
 class OpenTransaction:
@@ -56,11 +56,11 @@ class WaitingCommit:
 class Transactions:
     """Open transactions of one connection, by txn-id."""
 
-    __slots__ = ("connection", "flow", "open", "waiting", "_next")
+    __slots__ = ("connection", "producer_gates", "open", "waiting", "_next")
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         self.connection = connection
-        self.flow = connection.door.flow
+        self.producer_gates = connection.engine.producer_gates
         self.open: dict[bytes, OpenTransaction] = {}
         self.waiting: list[WaitingCommit] = []
         self._next = 1
@@ -85,8 +85,8 @@ class Transactions:
 
     def size_bytes(self) -> int:
         """Return the octets of the messages of all of them."""
-        size = sum(one.transaction.held_bytes() for one in self.open.values())
-        return size + sum(one.one.transaction.held_bytes() for one in self.waiting)
+        size = sum(one.transaction.memory_bytes() for one in self.open.values())
+        return size + sum(one.one.transaction.memory_bytes() for one in self.waiting)
 
     def spoil(self, name: bytes, reason: str) -> None:
         """Allow only a rollback of a transaction: its client does not wait for the outcome of each send."""
@@ -105,7 +105,7 @@ class Transactions:
         """Hold back one message of a producer.  Raises: UnknownTransaction."""
         one = self.find(state.txn_id)
         try:
-            self.connection.door.send_in(one.transaction, destination, message)
+            self.connection.engine.send_in(one.transaction, destination, message)
         except EngineError as error:
             one.spoiled = one.spoiled or str(error)
             link.reject(delivery_id, is_settled, error, state.txn_id)
@@ -161,13 +161,16 @@ class Transactions:
 
     def admit(self) -> None:
         """A gate has opened: try the waiting commits again."""
-        for _ in range(len(self.waiting)):  # a commit that still waits is put at the end
-            self._commit(self.waiting.pop(0))
+        for one in self.waiting[:]:
+            if one in self.waiting:  # otherwise it has ended with its link, which a refused one has ended
+                self.waiting.remove(one)  # if it still waits, it is put at the end
+                self._commit(one)
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         """Refuse the commits that have waited too long for room in the destination ``uri``."""
         for one in self.waiting[:]:
-            if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
+            is_there = one in self.waiting  # as in ``admit``
+            if is_there and any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
                 self.waiting.remove(one)
                 self._refuse(one, error)
 
@@ -186,21 +189,21 @@ class Transactions:
         self.waiting = kept
 
     def _commit(self, waiting: WaitingCommit) -> None:
-        door = self.connection.door
+        engine = self.connection.engine
         if waiting.link.is_gone():
             self._roll_back(waiting.one)
             return
         transaction = waiting.one.transaction
         try:
-            gate, destination = door.commit_refusal(transaction)
+            gate, destination = engine.commit_refusal(transaction)
         except EngineError as error:  # the policy of an address is FAIL
             self._refuse(waiting, error)
             return
         if gate != gates.OPEN and destination is not None:
             self.waiting.append(waiting)
-            self.flow.waits.park(self.connection, gate, destination)
+            self.producer_gates.waits.park(self.connection, gate, destination)
             return
-        door.commit(transaction)
+        engine.commit(transaction)
         for (session, number), outcome in waiting.one.unsettled.items():
             session.unsettled.pop(number, None)
             session.settle_logged([number], outcome)
@@ -211,11 +214,11 @@ class Transactions:
         waiting.link.reject(waiting.delivery_id, False, error)
 
     def _roll_back(self, one: OpenTransaction) -> None:
-        door = self.connection.door
-        held = one.transaction.held()
-        door.abort(one.transaction)
+        engine = self.connection.engine
+        held = one.transaction.enlisted()
+        engine.abort(one.transaction)
         kept = {session.unsettled.get(number) for session, number in one.unsettled}
-        door.roll_back([delivery for delivery in held if _is_with_a_link(delivery) and delivery not in kept])
+        engine.roll_back([delivery for delivery in held if _is_with_a_link(delivery) and delivery not in kept])
 
 
 def _is_with_a_link(delivery: Delivery) -> bool:

@@ -9,7 +9,7 @@ from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer
 from tests.support.engine.restart_world import RestartWorld
 
 HOUR = Plan(delay_ms=3_600_000)
@@ -36,9 +36,7 @@ def test_a_turn_cancels_so_many() -> None:
     left = len(pending)
     assert left >= 3 * CANCELS + 5 - most
     while world.schedule.is_cancelling():
-        world.clock.now_ms += 1
-        world.broker.begin_turn()
-        world.timers.fire_due()
+        world.begin_later(1)
         assert left - len(pending) <= most
         left = len(pending)
     assert pending.targets() == [world.queue_there("other").destination_id] * 5
@@ -107,9 +105,7 @@ def test_a_temporary_queue_takes_what_is_scheduled_for_it_along() -> None:
 
 
 def test_a_queue_that_was_spared_for_a_schedule_goes_after_it() -> None:
-    world = EngineWorld(address("q", queue__auto_delete=True, queue__auto_delete_delay_ms=500))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", queue__auto_delete=True, queue__auto_delete_delay_ms=500))
     schedule(world, "q", 1)
     world.leave(client)
     world.advance(2_000)
@@ -123,16 +119,12 @@ def test_a_queue_that_was_spared_for_a_schedule_goes_after_it() -> None:
 
 
 def test_a_queue_in_which_the_scheduled_message_waits_stays() -> None:
-    world = EngineWorld(address("q", queue__auto_delete=True))
-    client = world.client()
-    world.consumer(client)
+    world, client = world_with_consumer(address("q", queue__auto_delete=True))
     schedule(world, "q", 1, Plan(delay_ms=1_000))
     world.leave(client)
     world.advance(60_000)
     assert world.stats().depth == 1
-    late = world.client()
-    world.consumer(late)
-    world.turn()
+    late = world.subscriber()
     [one] = late.handed
     assert one.delivery is not None
     world.acknowledge(one.delivery)

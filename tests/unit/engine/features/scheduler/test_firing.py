@@ -14,7 +14,7 @@ from engine.features.scheduler.firing import FIRE_MESSAGES, HOLD_MESSAGES
 from engine.features.scheduler.held_back import KEPT_OF_ONE
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.schedule_book import ASIDE_MS, DAMAGED_RETRY_MS
-from engine.features.scheduler.scheduler import HELD_LOOK_MS, TICK_MS
+from engine.features.scheduler.scheduler import HELD_CHECK_MS, TICK_MS
 from engine.ports.store import Store
 from engine.sources.composite import Destination
 from engine.values import gates
@@ -28,7 +28,7 @@ from tests.support.store.memory_store import MemoryStore
 from tests.support.world.store import StoreWrapper
 
 SECOND = Plan(delay_ms=1_000)
-SOON_MS = 4 * TICK_MS + HELD_LOOK_MS
+SOON_MS = 4 * TICK_MS + HELD_CHECK_MS
 
 
 def full(pattern: str = "q", most: int = 1, policy: str = "BLOCK") -> EngineWorld:
@@ -92,8 +92,7 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
     places = world.schedule.places()
     assert [world.why.locate_schedule(place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
     assert world.why.locate_schedule(0).state == "gone"
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     found = take(client, world)
     for _ in range(5):
         world.advance(SOON_MS)
@@ -122,8 +121,7 @@ def test_others_pass_what_is_held_back() -> None:
     world.advance(500)
     assert world.stats("other").depth == 3
     schedule(world, b"20", to="full", plan=Plan(delay_ms=10))
-    client = world.client()
-    world.consumer(client, "full")
+    client = world.consuming("full")
     found = take_for(client, world, 30)
     assert found == numbered(21)
 
@@ -138,8 +136,7 @@ def test_the_memory_budget_holds_back_what_is_not_persistent() -> None:
     assert world.stats("p").depth == 1
     [waiting] = world.schedule.held.shut.values()
     assert waiting.gate == gates.MEMORY
-    client = world.client()
-    world.consumer(client, prefetch=1)
+    client = world.consuming(prefetch=1)
     found: list[bytes] = []
     while len(found) < 40:
         got = take(client, world)
@@ -167,16 +164,13 @@ def test_a_message_of_which_one_copy_is_refused_waits_whole() -> None:
     world = full("Consumer.a.VirtualTopic.t")
     queue = world.queue("Consumer.a.VirtualTopic.t")
     topic = world.topic("VirtualTopic.t")
-    listener = world.client()
-    world.consumer(listener, topic)
+    listener = world.consuming(topic)
     schedule(world, *numbered(2), to=topic)
     world.advance(1_100)
     assert (queue.depth, take(listener, world)) == (1, [b"0"])
     [waiting] = world.schedule.held.shut.values()
     assert waiting.destination is queue
-    client = world.client()
-    world.consumer(client, queue)
-    world.turn()
+    client = world.subscriber(queue)
     assert take(client, world) == [b"0"]
     world.advance(SOON_MS)
     assert (take(client, world), take(listener, world)) == ([b"1"], [b"1"])
@@ -187,9 +181,7 @@ def test_one_that_repeats_fires_once_for_all_that_was_held_back_and_keeps_to_its
     schedule(world, b"x", plan=Plan(period_ms=1_000, repeat=9))
     world.advance(5_500)
     assert world.stats().depth == 1
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert take(client, world) == [b"x"]
     world.advance(SOON_MS)
     assert take(client, world) == [b"x"]
@@ -205,9 +197,7 @@ def test_what_is_held_back_can_be_cancelled() -> None:
     world.advance(1_100)
     scheduler = world.broker.scheduler
     scheduler.cancel([scheduler.schedule_at(place) for place in places[1:3]])
-    client = world.client()
-    world.consumer(client)
-    world.turn()
+    client = world.subscriber()
     assert take(client, world) == [b"0"]
     world.advance(SOON_MS)
     assert take(client, world) == [b"3"]
@@ -221,8 +211,7 @@ def test_what_begins_late_at_a_time_of_an_expression_waits_with_the_others() -> 
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
     world.advance(1_000)
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     found = take_for(client, world, 8)
     assert sorted(found) == [*numbered(3), b"cron"]
     assert [one for one in found if one != b"cron"] == numbered(3)
@@ -240,8 +229,7 @@ def test_a_mass_that_is_held_back_takes_little_memory_and_a_bounded_turn() -> No
         before = held.count
     world.advance(SOON_MS)
     assert len(world.schedule.read_ahead.loaded) == len(held.kept) == KEPT_OF_ONE
-    client = world.client()
-    world.consumer(client, prefetch=100)
+    client = world.consuming(prefetch=100)
     found: list[bytes] = []
     while len(found) < count:
         found += take(client, world)
@@ -272,8 +260,7 @@ def test_what_is_held_back_and_those_who_wait_to_send_take_turns() -> None:
     world.advance(1_100)
     sender = Sender(world)
     sender.admit()
-    client = world.client()
-    world.consumer(client, prefetch=4)
+    client = world.consuming(prefetch=4)
     found = take_for(client, world, 14)
     assert [one for one in found if one != b"sent"] == numbered(12)
     assert sender.count >= 12
@@ -283,11 +270,9 @@ def test_nothing_that_is_held_back_is_lost_in_a_crash() -> None:
     world = RestartWorld(address("q", full__max_size_messages=2, full__address_full_policy="BLOCK"))
     schedule(world, *numbered(6), persistent=True)
     world.advance(1_100)
-    world.sync()
-    world.crash()
+    world.restart()
     assert len(world.schedule) == 4
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     found = take_for(client, world, 6)
     assert found == numbered(6)
 
@@ -297,8 +282,7 @@ def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
     places = schedule(world, *numbered(4))
     world.advance(1_100)
     world.schedule.damage(places[2], "torn")
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     found = take_for(client, world, 4)
     assert found == [b"0", b"1", b"3"]
     world.advance(DAMAGED_RETRY_MS)
@@ -313,15 +297,14 @@ def test_one_that_cannot_be_fired_is_put_aside_and_may_be_cancelled() -> None:
     schedule(world, b"behind", persistent=True)
     scheduler.ahead.loaded[place].annotations = b"schedule-what:1\n"
     world.sync()
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(1_100)
     assert take(client, world) == [b"before", b"behind"]
     stats = world.broker.inspect().schedule
     assert (stats.pending, stats.aside) == (1, 1)
     assert stats.aside_reason == f"scheduled message {scheduler.job_id(place)}: KeyError: 'what'"
     one = scheduler.schedule_at(place)
-    assert scheduler.firing.reason(one) == "it cannot be fired: KeyError: 'what'"
+    assert scheduler.reason(one) == "it cannot be fired: KeyError: 'what'"
     world.crash()
     world.advance(1_100)
     assert world.broker.inspect().schedule.aside == 1, "found again, and put aside again"
@@ -341,8 +324,7 @@ def test_one_that_is_put_aside_goes_on_once_it_can() -> None:
     world.advance(1_100)
     assert list(scheduler.aside) == [place]
     record.annotations = lines
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(ASIDE_MS + 1_000)
     assert scheduler.aside == {}
     assert take(client, world) != []
@@ -386,8 +368,7 @@ def test_one_that_raises_while_it_is_delivered_is_known_and_not_fired_again() ->
     assert world.run_into_it() == [place], "without a word of it the next start runs into it again"
     scheduler = world.broker.scheduler
     scheduler.firing.barred[place] = "it stops the gateway"
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(1_100)
     assert take(client, world) == [b"0", b"1"]
     assert scheduler.aside == {place: "it stops the gateway"}
@@ -406,8 +387,7 @@ def test_of_several_that_raise_together_the_one_is_found() -> None:
     world.schedule.firing.doubtful.update(places)
     assert world.run_into_it() == [places[1]]
     world.schedule.firing.barred[places[1]] = "it stops the gateway"
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(1_100)
     assert take(client, world) == [b"0", b"1"]
 

@@ -9,7 +9,7 @@ from config.permissions import Permission, PermissionMap
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.management import BROWSES_MAX, BROWSES_PER_USER_MAX, REMOVED_AT_ONCE
 from engine.features.scheduler.plan import Plan
-from engine.sources.question_queue import MANAGEMENT
+from engine.sources.queue import MANAGEMENT
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TOPIC
@@ -83,8 +83,7 @@ def test_only_what_is_due_in_a_time_is_removed(world: EngineWorld) -> None:
 def test_a_browser_sees_all_in_order_and_takes_nothing(name: str, world: EngineWorld) -> None:
     later = schedule(world, b"later", Plan(delay_ms=60_000))
     schedule(world, b"again", Plan(delay_ms=5_000, period_ms=700, repeat=3))
-    client = world.client()
-    world.consumer(client, "answers")
+    client = world.consuming("answers")
     ask(world, client, name, AMQ_SCHEDULER_ACTION="BROWSE", reply_to="/queue/answers")
     found = [one.message for one in client.handed]
     assert [one.body for one in found] == [b"again", b"later"]
@@ -102,8 +101,7 @@ def test_a_browser_of_a_time(world: EngineWorld) -> None:
     now_ms = world.broker.wall_ms
     for number in range(1, 6):
         schedule(world, b"%d" % number, Plan(delay_ms=1_000 * number))
-    client = world.client()
-    world.consumer(client, "answers")
+    client = world.consuming("answers")
     times = {"ACTION_START_TIME": str(now_ms + 2_000), "ACTION_END_TIME": str(now_ms + 3_999)}
     ask(world, client, AMQ_SCHEDULER_ACTION="BROWSE", reply_to="/queue/answers", **times)
     assert [one.message.body for one in client.handed] == [b"2", b"3"]
@@ -111,8 +109,7 @@ def test_a_browser_of_a_time(world: EngineWorld) -> None:
 
 def test_a_browser_leaves_out_what_cannot_be_read_and_what_went(world: EngineWorld) -> None:
     places = [schedule(world, b"%d" % number, Plan(delay_ms=60_000 + number)) for number in range(3)]
-    client = world.client()
-    world.consumer(client, "answers")
+    client = world.consuming("answers")
     target = world.target(TOPIC, MANAGEMENT)
     asked = question(AMQ_SCHEDULER_ACTION="BROWSE", **{"reply-to": "/queue/answers"})
     world.broker.send(target, asked)
@@ -231,8 +228,7 @@ def test_a_question_of_nobody_reaches_nothing_where_permissions_count() -> None:
 
 def test_a_look_too_many_in_a_transaction_does_not_fail_what_is_committed(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=60_000))
-    client = world.client()
-    world.consumer(client, "answers")
+    client = world.consuming("answers")
     transaction = Transaction(client, "t", TransactionLimits())
     target = world.target(TOPIC, MANAGEMENT)
     for _ in range(BROWSES_MAX + 1):

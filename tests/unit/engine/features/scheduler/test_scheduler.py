@@ -62,8 +62,7 @@ def world() -> EngineWorld:
 
 @pytest.fixture
 def client(world: EngineWorld) -> FakeClient:
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     return client
 
 
@@ -142,9 +141,7 @@ def test_no_more_than_so_many_fire_in_a_turn(world: EngineWorld, client: FakeCli
     for _ in range(FIRE_MESSAGES + 10):
         world.broker.send(target, world.message(target, b"x"))
     world.turn()
-    world.clock.now_ms += 1_100
-    world.broker.begin_turn()
-    world.timers.fire_due()
+    world.begin_later(1_100)
     assert world.stats("other").depth == FIRE_MESSAGES
     world.advance(SLACK_MS)
     assert world.stats("other").depth == FIRE_MESSAGES + 10
@@ -444,13 +441,11 @@ def test_after_a_crash_what_is_past_due_fires_at_once_in_order() -> None:
     world = RestartWorld()
     for body, delay_ms in ((b"3", 9_000), (b"1", 3_000), (b"2", 70_000), (b"4", 3_600_000)):
         schedule(world, body, Plan(delay_ms=delay_ms if body != b"2" else 5_000))
-    world.sync()
-    world.crash()
+    world.restart()
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
     assert len(world.schedule) == 4
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(100)
     assert taken(client, world) == [b"1", b"2", b"3"]
     world.advance(3_600_000)
@@ -478,8 +473,7 @@ def test_repeats_go_on_where_they_were() -> None:
     schedule(world, b"x", Plan(period_ms=1_000, repeat=4))
     schedule(world, b"for ever", Plan(period_ms=1_000, repeat=FOREVER), "r")
     world.advance(2_100)
-    world.sync()
-    world.crash()
+    world.restart()
     world.advance(1_000)
     assert (depth(world), depth(world, "r")) == (3, 3)
     world.advance(10_000)
@@ -489,8 +483,7 @@ def test_repeats_go_on_where_they_were() -> None:
 def test_the_age_of_a_crash_does_not_make_repeats_rush() -> None:
     world = RestartWorld()
     schedule(world, b"x", Plan(period_ms=1_000, repeat=9))
-    world.sync()
-    world.crash()
+    world.restart()
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
     world.advance(500)
@@ -516,11 +509,9 @@ def test_what_is_settled_in_between_is_not_taken_up() -> None:
     places = [schedule(world, b"%d" % number, Plan(delay_ms=60_000)) for number in range(10)]
     for place in places[1::2]:
         cancel(world, place)
-    world.sync()
-    world.crash()
+    world.restart()
     assert world.schedule.places() == places[0::2]
-    client = world.client()
-    world.consumer(client)
+    client = world.consuming()
     world.advance(61_000)
     assert taken(client, world) == [b"%d" % number for number in range(0, 10, 2)]
 
@@ -532,8 +523,7 @@ def test_a_stop_late_in_many_repeats_adds_none() -> None:
     [place] = world.schedule.places()
     world.schedule.set_fired(place, most - 1)
     world.advance(150)
-    world.sync()
-    world.crash()
+    world.restart()
     world.advance(1_000)
     assert len(world.schedule) == 0
     assert depth(world) == 2

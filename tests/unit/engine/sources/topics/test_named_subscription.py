@@ -23,8 +23,7 @@ def _durable(
     world: EngineWorld, client: FakeClient, source: Topic | Wildcard, ack_mode: int = INDIVIDUAL, **options: Any
 ) -> Consumer:
     options.setdefault("subscription", "s")
-    consumer = world.consumer(client, source, ack_mode, is_durable=True, **options)
-    world.turn()
+    consumer = world.subscribe(client, source, ack_mode, is_durable=True, **options)
     return consumer
 
 
@@ -80,11 +79,9 @@ def test_it_goes_on_after_a_crash_without_its_consumer() -> None:
     client = world.client(client_id="c")
     _durable(world, client, world.topic())
     world.send(b"1", to=world.topic())
-    world.sync()
-    world.crash()
+    world.restart()
     world.send(b"2", to=world.topic())
-    world.sync()
-    world.crash()
+    world.restart()
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
     assert again.bodies() == [b"1", b"2"]
@@ -97,8 +94,7 @@ def test_counts_of_failed_attempts_survive() -> None:
     world.send(b"1", to=world.topic())
     world.refuse(*client.take())
     world.advance(1)
-    world.sync()
-    world.crash()
+    world.restart()
     again = world.client(client_id="c")
     _durable(world, again, world.topic())
     (one,) = again.take()
@@ -112,10 +108,8 @@ def test_what_is_given_up_goes_to_the_dead_letters_and_leaves_the_others_alone()
         _durable(world, client, world.topic())
     world.send(b"1", to=world.topic())
     world.refuse(*clients[0].take())
-    world.sync()
-    world.crash()
-    dead = world.client()
-    world.consumer(dead, "ActiveMQ.DLQ", AUTO)
+    world.restart()
+    dead = world.consuming("ActiveMQ.DLQ", AUTO)
     again = [world.client(client_id=name) for name in ("a", "b")]
     for client in again:
         _durable(world, client, world.topic(), AUTO)
@@ -159,8 +153,7 @@ def test_shared_ones_have_many_and_belong_to_a_client_id_or_to_nobody() -> None:
     held = one.take()
     assert len(held) == 2 and len(two.take()) == 2
     world.acknowledge(*held)
-    world.sync()
-    world.crash()
+    world.restart()
     again = world.client()
     _durable(world, again, world.topic(), AUTO, is_shared=True)
     assert again.bodies() == [b"1", b"3"]
@@ -190,8 +183,7 @@ def test_asking_for_something_else_begins_anew(change: str) -> None:
     assert client.bodies() == [b"new"]
     assert sum(len(one.subscriptions) for one in world.topics()) == 1
     world.leave(client)
-    world.sync()
-    world.crash()
+    world.restart()
     again = world.client(client_id="c")
     _durable(world, again, world.topic(topic.name), AUTO, **asked)
     world.send(b"next", to=world.topic(topic.name), headers="n:1")
@@ -211,8 +203,7 @@ def test_deleting_one_lets_go_of_everything_and_cannot_be_done_under_a_consumer(
     with pytest.raises(UnknownSubscription, match="no subscription 's' of client id 'c'"):
         world.delete_subscription("c", "s")
     assert world.memory_used() == 0 and not world.topic().is_choosy
-    world.sync()
-    world.crash()
+    world.restart()
     assert world.subscriptions() == {}
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
@@ -261,8 +252,7 @@ def test_a_selector_looks_at_what_came_meanwhile_when_it_is_loaded() -> None:
     world = RestartWorld()
     client = world.client(client_id="c")
     _durable(world, client, world.topic(), selector="n > 1")
-    world.sync()
-    world.crash()
+    world.restart()
     for number in (1, 2, 3, 1):
         world.send(b"%d" % number, to=world.topic(), headers=f"n:{number}")
     (queue,) = world.topic().subscriptions.values()
@@ -271,10 +261,37 @@ def test_a_selector_looks_at_what_came_meanwhile_when_it_is_loaded() -> None:
     _durable(world, again, world.topic(), AUTO, selector="n > 1")
     assert again.bodies() == [b"2", b"3"] and queue.depth == 0
     world.leave(again)
-    world.sync()
-    world.crash()
+    world.restart()
     (queue,) = world.topic().subscriptions.values()
     assert queue.depth == 0
+
+
+@pytest.mark.parametrize("selector", ["n = '1'", "n = '1' OR XPATH '//no'"])
+def test_a_selector_decides_about_all_messages_also_beside_groups(selector: str) -> None:
+    world = RestartWorld(address("t", full__address_full_policy="PAGE", full__max_size_messages=1))
+    client = world.client(client_id="c")
+    consumer = _durable(world, client, world.topic(), selector=selector, prefetch=1)
+    world.send(b"0", to=world.topic(), headers="n:1", group="g")
+    (first,) = client.take()
+    for number, headers in enumerate(("n:1", "n:1", "n:2", "n:1", "n:2", "n:1"), 1):
+        world.send(b"%d" % number, to=world.topic(), headers=headers)
+    taken = [first.message.body]
+    world.acknowledge(first)
+    while found := client.take():
+        taken += [one.message.body for one in found]
+        world.acknowledge(*found)
+    assert taken == [b"0", b"1", b"2", b"4", b"6"]
+    assert consumer.queue.depth == 0
+
+
+def test_a_message_that_the_turn_has_no_steps_for_comes_later_also_beside_groups() -> None:
+    world = RestartWorld()
+    client = world.client(client_id="c")
+    _durable(world, client, world.topic(), AUTO, selector="n = '1' OR XPATH '//no'")
+    world.send(b"0", to=world.topic(), headers="n:1", group="g")
+    world.leave_steps(0)
+    world.send(b"1", to=world.topic(), headers="n:1")
+    assert client.bodies() == [b"0", b"1"]
 
 
 def test_no_local_leaves_out_what_its_own_connection_sends_also_when_it_is_behind() -> None:
@@ -306,8 +323,7 @@ def test_a_wildcard_has_a_cursor_for_each_topic_also_for_those_to_come() -> None
     world.send(b"2", to=world.topic("t.2"))
     first, second = client.take()
     world.acknowledge(second)
-    world.sync()
-    world.crash()
+    world.restart()
     world.send(b"3", to=world.topic("t.3"))
     world.send(b"no", to=world.topic("u"))
     again = world.client(client_id="c")
@@ -318,8 +334,7 @@ def test_a_wildcard_has_a_cursor_for_each_topic_also_for_those_to_come() -> None
     world.delete_subscription("c", "s")
     world.send(b"5", to=world.topic("t.1"))
     assert world.feeds() == []
-    world.sync()
-    world.crash()
+    world.restart()
     assert world.subscriptions() == {} and "t.>" not in world.topic_names()
     assert first.message.body == b"1"
 
@@ -328,8 +343,7 @@ def test_a_wildcard_that_matches_nothing_yet_is_remembered() -> None:
     world = RestartWorld()
     client = world.client(client_id="c")
     _durable(world, client, Wildcard(TOPIC, "t.>"))
-    world.sync()
-    world.crash()
+    world.restart()
     world.send(b"1", to=world.topic("t.1"))
     again = world.client(client_id="c")
     _durable(world, again, Wildcard(TOPIC, "t.>"), AUTO)
@@ -382,8 +396,7 @@ def test_expired_messages_leave_it() -> None:
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
     assert again.bodies() == [b"long"]
-    world.sync()
-    world.crash()
+    world.restart()
     (queue,) = world.topic().subscriptions.values()
     assert queue.depth == 0
 
@@ -419,8 +432,7 @@ def test_all_of_the_log_comes_when_nothing_limits_it_and_a_selector_chooses() ->
     everything, chosen, live = world.client(), world.client(), world.client()
     world.consumer(everything, world.topic(), AUTO, is_retroactive=True)
     world.consumer(chosen, world.topic(), AUTO, is_retroactive=True, selector="n >= 1990")
-    world.consumer(live, world.topic(), AUTO)
-    world.turn()
+    world.subscribe(live, world.topic(), AUTO)
     assert everything.bodies() == [b"%d" % number for number in range(2_000)]
     assert chosen.bodies() == [b"%d" % number for number in range(1_990, 2_000)]
     assert live.bodies() == [] and world.memory_used() == 0
@@ -429,10 +441,7 @@ def test_all_of_the_log_comes_when_nothing_limits_it_and_a_selector_chooses() ->
 def test_every_subscription_looks_back_where_the_address_says_so() -> None:
     world = RestartWorld(address("t", retroactive__message_count=2))
     world.send(b"1", b"2", b"3", to=world.topic())
-    client = world.client()
-    world.consumer(client, world.topic(), AUTO)
-    world.turn()
-    assert client.bodies() == [b"2", b"3"]
+    assert world.subscriber(world.topic(), AUTO).bodies() == [b"2", b"3"]
 
 
 def test_how_far_back_in_time() -> None:
@@ -440,10 +449,7 @@ def test_how_far_back_in_time() -> None:
     world.send(b"old", to=world.topic())
     world.advance(5_000)
     world.send(b"recent", to=world.topic())
-    client = world.client()
-    world.consumer(client, world.topic(), AUTO)
-    world.turn()
-    assert client.bodies() == [b"recent"]
+    assert world.subscriber(world.topic(), AUTO).bodies() == [b"recent"]
 
 
 def test_a_wildcard_does_not_look_back() -> None:
@@ -456,9 +462,7 @@ def test_a_wildcard_does_not_look_back() -> None:
 def test_a_slow_one_that_looks_back_keeps_no_more_than_a_page_in_memory() -> None:
     world = RestartWorld()
     world.send(*(b"x" * 10_000 for _ in range(2_000)), to=world.topic())
-    client = world.client()
-    world.consumer(client, world.topic(), INDIVIDUAL, prefetch=1, is_retroactive=True)
-    world.turn()
+    client = world.subscriber(world.topic(), INDIVIDUAL, prefetch=1, is_retroactive=True)
     assert 0 < world.memory_used() < 9 * 1024 * 1024
     world.leave(client)
     assert world.memory_used() == 0

@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.values.delivery import Delivery
+from engine.sources.topics.pending_message_limit import PLACES_A_STEP, PRUNE_BYTES, PRUNE_COUNT, PendingLimit
+from engine.values.delivery import Delivery, Refusal
 from engine.values.message import STOMP, Message
 from engine.values.options import SubscribeOptions
-from engine.values.refusal import Refusal
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 from tests.support.fakes import FakeClient
 
 
 def world_with(ack_mode: int = INDIVIDUAL, requested: int = 0, **values: Any) -> EngineWorld:
     """A topic and one consumer of it with a prefetch of 2."""
-    world = EngineWorld(address("t", **{f"pending__{name}": value for name, value in values.items()}))
-    client = world.client()
+    world, client = world_with_client(address("t", **{f"pending__{name}": value for name, value in values.items()}))
     topic = world.topic("t")
     world.broker.subscribe(client, topic, SubscribeOptions(ack_mode, 2, pending_limit=requested)).start()
     world.turn()
@@ -89,8 +88,7 @@ def test_what_comes_in_one_turn_is_what_would_have_come_one_by_one(ack_mode: int
     client.is_output_full = True
     for number in range(6):
         assert world.try_send(b"%d" % number, world.topic("t"), persistent=False) == 0
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     expected = [b"0", b"1", b"5"]
     assert (client.bodies() if ack_mode == AUTO else drain(world)) == expected
 
@@ -136,6 +134,37 @@ def test_what_was_replaced_may_have_lost_its_place_in_memory() -> None:
     assert queue.depth == 4
 
 
+def remembered(world: EngineWorld) -> list[Delivery]:
+    """Return what the limit refers to, to compare it with later messages."""
+    (queue,) = world.topic("t").plain.values()
+    limit = queue.feed.pending
+    assert isinstance(limit, PendingLimit) and limit.replaced is not None
+    return [*limit.replaced.newest.values(), *limit.replaced.older]
+
+
+def test_what_was_evicted_is_not_remembered_for_its_property() -> None:
+    world = world_with(strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
+    size_bytes = PRUNE_BYTES // 4
+    for number in range(40):
+        publish_one(world, b"x" * size_bytes, 4, str(number))
+    assert world.evicted_count() == 35
+    assert sum(one.message.size for one in remembered(world)) < 2 * PRUNE_BYTES + 5 * size_bytes
+
+
+def test_what_was_taken_is_not_remembered_for_its_property() -> None:
+    """Nothing is evicted while the consumer keeps up."""
+    world = world_with(strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
+    client = the_client(world)
+    topic = world.topic("t")
+    for _ in range(2 * PRUNE_COUNT):
+        for _ in range(2):
+            world.broker.send(topic, world.message(topic, b"x", priority=4, headers="s:A", persistent=False))
+        world.turn()
+        world.acknowledge(*client.take())
+    assert world.evicted_count() == 0
+    assert len(remembered(world)) <= PRUNE_COUNT + 1
+
+
 def test_equal_messages_that_go_next_stay() -> None:
     world = world_with(ack_mode=AUTO, strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
     client = the_client(world)
@@ -145,8 +174,7 @@ def test_equal_messages_that_go_next_stay() -> None:
         symbol, body = text.split()
         world.send(body.encode(), to=topic, persistent=False, headers=f"s:{symbol}")
         world.advance(1)
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert client.bodies() == [b"1", b"2", b"6", b"7", b"8"], "3 and 4 were the oldest behind the window, after A 3"
 
 
@@ -237,8 +265,7 @@ def test_another_subscription_keeps_what_one_lets_go() -> None:
 
 
 def test_what_amqp_credit_has_room_for_is_not_pending() -> None:
-    world = EngineWorld(address("t", pending__strategy="constant", pending__limit=2))
-    client = world.client()
+    world, client = world_with_client(address("t", pending__strategy="constant", pending__limit=2))
     topic = world.topic("t")
     consumer = world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, is_credited=True))
     consumer.start()
@@ -248,3 +275,22 @@ def test_what_amqp_credit_has_room_for_is_not_pending() -> None:
     consumer.grant(9)
     world.turn()
     assert [one.message.body for one in client.take()] == [b"7", b"8"]
+
+
+def test_an_eviction_far_from_both_ends_takes_steps_of_the_turn() -> None:
+    """A slow subscription with a large window must not make the turns long of everybody who publishes."""
+    world, client = world_with_client(address("t"))
+    topic = world.topic("t")
+    client.is_output_full = True
+    window = 4 * PLACES_A_STEP
+    world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, window, pending_limit=window)).start()
+    for _ in range(2 * window):
+        world.try_send(b"x", topic, persistent=False)
+    world.turn()
+    world.count_steps_anew()
+    world.turn()
+    before = world.most_steps()
+    for _ in range(100):
+        world.broker.send(topic, world.message(topic, b"x", persistent=False))
+    world.turn()
+    assert world.most_steps() >= before + 100 * window // PLACES_A_STEP

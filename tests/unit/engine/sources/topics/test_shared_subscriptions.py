@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO
+from engine.values.delivery import Refusal
 from engine.values.destination import TOPIC
 from engine.values.errors import InvalidOption, InvalidSelector, SubscriptionInUse
-from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld
 
@@ -34,18 +34,31 @@ def test_what_one_leaves_goes_to_the_other_and_the_last_takes_the_rest_along() -
     first = world.consumer(one, topic, prefetch=1, subscription="s", is_shared=True)
     world.consumer(two, topic, prefetch=1, subscription="s", is_shared=True)
     world.send(b"1", b"2", b"3", to=topic)
-    world.broker.unsubscribe(first, is_lost=False)
-    world.turn()
+    world.unsubscribe(first)
     (held,) = two.take()
     world.acknowledge(held)
     (again,) = two.take()
     assert (held.message.body, again.message.body, again.is_redelivered) == (b"2", b"1", True)
     world.lose(two)
     assert world.memory_used() == 0 and world.subscriptions() == {}
-    late = world.client()
-    world.consumer(late, topic, AUTO, subscription="s", is_shared=True)
-    world.turn()
-    assert late.bodies() == []
+    assert world.subscriber(topic, AUTO, subscription="s", is_shared=True).bodies() == []
+
+
+def test_the_topics_of_a_shared_wildcard_count_for_one_of_its_clients() -> None:
+    world = EngineWorld()
+    for name in ("a.1", "a.2"):
+        world.topic(name)
+    one, two = world.client("1"), world.client("2")
+    shared = [world.consumer(client, Wildcard(TOPIC, "a.>"), subscription="s", is_shared=True) for client in (one, two)]
+    world.advance(0)
+    assert (one.fed_topics, two.fed_topics) == (2, 0)
+    world.unsubscribe(shared[0])
+    world.topic("a.3")
+    assert (one.fed_topics, two.fed_topics) == (0, 3)
+    world.remove(world.topic("a.1"))
+    assert two.fed_topics == 2
+    world.lose(two)
+    assert two.fed_topics == 0
 
 
 def test_names_belong_to_a_client_id_or_to_nobody() -> None:
@@ -61,8 +74,7 @@ def test_names_belong_to_a_client_id_or_to_nobody() -> None:
 def test_who_shares_must_ask_for_the_same() -> None:
     world = EngineWorld()
     destinations = world.broker.destinations
-    client = world.client()
-    world.consumer(client, destinations.topic("t"), AUTO, subscription="s", is_shared=True, selector="n = '1'")
+    client = world.consuming(destinations.topic("t"), AUTO, subscription="s", is_shared=True, selector="n = '1'")
     for topic, selector in (("t", "n = '2'"), ("u", "n = '1'"), ("t", "")):
         with pytest.raises(SubscriptionInUse, match="can be changed once they have closed"):
             world.consumer(client, destinations.topic(topic), subscription="s", is_shared=True, selector=selector)
@@ -133,5 +145,4 @@ def test_who_joins_a_wildcard_in_memory_that_chooses_takes_turns_there(group: st
     world.send(b"2", b"3", to=topic, persistent=False, group=group and "h")
     world.turn()
     assert two.bodies()
-    world.broker.unsubscribe(late, is_lost=False)
-    world.turn()
+    world.unsubscribe(late)

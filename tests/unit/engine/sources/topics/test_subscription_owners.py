@@ -26,8 +26,7 @@ def user(world: RestartWorld, name: str, client_id: str = "shop") -> FakeClient:
 
 def subscribe(world: RestartWorld, client: FakeClient, **options: Any) -> Consumer:
     asked: dict[str, Any] = {"subscription": "s", "is_durable": True} | options
-    consumer = world.consumer(client, world.topic(), AUTO, **asked)
-    world.turn()
+    consumer = world.subscribe(client, world.topic(), AUTO, **asked)
     return consumer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.backlog.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory_budget import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.values import gates
 from engine.values.options import SubscribeOptions
@@ -35,10 +35,7 @@ def test_without_subscribers_a_persistent_message_is_logged_all_the_same() -> No
     world.send(b"2", to=topic, persistent=False)
     assert [message.body for message in world.store.messages] == [b"1"]
     assert world.memory_used() == 0
-    late = world.client()
-    world.consumer(late, topic, AUTO)
-    world.turn()
-    assert late.bodies() == []
+    assert world.subscriber(topic, AUTO).bodies() == []
 
 
 def test_a_subscriber_with_a_full_window_pends_in_memory() -> None:
@@ -72,15 +69,13 @@ def test_a_message_that_pends_for_several_counts_its_octets_and_its_encoded_copy
 def test_an_automatic_subscriber_with_full_output_gets_the_rest_in_order() -> None:
     world = EngineWorld()
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, AUTO)
+    client = world.consuming(topic, AUTO)
     client.hold_after = 2
     world.send(*(b"%d" % number for number in range(6)), to=topic)
     first = client.bodies()
     assert first[:2] == [b"0", b"1"] and len(first) <= 3
     client.hold_after = -1
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert first + client.bodies() == [b"%d" % number for number in range(6)]
     assert world.memory_used() == 0
 
@@ -88,8 +83,7 @@ def test_an_automatic_subscriber_with_full_output_gets_the_rest_in_order() -> No
 def test_what_pends_goes_before_what_comes() -> None:
     world = EngineWorld()
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, AUTO)
+    client = world.consuming(topic, AUTO)
     client.is_output_full = True
     assert world.try_send(b"1", topic) == gates.OPEN
     client.is_output_full = False
@@ -101,8 +95,7 @@ def test_what_pends_goes_before_what_comes() -> None:
 def test_slow_subscribers_fill_the_budget_and_then_producers_wait() -> None:
     world = EngineWorld(memory_limit_bytes=10 * (1 + MESSAGE_OVERHEAD_BYTES))
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, INDIVIDUAL, prefetch=1)
+    client = world.consuming(topic, INDIVIDUAL, prefetch=1)
     for number in range(10):
         assert world.try_send(b"%d" % number, topic) == gates.OPEN
     assert world.try_send(b"x", topic) == gates.MEMORY
@@ -124,8 +117,7 @@ def test_messages_that_expire_while_they_pend() -> None:
     world.advance(30_000)
     assert world.stats("t").expired == 1
     client.is_output_full = True
-    world.broker.output_drained(client)
-    world.turn()
+    world.drain_output(client)
     assert client.bodies() == [b"long"]
     assert world.memory_used() == 0
 
@@ -133,8 +125,7 @@ def test_messages_that_expire_while_they_pend() -> None:
 def test_a_message_with_an_expiry_still_arrives_in_time() -> None:
     world = EngineWorld()
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, AUTO)
+    client = world.consuming(topic, AUTO)
     world.send(b"1", to=topic, expires_ms=world.clock.wall_ms() + 1)
     assert client.bodies() == [b"1"]
 
@@ -142,8 +133,7 @@ def test_a_message_with_an_expiry_still_arrives_in_time() -> None:
 def test_counts_of_subscriptions_that_ended_stay_with_the_topic() -> None:
     world = EngineWorld()
     topic = world.topic("t")
-    client = world.client()
-    world.consumer(client, topic, AUTO)
+    client = world.consuming(topic, AUTO)
     world.send(b"1", b"2", to=topic)
     world.leave(client)
     stats = world.stats("t")

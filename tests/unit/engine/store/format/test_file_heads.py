@@ -10,12 +10,12 @@ from engine.store.format.file_heads import (
     Checkpoint,
     NotWhole,
     Seal,
+    pack_checkpoint,
     unpack_checkpoint,
     unpack_seal,
     unpack_segment_header,
     unpack_slot,
 )
-from engine.store.log.checkpoint import pack_checkpoint
 from engine.store.log.segment import pack_header
 from engine.values.errors import StoreCorrupt
 

@@ -207,8 +207,7 @@ def test_a_store_of_an_earlier_gateway_is_walked_through(tmp_path: Path, is_stop
 
 def test_without_any_key_the_index_still_says_how_far_it_is(tmp_path: Path) -> None:
     home = FileHome(SETTINGS)
-    home.send(home.store.open_destination(QUEUE, "orders"), 200)
-    home.flush()
+    home.send_durably(home.store.open_destination(QUEUE, "orders"), 200)
     home.stop()
     assert answer(home, tmp_path) == Answer([], 0)
     assert len(files(home)) == 1

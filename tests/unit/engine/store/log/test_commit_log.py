@@ -12,14 +12,14 @@ from crc32c import crc32c
 from engine.store.format import layout
 from engine.store.log.segment import Segment, load_segment
 from engine.store.settings import StoreSettings
-from engine.store.state.snapshot_draft import DRAFT_LAST_BYTES
+from engine.store.state.snapshot import DRAFT_LAST_BYTES
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.fakes import START_WALL_MS
-from tests.support.store.store_home import FileHome, lane, message
+from tests.support.store.store_home import FileHome, home_with_queue, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 
@@ -41,8 +41,7 @@ def records(home: FileHome, start: int) -> list[bytes]:
 
 
 def test_a_message() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.store.set_time(START_WALL_MS + 7)
     start = home.store.append_offset()
     sent = Message(queue, STOMP, PERSISTENT | TEXT, 9, 101, 102, 103, b"n:a\n", b"h:b\nx:y\n", b"body!")
@@ -61,8 +60,7 @@ def test_a_message() -> None:
 
 @pytest.mark.parametrize("size", range(16))
 def test_records_begin_at_multiples_of_eight(size: int) -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 3, size)
     assert home.store.append_offset() % 8 == 0
     home.flush()
@@ -70,8 +68,7 @@ def test_records_begin_at_multiples_of_eight(size: int) -> None:
 
 
 def test_settlements_and_attempts() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 10)
     start = home.store.append_offset()
     home.store.fail_attempts(queue, 6, CAUSE_CONNECTION_LOST, 99, [Range(4, 8, 1, 3)])
@@ -96,25 +93,18 @@ def test_metadata() -> None:
     home.flush()
     destination, consumer = records(home, start)
     assert json.loads(destination[40:]) == {"id": queue, "kind": QUEUE, "name": "größe"}
-    assert json.loads(consumer[40:]) == {
-        "id": 1,
-        "destination": queue,
-        "client_id": "ä",
-        "address": "127.0.0.1:5",
-    }
+    assert json.loads(consumer[40:]) == {"id": 1, "destination": queue, "client_id": "ä", "address": "127.0.0.1:5"}
     assert layout.RECORD_HEADER.unpack_from(destination)[5] == layout.RECORD_HEADER.unpack_from(consumer)[5] == queue
 
 
 def test_a_transaction() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     start = home.store.append_offset()
     home.store.begin()
     home.send(queue, 2)
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1)])
+    home.settle(queue, 0, 1)
     home.store.commit()
-    home.send(queue, 1)
-    home.flush()
+    home.send_durably(queue, 1)
     first, second, settlement, commit, after = (layout.RECORD_HEADER.unpack_from(r) for r in records(home, start))
     assert [each[4] & IN_TRANSACTION for each in (first, second, settlement)] == [IN_TRANSACTION] * 3
     assert [each[4] & IN_TRANSACTION for each in (commit, after)] == [0, 0]
@@ -122,10 +112,9 @@ def test_a_transaction() -> None:
 
 
 def test_the_system_queue_lists_every_record_that_is_no_message() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 3)
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1)])
+    home.settle(queue, 0, 1)
     home.send(queue, 100)  # rolls
     home.flush()
     entries = list(layout.ENTRY.iter_unpack(bytes(home.files.octets(f"data/consumequeue/0/0/{0:020d}.cq"))))
@@ -137,8 +126,7 @@ def test_the_system_queue_lists_every_record_that_is_no_message() -> None:
 
 
 def test_entries_name_their_records() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = Message(queue, STOMP, PERSISTENT, 2, 101, 102, 103, b"", b"", b"body")
     home.store.append(sent)
     home.send(queue, 100)  # rolls
@@ -159,8 +147,7 @@ def test_a_batch_that_ends_inside_a_transaction_is_our_own_fault() -> None:
 
 
 def test_a_transaction_that_its_segment_has_no_room_for_gets_one_of_its_own() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     before = home.send(queue, 20)
     home.store.begin()
     start = home.store.append_offset()
@@ -185,8 +172,7 @@ def test_a_transaction_that_its_segment_has_no_room_for_gets_one_of_its_own() ->
 @pytest.mark.parametrize("count", range(40, 70))
 def test_a_commit_record_is_in_the_segment_of_its_transaction_wherever_that_ends(count: int) -> None:
     """Settlements, which nobody had counted: of one that ends just before the end of a segment, and its neighbours."""
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 40, 8)
     home.store.begin()
     for entry in range(count):
@@ -206,8 +192,7 @@ def test_of_a_transaction_in_a_segment_of_its_own_a_power_cut_leaves_all_or_noth
     for cut in range(0, 14_000, 104):
         home = FileHome()
         queue = home.store.open_destination(QUEUE, "orders")
-        home.send(queue, 30)
-        home.flush()
+        home.send_durably(queue, 30)
         home.store.begin()
         home.send(queue, 100)
         home.store.commit()
@@ -218,15 +203,13 @@ def test_of_a_transaction_in_a_segment_of_its_own_a_power_cut_leaves_all_or_noth
         octets[layout.SEGMENT_HEADER_BYTES + cut :] = bytes(len(octets) - layout.SEGMENT_HEADER_BYTES - cut)
         home.kill()
         assert lane(home.store.recovered(), "orders").tail == 30 and home.store.append_offset() >= start
-        home.send(queue, 3)
-        home.flush()
+        home.send_durably(queue, 3)
         home.stop()
         assert verify(home.files, "data").findings == []
 
 
 def test_transactions_after_one_that_did_not_fit_begin_a_new_segment_in_time() -> None:
-    home = FileHome(StoreSettings(segment_bytes=65_536))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=65_536))
     for _ in range(300):
         home.store.begin()
         home.send(queue, 10, 300)
@@ -261,15 +244,12 @@ def test_the_file_of_a_segment_with_a_large_snapshot_is_made_ahead_all_the_same(
     for number in range(200):
         queue = home.store.open_destination(QUEUE, f"queue.{number}")
     home.flush()
-    home.send(queue, 200, 100)
-    home.flush()
+    home.send_durably(queue, 200, 100)
     prepared = 0
     for _ in range(300):
-        home.send(queue, 1, 100)
-        home.flush()
+        home.send_durably(queue, 1, 100)
         for ahead in home.files.paths(".prepared"):
-            home.send(queue, 100, 100)
-            home.flush()
+            home.send_durably(queue, 100, 100)
             assert ahead.removesuffix(".prepared") in home.files.paths(".log"), "what was made ahead is used"
             assert ahead not in home.files.paths(".prepared")
             prepared += 1
@@ -309,14 +289,12 @@ def test_a_roll_tells_only_of_what_has_changed_in_the_last_records(has_own: bool
 def test_transactions_in_segments_of_their_own_are_followed_by_a_roll_before_long(seed: int) -> None:
     """A start replays everything from the last snapshot on, and retention drops nothing without one."""
     chance = random.Random(seed)
-    home = FileHome(StoreSettings(segment_bytes=8192))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192))
     for _ in range(150):
         home.store.begin()
         home.send(queue, chance.randint(1, 60), 100)
         home.store.commit()
-        home.send(queue, chance.randint(0, 3), 100)
-        home.flush()
+        home.send_durably(queue, chance.randint(0, 3), 100)
     segments = [
         load_segment(home.files, "data/commitlog", path.rpartition("/")[2])[0] for path in home.files.paths(".log")
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.log.open_files import ForgetJob, OpenFiles
+from engine.store.log.open_files import OpenFiles
 from tests.support.disk.faulty_files import FaultyFiles
 
 
@@ -14,10 +14,10 @@ def test_dropped_files_are_closed_and_forgotten_behind_the_last_request_for_them
     open_files = OpenFiles(files, 4)
     first = open_files.get("d/a", 0)
     open_files.dropped.update(("d/a", "d/b"))
-    ForgetJob(open_files, ["d/a"]).run()
+    open_files.forget_dropped(["d/a"])
     assert open_files.dropped == {"d/b"}
     assert open_files.get("d/a", 0) is not first
-    ForgetJob(open_files, ["d/b"]).run()
+    open_files.forget_dropped(["d/b"])
     assert open_files.dropped == set(), "it does not grow with every segment"
     open_files.close()
 

@@ -8,13 +8,12 @@ from engine.store.offline import rebuild
 from engine.values.destination import QUEUE
 from engine.values.message_keys import Keys
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
-from tests.support.store.store_home import FileHome
-from tests.unit.engine.store.space.test_retention import INTERVAL_MS, fill, home_with, settle
+from tests.support.store.store_home import home_with_queue
+from tests.unit.engine.store.space.test_retention import INTERVAL_MS, fill, home_with
 
 
 def test_each_entry_is_found_wherever_it_is() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     messages = []
     for _ in range(5):
         messages += home.send(queue, 50)
@@ -31,8 +30,7 @@ def test_what_retention_has_dropped_is_told() -> None:
     home = home_with(octets=20_000)
     queue = home.store.open_destination(QUEUE, "orders")
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.pass_time(INTERVAL_MS)
     [(first, kept)] = home.seek(queue, SEEK_TIME, 0).values()
     oldest = home.page(queue, 4, kept, 1).messages[0]
@@ -48,10 +46,8 @@ def test_what_retention_has_dropped_is_told() -> None:
 
 
 def test_a_disk_that_refuses() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 200)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 200)
     home.files.fail("pread", errno.EIO, ".cq")
     home.store.seek(queue, SEEK_LOG, 5, 7)
     home.workers.run_all()

@@ -10,8 +10,9 @@ from engine.store.log.open_files import OpenFiles
 from engine.store.queues.page_read import GAP_BYTES, READ_BYTES, dense_end, run_end
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
+from engine.values.stored import SEEK_TIME
 from tests.support.disk.faulty_files import FaultyFiles
-from tests.support.store.store_home import UNLIMITED, FileHome
+from tests.support.store.store_home import UNLIMITED, FileHome, home_with_queue
 
 
 def test_the_files_used_last_stay_open() -> None:
@@ -45,15 +46,13 @@ def reads(home: FileHome, queue: int, first: int, count: int) -> int:
 
 
 def test_neighbours_are_read_together() -> None:
-    home = FileHome(StoreSettings(segment_bytes=1 << 20))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=1 << 20))
     other = home.store.open_destination(QUEUE, "bills")
     for _ in range(50):
         home.send(queue, 1)
         home.send(other, 1, 1000)
     home.send(other, 1, GAP_BYTES + 1)
-    home.send(queue, 10)
-    home.flush()
+    home.send_durably(queue, 10)
     home.workers.run_all()
     assert reads(home, queue, 0, 50) == 3  # open, the head of the segment, and what was asked for
     assert reads(home, queue, 0, 50) == 1
@@ -61,8 +60,7 @@ def test_neighbours_are_read_together() -> None:
 
 
 def test_small_gaps_that_add_up_are_read_along() -> None:
-    home = FileHome(StoreSettings(segment_bytes=1 << 20))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=1 << 20))
     other = home.store.open_destination(QUEUE, "bills")
     for _ in range(50):
         home.send(queue, 1)
@@ -74,8 +72,7 @@ def test_small_gaps_that_add_up_are_read_along() -> None:
 
 
 def test_a_read_ends_at_its_limit() -> None:
-    home = FileHome(StoreSettings(segment_bytes=4 << 20))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=4 << 20))
     for _ in range(5):
         home.send(queue, 1, READ_BYTES // 2 - 100)
     home.flush()
@@ -85,6 +82,21 @@ def test_a_read_ends_at_its_limit() -> None:
     home.workers.run_all(READ_LANE)
     page = home.listener.pages.pop()
     assert (len(page.messages), page.next_offset) == (3, 3)  # as much as was asked for, and the rest of one message
+
+
+def test_nothing_is_read_for_a_reader_that_has_gone() -> None:
+    home, queue = home_with_queue(StoreSettings())
+    home.send_durably(queue, 10)
+    home.workers.run_all()
+    home.store.request(queue, 4, 0, 10, UNLIMITED, reader=7)
+    home.store.seek(queue, SEEK_TIME, 0, reader=7)
+    home.store.request(queue, 4, 0, 10, UNLIMITED, reader=8)
+    home.listener.gone_readers.add(7)
+    home.workers.run_all(READ_LANE)
+    gone, there = home.listener.pages
+    assert (gone.reader, gone.messages, gone.next_offset) == (7, [], 0), "each request has its answer"
+    assert (there.reader, len(there.messages)) == (8, 10)
+    assert home.listener.sought_places[0][2] == []
 
 
 SIZES = st.one_of(st.integers(80, 2_000), st.integers(80, READ_BYTES + 1))
@@ -115,8 +127,7 @@ def test_the_short_way_is_the_usual_one() -> None:
 
 
 def test_entries_come_from_files_and_memory_alike() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     for _ in range(4):
         home.send(queue, 50)
         home.store.write()
@@ -131,8 +142,7 @@ def test_entries_come_from_files_and_memory_alike() -> None:
 
 
 def test_an_unused_lane_is_empty() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.flush()
     page = home.page(queue, 0, 0, 10)
     assert (page.next_offset, page.messages) == (0, [])

@@ -9,7 +9,7 @@ from engine.store.queues.consume_queue_files import BLOCKS_TOGETHER
 from engine.store.queues.queue_flush import TOGETHER, StoreEntriesJob
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
-from tests.support.store.store_home import FileHome, message
+from tests.support.store.store_home import FileHome, home_with_queue, message
 
 QUEUE_COUNT = 2 * BLOCKS_TOGETHER + 40
 ONE_BY_ONE = 1_000_000  # files from which on they are synced at once
@@ -79,8 +79,7 @@ def test_the_consume_queue_offset_moves_once_all_queues_are_on_the_disk() -> Non
 
 
 def test_what_was_closed_meanwhile_is_stored_together() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     for _ in range(10):
         home.send(queue, 50)
         home.store.write()
@@ -95,8 +94,7 @@ def test_what_was_closed_meanwhile_is_stored_together() -> None:
 
 
 def test_when_too_much_waits_nothing_more_is_accepted_until_it_is_on_its_way() -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, waiting_entries_bytes=10_000))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, waiting_entries_bytes=10_000))
     while home.store.is_accepting():
         home.send(queue, 50)
         home.store.write()
@@ -130,13 +128,10 @@ def test_a_stop_stores_no_entries_and_the_next_start_has_them_all() -> None:
 
 
 def test_names_are_synced_once() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 100)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 100)
     home.files.fail("sync_directory", 5, "consumequeue", count=99)
-    home.send(queue, 100)
-    home.flush()
+    home.send_durably(queue, 100)
     assert home.listener.failures == []
     assert jobs_of_entries(home) == 0
 

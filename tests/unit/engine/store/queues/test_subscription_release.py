@@ -51,8 +51,7 @@ def test_it_goes_step_by_step_and_over_a_crash() -> None:
     assert slow not in [each.destination_id for each in home.store.recovered()]
     home.workers.run_all()
     assert live_bytes(home, topic) == SIZE
-    home.flush()
-    home.restart()
+    home.reopen()
     assert READ_LANE not in [lane for _, lane in home.workers.jobs], "nothing is left to be gone through"
 
 

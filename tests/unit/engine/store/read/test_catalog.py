@@ -10,8 +10,6 @@ from engine.store.read.catalog import Catalog, read_catalog
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt
-from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.values.stored import Range
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import FileHome
 
@@ -26,8 +24,7 @@ def a_home(retention_bytes: int = 1 << 50) -> FileHome:
 
 def fill(home: FileHome, queue: int, count: int) -> None:
     for _ in range(count // 10):
-        home.send(queue, 10)
-        home.flush()
+        home.send_durably(queue, 10)
 
 
 def names(catalog: Catalog) -> list[str]:
@@ -70,8 +67,7 @@ def test_what_is_older_than_the_log_is_in_its_first_snapshot(tmp_path: Path) -> 
     fill(home, queue, 200)
     home.store.close_destination(closed)
     fill(home, queue, 100)
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 300)])
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.pass_time(INTERVAL_MS)
     reader = copy_to(tmp_path, home.files)
     assert reader.first_offset > 0

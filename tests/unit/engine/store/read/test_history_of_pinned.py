@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.store.read.message_history import FAILED, SENT, biography
-from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.store.store_copy import copy_to
-from tests.support.store.store_home import THINNING, FileHome
+from tests.support.store.store_home import THINNING, home_with_queue
 
 ALIVE = 5
 
 
 def test_records_about_others_that_are_gone_do_not_hide_its_own(tmp_path: Path) -> None:
-    home = FileHome(THINNING)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(THINNING)
     for entry in range(300):
         (sent,) = home.send(queue, 1)
         if entry != ALIVE:

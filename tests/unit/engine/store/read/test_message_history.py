@@ -9,10 +9,9 @@ import pytest
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, biography
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import UnknownMessage
-from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
-from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, Message
+from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, Message, annotation
 from engine.values.outcomes import (
     ACKNOWLEDGED,
     CAUSE_EXHAUSTED,

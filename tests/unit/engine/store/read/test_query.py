@@ -10,7 +10,7 @@ import pytest
 
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.read.found_message import Bounds, Page
-from engine.store.read.query import StoreQuery, UnknownDestination
+from engine.store.read.query import PAGE_BYTES, StoreQuery, UnknownDestination
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import UnknownMessage
 from engine.store.settings import StoreSettings
@@ -290,6 +290,19 @@ def test_other_encodings_bring_a_reader_of_their_keys(tmp_path: Path) -> None:
 def test_limits_of_a_page(limit: int) -> None:
     with pytest.raises(ValueError, match=f"limit is {limit}, allowed is 1 to 10000"):
         Bounds(limit=limit)
+
+
+def test_a_page_ends_once_its_messages_are_large(tmp_path: Path) -> None:
+    shop = Shop(FileHome(replace(settings(), segment_bytes=4 * PAGE_BYTES)))
+    for _ in range(5):
+        shop.send(size=PAGE_BYTES // 2)
+    found, before = [], Bounds().before
+    with shop.query(tmp_path) as query:
+        while before:
+            page = query.by_destination("queue://orders", Bounds(before=before))
+            before = page.next_before
+            found.append(bodies(page))
+    assert found == [[4, 3], [2, 1], [0]]
 
 
 def test_the_priority_that_was_sent_is_known_beside_the_lane(shop: Shop, tmp_path: Path) -> None:

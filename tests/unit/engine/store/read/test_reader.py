@@ -195,9 +195,7 @@ def test_segment_that_goes_while_it_is_wanted(store: SampleStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "place"),
-    [(0, "0 to 8192"), (1, "8192 to 16384"), (-1, r"\d+ to \d+")],
-    ids=["first", "middle", "last"],
+    ("number", "place"), [(0, "0 to 8192"), (1, "8192 to 16384"), (-1, r"\d+ to \d+")], ids=["first", "middle", "last"]
 )
 def test_a_missing_segment_is_named_before_anything_is_read(store: SampleStore, number: int, place: str) -> None:
     fill(store, store.destination("orders"), 200)

@@ -62,7 +62,6 @@ def test_it_is_what_a_gateway_would_find(segment_bytes: int, tmp_path: Path) -> 
 
 def test_a_store_that_never_had_a_schedule(tmp_path: Path) -> None:
     home = FileHome()
-    home.send(home.store.open_destination(1, "q"), 3)
-    home.flush()
+    home.send_durably(home.store.open_destination(1, "q"), 3)
     copy_to(tmp_path, home.files)
     assert scheduled_in(str(tmp_path / "data"), "", 5) == (0, [])

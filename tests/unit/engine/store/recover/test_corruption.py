@@ -10,19 +10,17 @@ from engine.store.format import layout
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt
-from tests.support.store.many_segments import bodies, check_many, many_segments, report, settle
-from tests.support.store.store_home import FileHome, lane
+from tests.support.store.many_segments import bodies, check_many, many_segments, report
+from tests.support.store.store_home import FileHome, home_with_queue, lane
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 
 
 def damaged_in_the_middle() -> tuple[FileHome, int, int]:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 10)
-    settle(home, queue, 7, 1)
-    home.flush()
+    home.settle_durably(queue, 7, 1)
     home.files.octets(FIRST_SEGMENT)[HEADER + sent[4].log_offset + 100] ^= 1
     home.files = home.files.killed()
     return home, queue, sent[4].log_offset
@@ -52,8 +50,7 @@ def test_corruption_in_the_middle_is_skipped_when_asked_for() -> None:
 
 
 def test_zeros_where_something_was_durable_are_corruption() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 4)
     home.flush()
     octets = home.files.octets(FIRST_SEGMENT)
@@ -81,7 +78,7 @@ def test_any_suffix_of_the_log_that_begins_at_a_segment_is_enough() -> None:
     home.stop()
     # As retention would: but nothing in the queue points there any more.
     home.begin()
-    settle(home, queue, 0, 300)
+    home.settle(queue, 0, 300)
     home.send(queue, 1)
     home.stop()
     kept = home.files.paths(".log")[-1]
@@ -205,10 +202,8 @@ def test_where_damage_is_skipped_a_damaged_snapshot_costs_nothing_else() -> None
 
 @pytest.mark.damages_store("files are spoilt or gone")
 def test_where_damage_is_skipped_the_first_snapshot_of_all_is_not_missed() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 10)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 10)
     home.files = home.files.killed()
     damage_snapshot(home, FIRST_SEGMENT)
     with pytest.raises(StoreCorrupt, match="the segment begins with a damaged snapshot"):
@@ -221,12 +216,10 @@ def test_where_damage_is_skipped_the_first_snapshot_of_all_is_not_missed() -> No
 
 @pytest.mark.damages_store("files are spoilt or gone")
 def test_a_first_snapshot_that_told_of_what_is_gone_is_missed() -> None:
-    home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=1_000))
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=1_000))
     for number in range(30):
         home.send(queue, 10)
-        settle(home, queue, number * 10, 10)
-        home.flush()
+        home.settle_durably(queue, number * 10, 10)
     home.pass_time(1_000)
     (only,) = home.files.paths(".log")
     home.files = home.files.killed()

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from engine.store.format import layout
+from engine.store.format.file_heads import unpack_checkpoint
+from engine.store.read.selection import parse
 from engine.store.verify.store_check import verify
-from engine.values.destination import QUEUE
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.read.plan import make_plan, read_pieces
+from tests.support.store.many_segments import many_segments
 from tests.support.store.store_copy import copy_to
-from tests.support.store.store_home import THINNING, FileHome
+from tests.support.store.store_home import THINNING, FileHome, home_with_queue
 
 SETTINGS = replace(THINNING, compaction_live_percent=0)
 
@@ -61,8 +64,7 @@ def test_a_queue_of_which_the_log_has_nothing_left_is_no_reason_to_make_them_aga
 @pytest.mark.damages_store("a consume queue is removed, and its start may fail")
 @pytest.mark.parametrize("skip", range(0, 40, 3))
 def test_what_a_start_that_failed_has_left_is_read_all_the_same(tmp_path: Path, skip: int) -> None:
-    home = FileHome(SETTINGS)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue(SETTINGS)
     other = home.store.open_destination(QUEUE, "other")
     fill(home, other, 50, False)
     fill(home, queue, 200, False)
@@ -79,3 +81,15 @@ def test_what_a_start_that_failed_has_left_is_read_all_the_same(tmp_path: Path, 
     home.files = home.files.killed()
     plan = make_plan(copy_to(tmp_path, home.files), parse("orders"))
     assert sum(len(batch) for pieces in plan.partitions for batch in read_pieces(plan, pieces)) == 200
+
+
+def test_a_start_that_fails_while_queues_are_made_again_leaves_the_version_of_the_format() -> None:
+    home, _ = many_segments()
+    home.store.open_destination(QUEUE, SCHEDULE_QUEUE)
+    without_queues(home)
+    home.files.fail("fsync", 5, "checkpoint")
+    with pytest.raises(StoreError, match="Input/output error"):
+        home.begin()
+    values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
+    assert values is not None
+    assert (values.version, values.consume_queue_offset) == (layout.SCHEDULE_VERSION, 0)

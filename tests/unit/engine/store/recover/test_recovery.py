@@ -19,8 +19,8 @@ from tests.support.disk.crash_points import StoppableFiles, disks_left_by
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.disk.files_wrapper import FilesWrapper
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store.many_segments import bodies, check_many, many_segments, report, settle
-from tests.support.store.store_home import FileHome, lane
+from tests.support.store.many_segments import bodies, check_many, many_segments, report
+from tests.support.store.store_home import FileHome, home_with_queue, lane
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
@@ -36,11 +36,9 @@ def test_a_new_store() -> None:
 
 
 def test_after_a_clean_stop_the_log_goes_on_where_it_was() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 10)
-    settle(home, queue, 0, 3)
-    home.flush()
+    home.settle_durably(queue, 0, 3)
     end = home.store.append_offset()
     home.stop()
     home.begin()
@@ -55,8 +53,7 @@ def test_after_a_clean_stop_the_log_goes_on_where_it_was() -> None:
 
 
 def test_closing_writes_and_syncs_what_was_only_appended() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 10)
     home.stop()
     home.files = home.files.crash()
@@ -74,8 +71,7 @@ def test_closing_twice_does_nothing_more() -> None:
 
 
 def test_after_a_kill_the_log_goes_on_in_a_new_segment() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 10)
     home.store.write()
     home.kill()
@@ -86,8 +82,7 @@ def test_after_a_kill_the_log_goes_on_in_a_new_segment() -> None:
 
 
 def test_records_that_follow_a_slot_that_says_clean_make_the_stop_unclean() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.stop()
     clean = bytes(home.files.octets("data/checkpoint"))
     home.begin()
@@ -101,14 +96,12 @@ def test_records_that_follow_a_slot_that_says_clean_make_the_stop_unclean() -> N
 
 def torn(damage: bytes) -> None:
     """Damage the log from every octet on that is not durable."""
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 2, 20)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 2, 20)
     durable = home.store.durable_offset()
     sent = home.send(queue, 3, 21)
     settlement = home.store.append_offset()
-    settle(home, queue, 0, 1)
+    home.settle(queue, 0, 1)
     home.store.write()
     end = home.store.append_offset()
     ends = [each.log_offset + layout.MESSAGE_HEAD_BYTES + each.size for each in sent]
@@ -237,8 +230,7 @@ def test_a_lost_checkpoint_costs_a_rebuild(is_clean: bool, damage: str) -> None:
 
 
 def test_without_a_checkpoint_a_torn_tail_is_cut() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     sent = home.send(queue, 4)
     home.flush()
     home.files.octets(FIRST_SEGMENT)[HEADER + sent[3].log_offset + 100] ^= 1
@@ -256,8 +248,7 @@ def test_an_older_checkpoint_only_makes_the_tail_longer() -> None:
     older = bytes(home.files.octets("data/checkpoint"))
     for number in range(30, 40):
         home.send(queue, 10)
-        settle(home, queue, number * 10, 10)
-        home.flush()
+        home.settle_durably(queue, number * 10, 10)
     home.files.octets("data/checkpoint")[:] = older
     home.kill()
     found = lane(home.store.recovered(), "orders")
@@ -266,14 +257,12 @@ def test_an_older_checkpoint_only_makes_the_tail_longer() -> None:
 
 
 def test_an_unfinished_transaction_is_cut_from_its_first_record() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 2)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 2)
     start = home.store.append_offset()
     home.store.begin()
     sent = home.send(queue, 5)
-    settle(home, queue, 0, 1)
+    home.settle(queue, 0, 1)
     commit = home.store.append_offset()
     home.store.commit()
     home.store.write()
@@ -298,10 +287,8 @@ def test_an_unfinished_transaction_is_cut_from_its_first_record() -> None:
 
 
 def test_a_segment_that_was_made_ahead_is_not_used_after_an_unclean_stop() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 25, 200)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 25, 200)
     assert home.files.paths(".prepared") == ["data/commitlog/00000000000000008192.log.prepared"]
     home.kill()
     assert home.files.paths(".prepared") == []
@@ -311,10 +298,8 @@ def test_a_segment_that_was_made_ahead_is_not_used_after_an_unclean_stop() -> No
 
 
 def test_a_segment_that_was_made_ahead_goes_with_a_clean_stop() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 25, 200)
-    home.flush()
+    home, queue = home_with_queue()
+    home.send_durably(queue, 25, 200)
     home.stop()
     assert home.files.paths(".prepared") == []
 
@@ -323,8 +308,7 @@ def test_no_offset_is_used_twice_although_what_was_written_is_lost() -> None:
     for seed in range(20):
         home = FileHome(seed=seed)
         queue = home.store.open_destination(QUEUE, "orders")
-        home.send(queue, 20, 200)
-        home.flush()
+        home.send_durably(queue, 20, 200)
         home.send(queue, 30, 200)  # into the next segment, which a worker has made by now
         home.store.write()
         end = home.store.append_offset()
@@ -337,8 +321,7 @@ def test_no_offset_is_used_twice_although_what_was_written_is_lost() -> None:
 def test_a_start_may_be_stopped_anywhere_and_the_power_cut_after_the_next(seed: int) -> None:
     home = FileHome(files=StoppableFiles(seed))
     queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 20, 200)
-    home.flush()
+    home.send_durably(queue, 20, 200)
     home.send(queue, 60, 200)  # over two segments, not synced
     home.store.write()
     files = home.files = home.files.crash()
@@ -348,20 +331,17 @@ def test_a_start_may_be_stopped_anywhere_and_the_power_cut_after_the_next(seed: 
     for disk in left:
         home = FileHome(files=disk)
         tail = lane(home.store.recovered(), "orders").tail
-        home.send(queue, 3, 200)
-        home.flush()
+        home.send_durably(queue, 3, 200)
         home.restart()
         assert lane(home.store.recovered(), "orders").tail == tail + 3
         assert len(bodies(home, queue, 0, tail + 3)) == tail + 3
 
 
 def test_a_message_larger_than_a_segment_has_one_of_its_own() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = home_with_queue()
     home.send(queue, 1)
     home.send(queue, 1, 50_000)
-    home.send(queue, 1)
-    home.flush()
+    home.send_durably(queue, 1)
     assert len(home.files.paths(".log")) == 3
     home.kill()
     assert [len(body) for body in bodies(home, queue, 0, 3)] == [100, 50_000, 100]

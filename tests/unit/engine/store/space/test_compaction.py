@@ -19,6 +19,7 @@ from engine.store.read.found_message import Bounds
 from engine.store.read.message_history import FAILED, SENT, biography
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
+from engine.store.read.selection import parse
 from engine.store.space.disk_usage import space_of
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
 from engine.store.verify.store_check import verify
@@ -27,8 +28,7 @@ from engine.values.errors import RangeGone
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
-from spark_bridge.plan import make_plan, read_pieces
-from spark_bridge.selection import parse
+from spark_bridge.read.plan import make_plan, read_pieces
 from tests.support.disk.crash_points import StoppableFiles, disks_left_by
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.store.store_copy import copy_to
@@ -61,10 +61,6 @@ def home_with(
     )
 
 
-def settle(home: FileHome, queue: int, first: int, count: int, size: int = 0) -> None:
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count, 0, size * count)])
-
-
 def fill(home: FileHome, destination: int, count: int = 300) -> int:
     """Send messages; return the size of each."""
     size = 0
@@ -78,9 +74,8 @@ def filled(home: FileHome, alive: int = 5) -> tuple[int, int]:
     """Send 300 messages and settle all but one; return the queue and the size of each."""
     queue = home.store.open_destination(QUEUE, "orders")
     size = fill(home, queue)
-    settle(home, queue, 0, alive, size)
-    settle(home, queue, alive + 1, 299 - alive, size)
-    home.flush()
+    home.settle(queue, 0, alive, size)
+    home.settle_durably(queue, alive + 1, 299 - alive, size)
     return queue, size
 
 
@@ -132,8 +127,7 @@ def test_when_the_live_one_is_settled_its_segment_and_all_behind_it_go() -> None
     home = home_with()
     queue, size = filled(home)
     pass_by(home)
-    settle(home, queue, 5, 1, size)
-    home.flush()
+    home.settle_durably(queue, 5, 1, size)
     pass_by(home)
     assert len(home.files.paths(".log")) == 1
     home.restart()
@@ -144,15 +138,13 @@ def test_a_sparse_segment_is_thinned_again() -> None:
     home = home_with()
     queue = home.store.open_destination(QUEUE, "orders")
     size = fill(home, queue)
-    settle(home, queue, 1, 49, size)
-    settle(home, queue, 60, 240, size)
-    home.flush()
+    home.settle(queue, 1, 49, size)
+    home.settle_durably(queue, 60, 240, size)
     pass_by(home)
     first, second = loaded(home.files)[:2]
     assert (first.message_count, second.message_count) == (1, 10)
     before = len(home.files.octets(second.path()))
-    settle(home, queue, 50, 9, size)
-    home.flush()
+    home.settle_durably(queue, 50, 9, size)
     pass_by(home)
     assert loaded(home.files)[1].message_count == 1
     assert len(home.files.octets(second.path())) < before
@@ -188,7 +180,7 @@ def test_a_segment_with_much_that_is_live_stays_whole() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     size = fill(home, queue)
     for entry in range(0, 300, 2):
-        settle(home, queue, entry, 1, size)
+        home.settle(queue, entry, 1, size)
     home.flush()
     pass_by(home)
     assert True not in sparse(home.files)
@@ -216,8 +208,7 @@ def test_settlements_and_attempts_of_what_is_left_stay_and_others_go(tmp_path: P
     home.store.fail_attempts(other, 0, CAUSE_NACK, 0, [Range(4, 0, 1, 1)])
     for entry in range(300):
         (sent,) = home.send(queue, 1)
-        settle(home, queue, entry, 1, sent.size)
-        home.flush()
+        home.settle_durably(queue, entry, 1, sent.size)
     pass_by(home)
     reader = copy_to(tmp_path, home.files)
     last = reader.segments[-1].base
@@ -243,7 +234,7 @@ def test_readers_find_what_is_left_and_say_what_is_gone(tmp_path: Path) -> None:
     home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 33, 1, 1)])
     for entry in range(200):
         if entry != 33:
-            settle(home, queue, entry, 1, sent[entry].size)
+            home.settle(queue, entry, 1, sent[entry].size)
     home.flush()
     pass_by(home)
     home.stop()
@@ -275,7 +266,7 @@ def test_an_export_reads_what_is_left(tmp_path: Path) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     size = fill(home, queue)
     for first, count in ((0, 5), (6, 90), (98, 202)):
-        settle(home, queue, first, count, size)
+        home.settle(queue, first, count, size)
     home.flush()
     sent = [home.page(queue, 4, entry, 1).messages[0].log_offset for entry in (5, 96, 97)]
     reader = copy_to(tmp_path / "before", home.files)
@@ -297,7 +288,7 @@ def test_an_export_reads_what_is_left(tmp_path: Path) -> None:
         batches = [batch for pieces in plan.partitions for batch in read_pieces(plan, pieces)]
         rows = [row for batch in batches for row in batch.to_pylist()]
         assert [row["log_offset"] for row in rows if row["log_offset"] < last] == sent
-        assert [row["body"].split()[0] for row in rows][:3] == [b"5", b"6", b"7"]
+        assert [row["body_text"].split()[0] for row in rows][:3] == ["5", "6", "7"]
 
 
 def test_an_index_that_is_made_again_goes_through_sparse_segments(tmp_path: Path) -> None:
@@ -308,9 +299,8 @@ def test_an_index_that_is_made_again_goes_through_sparse_segments(tmp_path: Path
             Message(queue, STOMP, PERSISTENT | KEYED, 4, 0, 0, 0, b"", b"keys:k%d\n" % number, b"%d" % number)
         )
         home.flush()
-    settle(home, queue, 0, 33)
-    settle(home, queue, 34, 166)
-    home.flush()
+    home.settle(queue, 0, 33)
+    home.settle_durably(queue, 34, 166)
     pass_by(home)
     home.stop()
     for path in home.files.paths(".ix"):
@@ -332,9 +322,8 @@ def test_a_transaction_of_which_something_is_left(tmp_path: Path) -> None:
         home.send(queue, 10)
         home.store.commit()
     size = fill(home, queue)
-    settle(home, queue, 0, 4, size)
-    settle(home, queue, 5, 315, size)
-    home.flush()
+    home.settle(queue, 0, 4, size)
+    home.settle_durably(queue, 5, 315, size)
     pass_by(home)
     home.stop()
     assert verify(home.files, "data").findings == []
@@ -468,8 +457,8 @@ def test_nothing_goes_whose_settlement_is_not_durable() -> None:
     home = home_with()
     queue = home.store.open_destination(QUEUE, "orders")
     size = fill(home, queue)
-    settle(home, queue, 0, 5, size)
-    settle(home, queue, 6, 294, size)
+    home.settle(queue, 0, 5, size)
+    home.settle(queue, 6, 294, size)
     home.store.write()
     pass_by(home)
     assert True not in sparse(home.files)

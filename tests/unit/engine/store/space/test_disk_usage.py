@@ -63,10 +63,7 @@ def test_a_durable_subscription_pins_what_it_has_not_settled(tmp_path: Path) -> 
     home.send(news, 3, 3_000)
     home.store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 1, 2, 0, 0, [3_000, 3_000])])
     owners = [sorted(each) for each in pins(space(home, tmp_path))]
-    assert owners == [
-        ["topic://news for archive"],
-        ["topic://news for archive", "topic://news for mail"],
-    ]
+    assert owners == [["topic://news for archive"], ["topic://news for archive", "topic://news for mail"]]
 
 
 def test_so_does_one_that_looks_back(tmp_path: Path) -> None:

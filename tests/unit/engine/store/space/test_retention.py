@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -23,22 +24,20 @@ HOUR_MS = 3_600_000
 def home_with(time_ms: int = 1 << 50, octets: int = 1 << 50) -> FileHome:
     return FileHome(
         StoreSettings(
-            segment_bytes=8192,
-            retention_time_ms=time_ms,
-            retention_bytes=octets,
-            retention_interval_ms=INTERVAL_MS,
+            segment_bytes=8192, retention_time_ms=time_ms, retention_bytes=octets, retention_interval_ms=INTERVAL_MS
         )
     )
 
 
-def settle(home: FileHome, queue: int, first: int, count: int) -> None:
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count)])
+def queue_with(**options: Any) -> tuple[FileHome, int]:
+    """Return such a home and its queue "orders"."""
+    home = home_with(**options)
+    return home, home.store.open_destination(QUEUE, "orders")
 
 
 def fill(home: FileHome, destination: int, count: int = 300) -> None:
     for _ in range(count // 10):
-        home.send(destination, 10)
-        home.flush()
+        home.send_durably(destination, 10)
 
 
 def bases(home: FileHome) -> list[int]:
@@ -46,13 +45,11 @@ def bases(home: FileHome) -> list[int]:
 
 
 def test_a_segment_that_was_given_up_and_is_there_again_leaves_no_gap() -> None:
-    home = home_with(octets=20_000)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=20_000)
     fill(home, queue)
     first = home.files.paths(".log")[0]
     octets = bytes(home.files.octets(first))
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.pass_time(INTERVAL_MS)
     home.files.create(first).pwrite(octets, 0)  # as one that is renamed into its place after that
     assert bases(home)[0] == 0 and bases(home)[1] > 8192
@@ -64,11 +61,9 @@ def test_a_segment_that_was_given_up_and_is_there_again_leaves_no_gap() -> None:
 
 
 def test_consumed_segments_go_when_the_log_is_too_long() -> None:
-    home = home_with(octets=20_000)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=20_000)
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     before = bases(home)
     home.pass_time(INTERVAL_MS)
     end = home.store.append_offset()
@@ -98,17 +93,14 @@ def test_segments_go_at_once_also_where_the_log_never_stands_still() -> None:
 
 
 def test_a_segment_goes_when_its_last_record_is_old_enough() -> None:
-    home = home_with(time_ms=HOUR_MS)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(time_ms=HOUR_MS)
     fill(home, queue, 100)
-    settle(home, queue, 0, 100)
-    home.flush()
+    home.settle_durably(queue, 0, 100)
     home.pass_time(HOUR_MS // 2)
     assert bases(home)[0] == 0
     home.store.set_time(home.clock.wall_ms())
     fill(home, queue, 100)
-    settle(home, queue, 100, 100)
-    home.flush()
+    home.settle_durably(queue, 100, 100)
     kept = bases(home)
     home.pass_time(HOUR_MS // 2 + 2 * INTERVAL_MS)
     left = bases(home)
@@ -117,12 +109,10 @@ def test_a_segment_goes_when_its_last_record_is_old_enough() -> None:
 
 
 def test_one_live_message_keeps_its_segment_and_all_after_it() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     fill(home, queue)
-    settle(home, queue, 0, 120)
-    settle(home, queue, 121, 179)
-    home.flush()
+    home.settle(queue, 0, 120)
+    home.settle_durably(queue, 121, 179)
     home.pass_time(INTERVAL_MS)
     left = bases(home)
     assert left[0] > 0
@@ -130,24 +120,20 @@ def test_one_live_message_keeps_its_segment_and_all_after_it() -> None:
     assert left[0] <= alive.log_offset < left[1]
     home.pass_time(5 * INTERVAL_MS)
     assert bases(home) == left
-    settle(home, queue, 120, 1)
-    home.flush()
+    home.settle_durably(queue, 120, 1)
     home.pass_time(INTERVAL_MS)
     assert len(bases(home)) == 1
 
 
 def test_a_live_message_of_another_queue_counts_as_well() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     other = home.store.open_destination(QUEUE, "bills")
     home.send(other, 1)
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.pass_time(INTERVAL_MS)
     assert bases(home)[0] == 0
-    settle(home, other, 0, 1)
-    home.flush()
+    home.settle_durably(other, 0, 1)
     home.pass_time(INTERVAL_MS)
     assert len(bases(home)) == 1
 
@@ -161,10 +147,9 @@ def test_messages_of_topics_keep_nothing() -> None:
 
 
 def test_a_settlement_that_is_not_durable_frees_nothing() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     fill(home, queue)
-    settle(home, queue, 0, 300)
+    home.settle(queue, 0, 300)
     home.store.write()
     home.timers.advance(INTERVAL_MS)
     for job_lane in (FILE_LANE, READ_LANE, FILE_LANE):
@@ -179,10 +164,9 @@ def test_a_settlement_that_is_not_durable_frees_nothing() -> None:
 
 
 def test_the_segment_that_recovery_starts_at_stays() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     home.send(queue, 300)
-    settle(home, queue, 0, 300)
+    home.settle(queue, 0, 300)
     home.store.write()
     home.store.sync()
     home.workers.run_all(SYNC_LANE)  # the consume queues are not on the disk yet
@@ -194,17 +178,14 @@ def test_the_segment_that_recovery_starts_at_stays() -> None:
 
 
 def test_a_continuation_goes_with_its_predecessor() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
-    home.send(queue, 5)
-    home.flush()
+    home, queue = queue_with(octets=0)
+    home.send_durably(queue, 5)
     home.send(queue, 5)
     home.files.fail("fdatasync", errno.EIO)
     home.flush()
     home.pass_time(600)
     fill(home, queue, 290)
-    settle(home, queue, 0, 299)
-    home.flush()
+    home.settle_durably(queue, 0, 299)
     assert len(bases(home)) > 3
     home.pass_time(2 * INTERVAL_MS)
     left = bases(home)
@@ -214,11 +195,9 @@ def test_a_continuation_goes_with_its_predecessor() -> None:
 
 
 def test_a_page_of_what_is_dropped_meanwhile_leaves_it_out() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     fill(home, queue)
-    settle(home, queue, 0, 299)
-    home.flush()
+    home.settle_durably(queue, 0, 299)
     home.store.request(queue, 4, 0, 300, UNLIMITED)
     home.timers.advance(INTERVAL_MS)
     home.workers.run_all(FILE_LANE)
@@ -241,8 +220,7 @@ def test_a_page_of_what_is_dropped_meanwhile_leaves_it_out() -> None:
 
 @pytest.mark.damages_store("a segment is gone or spoilt")
 def test_a_segment_that_somebody_else_removed_is_a_failure_not_a_gap() -> None:
-    home = home_with()
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with()
     fill(home, queue)
     home.files.unlink("data/commitlog/00000000000000000000.log")
     home.store.request(queue, 4, 0, 10, UNLIMITED)
@@ -251,11 +229,9 @@ def test_a_segment_that_somebody_else_removed_is_a_failure_not_a_gap() -> None:
 
 
 def test_a_failed_removal_is_tried_again_at_the_next_start() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.files.fail("unlink", errno.EIO, ".log", count=1)
     home.pass_time(INTERVAL_MS)
     assert bases(home)[0] == 0
@@ -267,11 +243,9 @@ def test_a_failed_removal_is_tried_again_at_the_next_start() -> None:
 
 @pytest.mark.parametrize(("operation", "path"), [("fsync", "checkpoint"), ("unlink", ".log")])
 def test_what_a_failed_removal_has_left_goes_before_the_next_segment(operation: str, path: str) -> None:
-    home = home_with(octets=20_000)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=20_000)
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     before = bases(home)
     home.files.fail(operation, errno.EIO, path)
     home.pass_time(INTERVAL_MS)
@@ -284,11 +258,9 @@ def test_what_a_failed_removal_has_left_goes_before_the_next_segment(operation: 
 
 @pytest.mark.damages_store("a segment is gone or spoilt")
 def test_a_snapshot_that_cannot_be_read_keeps_everything() -> None:
-    home = home_with(octets=0)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=0)
     fill(home, queue)
-    settle(home, queue, 0, 300)
-    home.flush()
+    home.settle_durably(queue, 0, 300)
     home.files.octets("data/commitlog/00000000000000008192.log")[4096 + 60] ^= 1
     home.pass_time(3 * INTERVAL_MS)
     assert bases(home)[0] == 0
@@ -296,11 +268,9 @@ def test_a_snapshot_that_cannot_be_read_keeps_everything() -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_dropped_entries_stay_dropped_after_a_rebuild(is_clean: bool) -> None:
-    home = home_with(octets=20_000)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=20_000)
     fill(home, queue)
-    settle(home, queue, 0, 290)
-    home.flush()
+    home.settle_durably(queue, 0, 290)
     home.pass_time(INTERVAL_MS)
     if is_clean:
         home.stop()
@@ -384,18 +354,15 @@ def test_a_late_subscription_does_not_keep_what_came_before_it() -> None:
 
 
 def test_a_closed_queue_keeps_nothing_and_its_files_go_with_its_segments() -> None:
-    home = home_with(octets=20_000)
-    queue = home.store.open_destination(QUEUE, "orders")
+    home, queue = queue_with(octets=20_000)
     other = home.store.open_destination(QUEUE, "bills")
     fill(home, queue)
     home.store.close_destination(queue)
-    home.flush()
-    home.restart()
+    home.reopen()
     assert f"data/consumequeue/{queue}/4/{0:020d}.cq" in home.files.paths(".cq"), "readers of the log may still ask"
     for turn in range(4):
         fill(home, other, 100)
-        settle(home, other, turn * 100, 100)
-        home.flush()
+        home.settle_durably(other, turn * 100, 100)
         home.pass_time(INTERVAL_MS)
     assert home.store.append_offset() - bases(home)[0] <= 20_000
     assert home.files.list_directory("data/consumequeue") == ["0", str(other)]
@@ -407,8 +374,7 @@ def test_a_power_cut_after_a_removal_leaves_a_checkpoint_that_knows_of_it() -> N
         home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=INTERVAL_MS), seed)
         queue = home.store.open_destination(QUEUE, "orders")
         fill(home, queue)
-        settle(home, queue, 0, 300)
-        home.flush()
+        home.settle_durably(queue, 0, 300)
         home.pass_time(INTERVAL_MS)
         (only,) = bases(home)
         home.crash()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,15 @@ from engine.ports.store import Store
 from engine.store.disk.files import RealFiles, write_fully
 from engine.store.file_store import FileStore
 from engine.store.plain_words import duration
-from engine.store.read.export_watermarks import read_watermarks, write_watermark
+from engine.store.read.export_watermarks import Watermark, Watermarks, forget_stream, read_watermarks, write_watermark
+from engine.store.read.selection import parse
 from engine.store.settings import StoreSettings
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.disk_usage import BEHIND, space_of
 from engine.store.space.retention_reasons import Keeping
 from engine.store.space.retention_rules import RetentionPolicies
 from engine.store.verify.store_check import verify
-from engine.values.destination import QUEUE
+from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
@@ -54,13 +56,7 @@ class PolicyHome(FileHome):
 
     def open(self) -> Store:
         self.file_store = FileStore(
-            "data",
-            self.files,
-            self.workers,
-            self.clock,
-            self.timers,
-            self.settings,
-            policies=self.policies,
+            "data", self.files, self.workers, self.clock, self.timers, self.settings, policies=self.policies
         )
         return self.file_store
 
@@ -99,13 +95,13 @@ def sent_again(home: FileHome) -> None:
     consumed(home, "young", 100)
 
 
-def export(home: FileHome, to_offset: int, *numbers: int, name: str = "a") -> None:
-    described = {
-        "format": 1,
-        "store_id": home.store.store_id(),
-        "destinations": list(numbers),
-        "to_offset": to_offset,
-    }
+def exported_to(target: str, pattern: str, to_offset: int, *numbers: int) -> Watermark:
+    return Watermark(target, parse(pattern), to_offset, 1, numbers=frozenset(numbers))
+
+
+def export(home: FileHome, to_offset: int, *numbers: int, name: str = "a", **more: str) -> None:
+    described = {"format": 1, "store_id": home.store.store_id(), "destinations": list(numbers), "to_offset": to_offset}
+    described |= more
     home.files.make_directory("data/exports")
     file = home.files.create(f"data/exports/{name}.json")
     write_fully(file, json.dumps(described).encode(), 0)
@@ -180,6 +176,21 @@ def test_messages_stay_until_an_export_has_them() -> None:
     assert home.store.retention_hold() == ""
 
 
+def test_messages_stay_until_every_stream_has_them() -> None:
+    home = PolicyHome(Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=9 * HOUR_MS)))
+    orders = consumed(home, "orders")
+    sent_again(home)
+    export(home, 1 << 40, orders)
+    export(home, 8_192, name="b", kind="stream", target="billing", destination="queue://>")
+    wait(home, HOUR_MS)
+    assert first_base(home) == 8_192
+    assert "queue://orders is read by stream 'billing' up to log offset 8192 of 1" in home.store.retention_hold()
+    export(home, 1 << 40, name="b", kind="stream", target="billing", destination="queue://>")
+    wait(home, 10_000)
+    assert first_base(home) > 8_192
+    assert home.store.retention_hold() == ""
+
+
 def test_it_does_not_wait_for_an_export_for_ever() -> None:
     home = PolicyHome(Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=2 * HOUR_MS)))
     consumed(home, "orders")
@@ -232,12 +243,56 @@ def test_a_watermark_that_says_nothing_useful_is_as_none(octets: bytes) -> None:
 
 
 def test_what_an_export_writes_the_gateway_reads(tmp_path: Path) -> None:
-    write_watermark(tmp_path, "0a1b", "/lake/orders", "orders.>", [3, 4], 500, 1)
-    write_watermark(tmp_path, "0a1b", "/lake/all", ">", [3, 4, 5], 400, 1)
-    write_watermark(tmp_path, "0a1b", "/lake/all", ">", [3, 4, 5, 6], 450, 2)
-    assert read_watermarks(RealFiles(), str(tmp_path), "0a1b") == {3: 500, 4: 500, 5: 450, 6: 450}
+    write_watermark(tmp_path, "0a1b", exported_to("/lake/orders", "orders.>", 500, 3, 4))
+    write_watermark(tmp_path, "0a1b", exported_to("/lake/all", ">", 400, 3, 4, 5))
+    write_watermark(tmp_path, "0a1b", exported_to("/lake/all", ">", 450, 3, 4, 5, 6))
+    found = read_watermarks(RealFiles(), str(tmp_path), "0a1b")
+    assert [found.reached(number, QUEUE, "orders.eu") for number in (3, 4, 5, 6, 7)] == [
+        (500, ""), (500, ""), (450, ""), (450, ""), (0, "")
+    ]  # fmt: skip
     assert len(list((tmp_path / "exports").iterdir())) == 2
-    assert read_watermarks(RealFiles(), str(tmp_path / "nothing"), "0a1b") == {}
+    assert read_watermarks(RealFiles(), str(tmp_path / "nothing"), "0a1b") == Watermarks()
+
+
+def test_every_stream_counts_and_of_exports_the_furthest(tmp_path: Path) -> None:
+    stream = partial(Watermark, written_ms=1, is_stream=True)
+    write_watermark(tmp_path, "0a1b", exported_to("/lake", ">", 500, 3))
+    for mark in (
+        stream("billing", parse("queue://orders.>"), 450),
+        stream("audit", parse("orders.eu"), 400, has_messages=False),
+        stream("prices", parse("topic://orders.>"), 100),
+        stream("/lake", parse("bills"), 900),  # a stream may have the name of a directory
+        stream("attempts", parse("failed"), 300, has_messages=False),
+    ):
+        write_watermark(tmp_path, "0a1b", mark)
+    found = read_watermarks(RealFiles(), str(tmp_path), "0a1b")
+    assert found.reached(3, QUEUE, "orders.eu") == (400, "audit")
+    assert found.reached(3, QUEUE, "orders.us") == (450, "billing")
+    assert found.reached(9, QUEUE, "orders.us") == (450, "billing"), "a later destination, which no export has"
+    assert found.reached(3, TOPIC, "orders.us") == (100, "prices")
+    assert found.reached(9, QUEUE, "bills") == (900, "/lake")
+    assert found.reached(9, QUEUE, "failed") == (0, ""), "a table without messages frees none"
+    forget_stream(tmp_path, "audit")
+    found = read_watermarks(RealFiles(), str(tmp_path), "0a1b")
+    assert found.reached(3, QUEUE, "orders.eu") == (450, "billing")
+    with pytest.raises(StoreError, match="'audit'; the store knows '/lake', 'attempts', 'billing', 'prices'"):
+        forget_stream(tmp_path, "audit")
+
+
+def test_the_pace_of_a_reader_is_that_of_its_last_minute(tmp_path: Path) -> None:
+    def written(to_offset: int, second: int) -> float:
+        mark = Watermark("billing", parse(">"), to_offset, second * 1000, is_stream=True)
+        write_watermark(tmp_path, "0a1b", mark)
+        (found,) = read_watermarks(RealFiles(), str(tmp_path), "0a1b").marks
+        return found.pace()
+
+    assert written(1_000, 10) == 0
+    assert written(3_000, 30) == 100
+    assert written(11_000, 110) == 100
+    assert written(12_000, 111) == 1_000, "it goes on from the watermark before"
+    assert written(12_000, 190) == 1_000 / 80
+    assert written(12_000, 200) == 0
+    assert written(11_000, 300) == 0, "it has begun anew"
 
 
 def test_du_says_what_keeps_a_segment_that_nobody_needs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from engine.store.state.failed_entries import FailedEntries
+from engine.store.state.progress import FailedEntries
 from engine.values.outcomes import CAUSE_NACK
 from engine.values.stored import Attempts
 
@@ -37,4 +37,4 @@ def test_pages_say_what_one_dict_would(seed: int) -> None:
         assert failed.consumers == Counter(attempts.consumer_id for attempts in known.values())
         told = [[entry, *astuple(known[entry])] for entry in sorted(known)]
         assert json.loads(f"[{failed.text()}]") == told
-        assert failed.untold_pages() == []
+        assert failed.pages_to_encode() == []

@@ -76,7 +76,7 @@ def test_what_snapshots_say_is_what_is_settled(batches: list[list[tuple[int, int
 def test_the_last_of_several_runs_may_reach_into_pages_that_are_in_words() -> None:
     settled = SettledEntries(0)
     settled.add(2 * PAGE_ENTRIES + 500, 3)
-    settled.tell(2)
+    settled.encode(2)
     settled.add_runs([10, 20], [1, 2 * PAGE_ENTRIES])
     assert settled.text().endswith(f"[{2 * PAGE_ENTRIES},20],[{2 * PAGE_ENTRIES + 500},3]")
 

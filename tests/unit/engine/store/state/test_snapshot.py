@@ -9,8 +9,7 @@ import pytest
 
 from engine.store.state.log_state import StoreState
 from engine.store.state.settled_entries import SettledEntries
-from engine.store.state.snapshot import encode_snapshot, load_snapshot
-from engine.store.state.snapshot_draft import SnapshotDraft
+from engine.store.state.snapshot import SnapshotDraft, encode_snapshot, load_snapshot
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.outcomes import CAUSE_NACK
 from engine.values.stored import Range
@@ -68,11 +67,11 @@ def test_a_draft_tells_what_a_fresh_snapshot_would(seed: int) -> None:
             state.close(subscription)
         if chance.random() < 0.3:
             draft.begin_pass()
-        draft.tell(chance.choice((0, 0, 1, 2, 100)))
+        draft.go_on(chance.choice((0, 0, 1, 2, 100)))
         if chance.random() < 0.3:
             assert draft.finish(7) == encode_snapshot(state, 7)
     assert draft.finish(7) == encode_snapshot(state, 7)
-    assert draft.untold_count() == 0
+    assert draft.steps_left() == 0
     assert encode_snapshot(load_snapshot(draft.finish(8)), 8) == draft.finish(8)
 
 
@@ -86,8 +85,8 @@ def test_what_changed_first_is_told_first_and_once() -> None:
     for number in (2, 3, 2, 3):
         append(state, number, 4, 10)
     draft.begin_pass()
-    assert draft.untold_count() == 2
-    draft.tell(1)
+    assert draft.steps_left() == 2
+    draft.go_on(1)
     append(state, 2, 4, 10)
     assert list(state.touched) == [3, 2]
 
@@ -127,8 +126,8 @@ def test_a_step_is_at_most_one_page_of_a_fragmented_queue() -> None:
     draft = SnapshotDraft(state)
     draft.begin_pass()
     before = 0
-    while draft.untold_count():
-        draft.tell(1)
+    while draft.steps_left():
+        draft.go_on(1)
         assert _pages_in_words(state) - before <= 1
         before = _pages_in_words(state)
     assert before >= 5 * (40_000 // 4096 - 1)
@@ -148,13 +147,13 @@ def test_a_step_is_at_most_one_page_of_failed_attempts() -> None:
     draft = SnapshotDraft(state)
     draft.begin_pass()
     before = 0
-    while draft.untold_count():
-        draft.tell(1)
+    while draft.steps_left():
+        draft.go_on(1)
         assert len(failed.texts) - before <= 1
         before = len(failed.texts)
     assert before == len(failed.pages) > 30
     state.fail_attempts(1, 7, CAUSE_NACK, 0, 9, [Range(4, 70, 1, 2)])
-    assert failed.untold_pages() == [0], "all that the next pass or the end has to do"
+    assert failed.pages_to_encode() == [0], "all that the next pass or the end has to do"
     assert draft.finish(7) == encode_snapshot(state, 7)
 
 
@@ -164,21 +163,21 @@ def test_a_pass_tells_a_fragmented_queue_that_goes_on_changing_once() -> None:
     queue = _fragmented(state, "stuck", 20_000)
     draft = SnapshotDraft(state)
     draft.begin_pass()
-    draft.tell(100)
+    draft.go_on(100)
     (lane,) = state.lanes.values()
     told = dict(lane.settled.texts)
     for entry in range(40_000, 40_100):
         append(state, queue, 4, 1)
         if entry % 2:
             state.settle(queue, [Range(4, entry, 1)], 1)
-        assert draft.untold_count() == 0, "nothing is left to do in this pass"
-        draft.tell(1)
+        assert draft.steps_left() == 0, "nothing is left to do in this pass"
+        draft.go_on(1)
     changed = 40_000 >> 12
     assert lane.settled.texts == {page: text for page, text in told.items() if page != changed}
-    assert lane.settled.untold_pages() == [changed], "all that the next pass or the end has to do"
+    assert lane.settled.pages_to_encode() == [changed], "all that the next pass or the end has to do"
     draft.begin_pass()
-    assert draft.untold_count() == 2, "in the next pass it is told again: one page, and the rest"
-    draft.tell(2)
+    assert draft.steps_left() == 2, "in the next pass it is described again: one page, and the rest"
+    draft.go_on(2)
     assert not state.touched, "the end has nothing to do"
     assert draft.finish(7) == encode_snapshot(state, 7)
 
@@ -191,8 +190,8 @@ def test_a_queue_that_changes_faster_than_it_is_told_keeps_no_pass_and_no_other_
     draft = SnapshotDraft(state)
     draft.begin_pass()
     steps = 0
-    while draft.untold_count():
-        draft.tell(1)
+    while draft.steps_left():
+        draft.go_on(1)
         state.settle(stuck, [Range(4, 4096 * (1 + steps % 9) + 2 * steps, 1)], 1)
         steps += 1
     assert steps < 15, "each page once, and the rest of each queue"
@@ -211,7 +210,7 @@ def test_subscriptions_that_have_not_changed_are_not_told_again() -> None:
     append(state, 1, 4, 10)
     state.settle(500, [Range(4, 0, 1, 0, 0, [10])], 0)
     draft.begin_pass()
-    assert draft.untold_count() == 2, "the topic and one of its subscriptions"
+    assert draft.steps_left() == 2, "the topic and one of its subscriptions"
     assert draft.finish(2) == encode_snapshot(state, 2) != first
 
 

@@ -41,8 +41,7 @@ def acknowledge(home: Home, number: int, first: int, count: int, priority: int =
 
 
 def restart(home: Home) -> None:
-    home.flush()
-    home.restart()
+    home.reopen()
 
 
 def state(home: Home, number: int) -> DestinationState:

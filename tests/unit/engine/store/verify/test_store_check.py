@@ -212,7 +212,7 @@ def test_what_is_wrong_is_found(damage: Callable[[FileHome], None], text: str) -
 @pytest.mark.damages_store("that is what it is about")
 def test_entries_that_were_settled_twice() -> None:
     home = a_store()
-    home.store.settle(1, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1)])
+    home.settle(1, 0, 1)
     home.stop()
     (finding,) = found(home)
     assert "entries 0 to 1 were settled before" in finding

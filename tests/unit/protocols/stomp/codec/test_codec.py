@@ -302,8 +302,8 @@ def test_a_large_body_is_put_together_once() -> None:
     finally:
         tracemalloc.stop()
     assert frame.body == bytes(size)
-    # The chunks are slices that belong to the caller's reads here; the body is the only copy.
-    assert peak < size + 1_000_000
+    # The reads belong to the caller here; the body is the only copy, with room to grow by an eighth.
+    assert peak < size * 9 // 8 + 1_000_000
 
 
 def test_big_and_small_reads_of_one_body_keep_their_order() -> None:

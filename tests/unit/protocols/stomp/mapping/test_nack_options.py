@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.values.delivery import AS_THE_ADDRESS_SAYS, Refusal
 from engine.values.errors import InvalidOption
-from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from protocols.stomp.mapping.nack_options import REASON_MOST, refusal_in
 
 

@@ -7,7 +7,7 @@ import pytest
 from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
 from engine.values.errors import InvalidOption
 from protocols.stomp.mapping.schedule_headers import plan_in, without_job_id, without_schedule
-from tests.support.protocols.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import connected
 
 NOW_MS = 1_700_000_000_000
 
@@ -52,14 +52,8 @@ def test_plans(headers: dict[str, str], expected: Plan | None) -> None:
         ({"period": "50"}, "a period of 50 ms"),
         ({"delay": "5", "repeat": "-2"}, "AMQ_SCHEDULED_REPEAT is '-2'; allowed are whole numbers from -1"),
         ({"cron": "0 * * *"}, "cron expression '0 . . .' has 4 fields"),
-        (
-            {"time": "5", "delay": "5"},
-            "AMQ_SCHEDULED_DELAY and AMQ_SCHEDULED_TIME are given together; allowed is",
-        ),
-        (
-            {"_AMQ_SCHED_DELIVERY": "5", "cron": "* * * * *"},
-            "AMQ_SCHEDULED_CRON and _AMQ_SCHED_DELIVERY",
-        ),
+        ({"time": "5", "delay": "5"}, "AMQ_SCHEDULED_DELAY and AMQ_SCHEDULED_TIME are given together; allowed is"),
+        ({"_AMQ_SCHED_DELIVERY": "5", "cron": "* * * * *"}, "AMQ_SCHEDULED_CRON and _AMQ_SCHED_DELIVERY"),
     ],
 )
 def test_what_is_refused(headers: dict[str, str], text: str) -> None:
@@ -79,8 +73,7 @@ def test_a_carriage_return_in_a_value_ends_no_line() -> None:
 
 
 def test_a_scheduled_send_waits_at_the_gate_of_the_store_and_is_confirmed_once_it_is_durable() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     gateway.store.fail("full")
     peer.send("SEND", b"x", destination="/queue/q", receipt="r", AMQ_SCHEDULED_DELAY="1000")
     assert peer.take() == []

@@ -36,8 +36,7 @@ def test_a_flood_with_receipts_waits_and_each_receipt_comes_when_there_is_room(p
     confirmed = sender.receipts()
     assert 0 < len(confirmed) < 10
     assert "address-full: queue://q holds" in gateway.reason(sender)
-    receiver = gateway.connect()
-    receiver.subscribe("/queue/q", **{"activemq.prefetchSize": "2"})
+    receiver = gateway.subscriber("/queue/q", **{"activemq.prefetchSize": "2"})
     assert settle_all(receiver) == [b"%020d" % number for number in range(20)]
     assert confirmed + sender.receipts() == [str(number) for number in range(20)]
     assert gateway.reason(sender) == ""
@@ -50,27 +49,13 @@ def test_a_flood_without_receipts_is_not_read_on_and_loses_nothing() -> None:
         sender.publish("/queue/q", b"%0100d" % number)
     assert not sender.link.is_reading
     assert sender.session.blocked.size_bytes < 6 * KIB
-    receiver = gateway.connect()
-    receiver.subscribe("/queue/q")
+    receiver = gateway.subscriber("/queue/q")
     assert settle_all(receiver) == [b"%0100d" % number for number in range(200)]
     assert sender.link.is_reading
 
 
-def test_heart_beats_stand_still_while_a_sender_is_not_read() -> None:
-    gateway = blocking(SessionSettings(block_park_bytes=1 * KIB))
-    sender = gateway.connect(heart_beat="1000,1000")
-    for number in range(50):
-        sender.publish("/queue/q", b"%0100d" % number)
-    assert not sender.link.is_reading
-    gateway.advance(60_000)
-    assert not sender.is_closed, "its heart-beats wait in the socket, unread"
-    assert b"\n" in sender.octets, "ours go on"
-
-
 def test_a_connection_that_consumes_what_it_floods_does_not_stop_itself() -> None:
-    gateway = blocking()
-    both = gateway.connect()
-    both.subscribe("/queue/q", **{"activemq.prefetchSize": "1"})
+    both = blocking().subscriber("/queue/q", **{"activemq.prefetchSize": "1"})
     for number in range(40):
         both.publish("/queue/q", b"%050d" % number, receipt=str(number))
     bodies: list[bytes] = []
@@ -86,58 +71,8 @@ def test_a_connection_that_consumes_what_it_floods_does_not_stop_itself() -> Non
     assert receipts == [str(number) for number in range(40)]
 
 
-def test_one_that_consumes_and_floods_beyond_all_bounds_gets_an_error_that_names_the_address() -> None:
-    gateway = blocking(SessionSettings(block_park_max_bytes=8 * KIB))
-    both = gateway.connect()
-    both.subscribe("/queue/other")
-    for number in range(100):
-        both.publish("/queue/q", b"%0100d" % number)
-    error = both.error()
-    assert error["condition"] == "parked-too-much"
-    assert b"queue://q" in error.body
-
-
-def test_other_addresses_acknowledgements_and_transactions_go_on() -> None:
-    gateway = blocking()
-    peer = gateway.connect()
-    peer.publish("/queue/q", b"x" * 200)
-    peer.publish("/queue/q", b"parked", receipt="parked")
-    peer.publish("/queue/other", b"1", receipt="other")
-    peer.send("BEGIN", transaction="t")
-    peer.publish("/queue/other", b"2", transaction="t")
-    peer.send("COMMIT", transaction="t", receipt="commit")
-    assert peer.receipts() == ["other", "commit"]
-
-
-def test_a_lost_socket_drops_what_it_had_parked_counted() -> None:
-    gateway = blocking()
-    peer = gateway.connect()
-    peer.publish("/queue/q", b"x" * 200, *[b"parked"] * 3)
-    peer.vanish()
-    assert "3 unconfirmed frames that waited at a gate were lost with the connection" in peer.link.warnings
-    assert gateway.stats("q").depth == 1
-    assert not gateway.waits()
-
-
-def test_a_transaction_waits_at_its_commit_whole() -> None:
-    gateway = blocking()
-    peer = gateway.connect()
-    peer.publish("/queue/q", b"x" * 200)
-    peer.send("BEGIN", transaction="t")
-    peer.publish("/queue/q", b"1", b"2", transaction="t", receipt="accepted")
-    peer.publish("/queue/other", b"3", transaction="t")
-    peer.send("COMMIT", transaction="t", receipt="commit")
-    assert peer.receipts() == ["accepted", "accepted"]
-    assert (gateway.stats("q").depth, gateway.stats("other").depth) == (1, 0)
-    receiver = gateway.connect()
-    receiver.subscribe("/queue/q")
-    assert settle_all(receiver) == [b"x" * 200, b"1", b"2"]
-    assert peer.receipts() == ["commit"]
-
-
 def test_a_transaction_that_consumes_from_the_address_it_sends_to_is_admitted() -> None:
-    gateway = blocking()
-    peer = gateway.connect()
+    peer = blocking().connect()
     peer.publish("/queue/q", b"x" * 200)
     peer.subscribe("/queue/q")
     (message,) = peer.messages()
@@ -198,8 +133,7 @@ def test_fail_at_commit_rolls_the_transaction_back() -> None:
     (error,) = peer.take()
     assert (error.command, error["condition"]) == ("ERROR", "address-full")
     assert gateway.stats("other").in_flight == 1, "its acknowledgement is undone"
-    peer.send("ACK", receipt="again", **{"message-id": message["message-id"]})
-    assert peer.receipts() == ["again"]
+    peer.send_confirmed("ACK", **{"message-id": message["message-id"]})
 
 
 def test_a_producer_sends_so_many_a_second_and_the_rest_is_parked_in_order() -> None:
@@ -217,8 +151,7 @@ def test_a_producer_sends_so_many_a_second_and_the_rest_is_parked_in_order() -> 
     gateway.advance(1_000)
     assert gateway.stats("q").depth == 9
     assert gateway.reason(peer) == ""
-    receiver = gateway.connect()
-    receiver.subscribe("/queue/q", "auto")
+    receiver = gateway.subscriber("/queue/q", "auto")
     assert [body for body in receiver.bodies() if body != b"other"] == [b"%d" % number for number in range(8)]
 
 

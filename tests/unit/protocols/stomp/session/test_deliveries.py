@@ -7,7 +7,7 @@ import pytest
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address
 from tests.support.fakes import START_WALL_MS
-from tests.support.protocols.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway, connected
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
@@ -16,9 +16,7 @@ VERSIONS = ["1.0", "1.1", "1.2"]
 
 
 def test_every_header_of_a_message() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", id="my sub")
+    peer = StompGateway().subscriber("/queue/q", id="my sub")
     expires = str(START_WALL_MS + 1_000)
     peer.publish(
         "/queue/q",
@@ -54,8 +52,7 @@ def test_every_header_of_a_message() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_plain_message_in_each_version(version: str) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(version)
+    peer = StompGateway().connect(version)
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"x")
     (message,) = peer.messages()
@@ -99,8 +96,7 @@ def test_the_same_message_to_receivers_of_all_versions() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_subscription_header_is_escaped_by_the_version(version: str) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(version)
+    peer = StompGateway().connect(version)
     peer.subscribe("/queue/a:b", id="s:1")
     peer.publish("/queue/a:b", b"x")
     (message,) = peer.messages()
@@ -108,8 +104,7 @@ def test_the_subscription_header_is_escaped_by_the_version(version: str) -> None
 
 
 def test_options_of_the_destination_are_not_shown() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q?consumer.prefetchSize=1")
+    peer = StompGateway().subscriber("/queue/q?consumer.prefetchSize=1")
     peer.publish("/queue/q", b"1", b"2")
     (message,) = peer.messages()
     assert message["destination"] == "/queue/q"
@@ -121,21 +116,18 @@ def test_under_1_0_a_subscription_may_have_no_id() -> None:
     peer.publish("/queue/q", b"1")
     (message,) = peer.messages()
     assert "subscription" not in message.headers
-    peer.send("UNSUBSCRIBE", destination="/queue/q", receipt="u")
-    assert peer.receipts() == ["u"]
+    peer.send_confirmed("UNSUBSCRIBE", destination="/queue/q")
 
 
 def test_bytes_come_back_with_a_content_length() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway().subscriber("/queue/q", "auto")
     peer.publish("/queue/q", b"a\0b", b"abc", content_length="3")
     first, second = peer.messages()
     assert (first.body, first.has_length, second.has_length) == (b"a\0b", True, True)
 
 
 def test_a_text_with_a_nul_arrives_whole() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway().subscriber("/queue/q", "auto")
     peer.publish("/queue/q", b"a\0b", **{"content-length": "3", "amq-msg-type": "text"})
     assert peer.bodies() == [b"a\0b"]
 
@@ -150,8 +142,7 @@ def test_a_client_s_timestamp_is_kept(version: str) -> None:
 
 
 def test_a_client_cannot_forge_what_only_the_broker_knows() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway().subscriber("/queue/q", "auto")
     forged = {"message-id": "mine", "redelivered": "true", "JMSXDeliveryCount": "9", "subscription": "x", "ack": "1"}
     peer.publish("/queue/q", b"x", **forged)
     (message,) = peer.messages()
@@ -161,8 +152,7 @@ def test_a_client_cannot_forge_what_only_the_broker_knows() -> None:
 
 
 def test_control_headers_are_not_stored() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = StompGateway().subscriber("/queue/q", "auto")
     peer.send("BEGIN", transaction="t")
     peer.publish("/queue/q", b"x", transaction="t", receipt="r")
     peer.send("COMMIT", transaction="t")
@@ -172,8 +162,7 @@ def test_control_headers_are_not_stored() -> None:
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_a_redelivery_says_so_and_how_often_with_the_same_id(version: str) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(version)
+    gateway, peer = connected(version)
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"x", persistent="true")
     (first,) = peer.messages()
@@ -190,8 +179,7 @@ def test_a_redelivery_says_so_and_how_often_with_the_same_id(version: str) -> No
 
 
 def test_automatic_redelivery_says_so_too() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"x")
     peer.vanish()
@@ -205,8 +193,7 @@ def test_automatic_redelivery_says_so_too() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_dead_letter_names_its_origin_in_every_version(version: str) -> None:
     gateway = StompGateway(address("q", nack="dead-letter"))
-    peer = gateway.connect()
-    peer.subscribe("/queue/q")
+    peer = gateway.subscriber("/queue/q")
     peer.publish("/queue/q", b"x", colour="red")
     peer.send("NACK", id=peer.messages()[0]["ack"])
     operator = gateway.connect(version)
@@ -237,36 +224,20 @@ def numbered(count: int) -> list[bytes]:
     ],
 )
 def test_where_the_window_comes_from(destination: str, headers: dict[str, str], expected: int) -> None:
-    peer = StompGateway(address("q", prefetch__queue_prefetch=6)).connect()
-    peer.subscribe(destination, **headers)
+    peer = StompGateway(address("q", prefetch__queue_prefetch=6)).subscriber(destination, **headers)
     peer.publish("/queue/q", *numbered(10))
     assert peer.bodies() == numbered(10)[:expected]
 
 
-def test_a_window_of_ten_resumes_at_five() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", **{"activemq.prefetchSize": "10"})
-    peer.publish("/queue/q", *numbered(30))
-    held = peer.messages()
-    assert len(held) == 10
-    for message in held[:4]:
-        peer.send("ACK", id=message["ack"])
-    assert peer.messages() == []
-    peer.send("ACK", id=held[4]["ack"])
-    assert len(peer.messages()) == 5
-
-
 def test_cumulative_acknowledgement_frees_all_it_covers() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "client", **{"activemq.prefetchSize": "10"})
+    peer = StompGateway().subscriber("/queue/q", "client", **{"activemq.prefetchSize": "10"})
     peer.publish("/queue/q", *numbered(30))
     peer.send("ACK", id=peer.messages()[4]["ack"])
     assert peer.bodies() == numbered(30)[10:15]
 
 
 def test_pull_over_stomp_is_one_at_a_time_and_never_silence() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", **{"activemq.prefetchSize": "0"})
+    peer = StompGateway().subscriber("/queue/q", **{"activemq.prefetchSize": "0"})
     peer.publish("/queue/q", *numbered(3))
     for body in numbered(3):
         (message,) = peer.messages()
@@ -275,16 +246,14 @@ def test_pull_over_stomp_is_one_at_a_time_and_never_silence() -> None:
 
 
 def test_pull_with_automatic_acknowledgement_is_explained() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", "auto", **{"activemq.prefetchSize": "0"})
+    peer = StompGateway().subscriber("/queue/q", "auto", **{"activemq.prefetchSize": "0"})
     error = peer.error()
     assert error["condition"] == "invalid-option"
     assert b"use ack client or client-individual" in error.body
 
 
 def test_a_misspelt_header_is_warned_about() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q", **{"activemq.prefetchsize": "1"}, receipt="r")
+    peer = StompGateway().subscriber("/queue/q", **{"activemq.prefetchsize": "1"}, receipt="r")
     assert peer.receipts() == ["r"]
     assert peer.link.warnings == [
         "SUBSCRIBE has 'activemq.prefetchsize': unknown option (did you mean 'activemq.prefetchSize'?)"
@@ -292,8 +261,9 @@ def test_a_misspelt_header_is_warned_about() -> None:
 
 
 def test_in_strict_mode_it_is_refused() -> None:
-    peer = StompGateway(settings=SessionSettings(is_strict=True)).connect()
-    peer.subscribe("/queue/q", **{"activemq.prefetchsize": "1"})
+    peer = StompGateway(settings=SessionSettings(is_strict=True)).subscriber(
+        "/queue/q", **{"activemq.prefetchsize": "1"}
+    )
     assert peer.error()["condition"] == "invalid-option"
 
 
@@ -356,8 +326,7 @@ def test_other_connections_go_on_while_one_is_stuck() -> None:
 
 
 def test_expired_messages_do_not_arrive() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.publish("/queue/q", b"short", expires=str(START_WALL_MS + 100), persistent="true")
     peer.publish("/queue/q", b"long", expires="0", persistent="true")
     gateway.advance(100)
@@ -416,8 +385,7 @@ def test_a_new_subscriber_gets_what_comes_after_its_receipt() -> None:
 
 
 def test_the_subscriptions_of_a_connection_have_a_limit() -> None:
-    peer = StompGateway(settings=SessionSettings(subscription_count=2)).connect()
-    peer.subscribe("/queue/a", id="1")
+    peer = StompGateway(settings=SessionSettings(subscriptions=2)).subscriber("/queue/a", id="1")
     peer.subscribe("/queue/b", id="2")
     peer.send("UNSUBSCRIBE", id="1")
     peer.subscribe("/queue/c", id="3")
@@ -433,8 +401,7 @@ def test_the_subscriptions_of_a_connection_have_a_limit() -> None:
 def test_only_what_several_receivers_share_is_kept_encoded(name: str, receivers: int, is_shared: bool) -> None:
     gateway = StompGateway()
     for _ in range(receivers):
-        peer = gateway.connect()
-        peer.subscribe(name)
+        peer = gateway.subscriber(name)
     peer.publish(name, b"body")
     (delivery,) = peer.session.by_ack.values()
     assert (delivery.message.wire is not None) == is_shared
@@ -454,8 +421,7 @@ def test_what_goes_straight_to_several_subscribers_is_encoded_once() -> None:
 
 
 def test_a_send_into_a_transaction_that_is_not_open_makes_no_destination() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.publish("/queue/new", b"x", transaction="none")
     assert peer.error()["condition"] == "transaction-error"
     assert gateway.queue_names() == []

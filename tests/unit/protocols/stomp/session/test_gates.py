@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
+from engine.transaction import ACTION_BYTES
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address
@@ -28,6 +29,14 @@ def persistent(peer: Peer, body: bytes, receipt: str, to: str = "/queue/q", **he
     peer.publish(to, body, persistent="true", receipt=receipt, **headers)
 
 
+def waiting(settings: SessionSettings | None = None) -> tuple[StompGateway, Peer]:
+    """Return a gateway whose store accepts nothing, and a peer whose send, with receipt 1, waits for it."""
+    gateway = failing(settings)
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    return gateway, peer
+
+
 # -- the gate of the store
 
 
@@ -46,8 +55,7 @@ def test_persistent_sends_wait_and_go_on_in_order() -> None:
 
 
 def test_other_frames_go_on() -> None:
-    gateway = failing()
-    peer = gateway.connect()
+    peer = failing().connect()
     persistent(peer, b"1", "waits")
     peer.publish("/queue/other", b"2", receipt="send")
     peer.subscribe("/queue/other", receipt="subscribe")
@@ -64,9 +72,7 @@ def test_other_frames_go_on() -> None:
 
 
 def test_a_later_send_to_the_same_address_does_not_overtake() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.publish("/queue/q", b"2", receipt="2")  # could be accepted, were it alone
     peer.publish("/queue/other", b"3", receipt="3")
     assert peer.receipts() == ["3"]
@@ -77,9 +83,7 @@ def test_a_later_send_to_the_same_address_does_not_overtake() -> None:
 
 
 def test_a_disconnect_waits_behind_and_nothing_counts_after_it() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.send_octets(b"DISCONNECT\nreceipt:bye\n\n\0SEND\ndestination:/queue/late\nreceipt:2\n\n\0")
     peer.send("SEND", destination="/queue/late", receipt="3")
     gateway.advance(59_000)
@@ -91,9 +95,7 @@ def test_a_disconnect_waits_behind_and_nothing_counts_after_it() -> None:
 
 
 def test_a_disconnect_does_not_wait_for_ever_behind_a_gate() -> None:
-    gateway = failing(SessionSettings(disconnect_time_ms=3_000))
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting(SessionSettings(disconnect_time_ms=3_000))
     peer.send("DISCONNECT", receipt="bye")
     gateway.advance(2_000)
     assert peer.octets == b"" and not peer.is_closed
@@ -120,9 +122,7 @@ def test_the_commit_of_its_transaction_waits_whole() -> None:
 
 
 def test_a_commit_waits_behind_a_parked_send_to_the_same_address() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.send("BEGIN", transaction="x")
     peer.publish("/queue/q", b"2", transaction="x")  # not persistent: no gate of its own
     peer.send("COMMIT", transaction="x", receipt="c")
@@ -132,9 +132,7 @@ def test_a_commit_waits_behind_a_parked_send_to_the_same_address() -> None:
 
 
 def test_a_commit_elsewhere_does_not_wait() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.send("BEGIN", transaction="x")
     peer.publish("/queue/other", b"2", transaction="x")
     peer.send("COMMIT", transaction="x")
@@ -155,21 +153,39 @@ def test_while_a_commit_waits_its_name_may_be_used_again() -> None:
     assert peer.bodies() == [b"0", b"1", b"2"]
 
 
-def test_commits_that_wait_count_as_open() -> None:
+@pytest.mark.parametrize("is_receiving", [False, True])
+def test_commits_that_wait_do_not_count_as_open(is_receiving: bool) -> None:
     gateway = failing()
     peer = gateway.connect()
-    for number in range(16):
+    if is_receiving:
+        peer.subscribe("/queue/other")
+    for number in range(40):
         peer.send("BEGIN", transaction="tx")
         peer.publish("/queue/q", b"%d" % number, transaction="tx", persistent="true")
-        peer.send("COMMIT", transaction="tx")
+        peer.send("COMMIT", transaction="tx", receipt=str(number))
+    assert peer.octets == b""
+    heal(gateway)
+    assert peer.receipts() == [str(number) for number in range(40)]
+
+
+def test_commits_that_wait_are_bounded_by_what_may_wait() -> None:
+    gateway = failing(SessionSettings(block_park_bytes=50 * ACTION_BYTES))
+    peer = gateway.subscriber("/queue/other")
+    for number in range(50):
+        peer.publish("/queue/other", b"%d" % number)
     peer.send("BEGIN", transaction="tx")
-    assert peer.error()["condition"] == "transaction-error"
+    for delivery in peer.messages():
+        peer.send("ACK", id=delivery["ack"], transaction="tx")
+    peer.send("UNSUBSCRIBE", id="s")
+    peer.publish("/queue/q", b"", transaction="tx", persistent="true")
+    assert peer.link.is_reading
+    peer.send("COMMIT", transaction="tx")
+    assert not peer.link.is_reading, "each of its acknowledgements counts"
 
 
 def test_a_connection_lost_with_a_waiting_commit_aborts_it() -> None:
     gateway = failing()
-    peer = gateway.connect()
-    peer.subscribe("/queue/in")
+    peer = gateway.subscriber("/queue/in")
     peer.publish("/queue/in", b"job")
     peer.send("BEGIN", transaction="x")
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="x")
@@ -178,15 +194,11 @@ def test_a_connection_lost_with_a_waiting_commit_aborts_it() -> None:
     peer.vanish()
     heal(gateway)
     assert gateway.stats("q").enqueued == 0
-    heir = gateway.connect()
-    heir.subscribe("/queue/in")
-    assert heir.bodies() == [b"job"]
+    assert gateway.subscriber("/queue/in").bodies() == [b"job"]
 
 
 def test_a_lost_socket_drops_what_waited_and_says_so() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     persistent(peer, b"2", "2")
     peer.vanish()
     heal(gateway)
@@ -195,9 +207,7 @@ def test_a_lost_socket_drops_what_waited_and_says_so() -> None:
 
 
 def test_an_error_drops_what_waited_too() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.send_octets(b"BOGUS\n\n\0")
     assert peer.error()["condition"] == "malformed-frame"
     heal(gateway)
@@ -231,8 +241,7 @@ def test_one_read_with_many_sends_is_taken_only_as_far_as_the_limit() -> None:
 
 def test_a_connection_that_also_receives_is_read_on_and_then_refused() -> None:
     gateway = failing(SessionSettings(block_park_bytes=1, block_park_max_bytes=3 * (FRAME_OVERHEAD_BYTES + 160)))
-    peer = gateway.connect()
-    peer.subscribe("/queue/in")
+    peer = gateway.subscriber("/queue/in")
     peer.publish("/queue/in", b"job")
     (message,) = peer.messages()
     for number in range(3):
@@ -247,9 +256,7 @@ def test_a_connection_that_also_receives_is_read_on_and_then_refused() -> None:
 
 
 def test_a_connection_that_holds_deliveries_after_unsubscribe_only_sends() -> None:
-    gateway = failing(SessionSettings(block_park_bytes=1))
-    peer = gateway.connect()
-    peer.subscribe("/queue/in")
+    peer = failing(SessionSettings(block_park_bytes=1)).subscriber("/queue/in")
     peer.send("UNSUBSCRIBE", id="s")
     persistent(peer, b"x", "1")
     assert not peer.link.is_reading
@@ -292,8 +299,7 @@ def test_non_persistent_sends_wait_for_memory_and_persistent_ones_do_not() -> No
     persistent(peer, b"2", "2", "/queue/p")
     assert peer.receipts() == ["2"]
     assert gateway.reason(peer) == "memory: queue://q"
-    reader = gateway.connect()
-    reader.subscribe("/queue/full", "auto")
+    gateway.subscriber("/queue/full", "auto")
     assert peer.receipts() == ["1"]
 
 
@@ -305,9 +311,7 @@ def test_a_topic_waits_for_memory_even_if_persistent() -> None:
 
 
 def test_who_consumes_what_fills_memory_frees_its_own_way() -> None:
-    gateway = full()
-    peer = gateway.connect()
-    peer.subscribe("/queue/full")
+    peer = full().subscriber("/queue/full")
     messages = peer.messages()
     peer.publish("/queue/q", b"1", receipt="1")
     assert peer.octets == b""
@@ -389,15 +393,13 @@ def test_a_send_does_not_overtake_a_waiting_commit_at_any_of_its_addresses() -> 
 
 
 def test_headers_count_towards_what_may_wait() -> None:
-    gateway = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000))
-    peer = gateway.connect()
+    peer = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000)).connect()
     peer.publish("/queue/q", b"", persistent="true", note="x" * 5_000)
     assert not peer.link.is_reading
 
 
 def test_a_commit_that_waits_counts_its_messages() -> None:
-    gateway = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000))
-    peer = gateway.connect()
+    peer = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000)).connect()
     peer.send("BEGIN", transaction="x")
     peer.publish("/queue/q", b"x" * 5_000, transaction="x", persistent="true")
     assert peer.link.is_reading
@@ -406,9 +408,7 @@ def test_a_commit_that_waits_counts_its_messages() -> None:
 
 
 def test_input_that_ends_drops_what_waited_and_says_so() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     assert peer.session.is_blocked()
     peer.session.input_ended()
     gateway.settle()
@@ -419,9 +419,7 @@ def test_input_that_ends_drops_what_waited_and_says_so() -> None:
 
 
 def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
-    gateway = failing()
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting()
     peer.send("DISCONNECT", receipt="bye")
     assert not peer.session.is_blocked()
     peer.session.input_ended()
@@ -433,9 +431,7 @@ def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
 
 
 def test_a_disconnect_that_waits_again_waits_no_longer() -> None:
-    gateway = failing(SessionSettings(disconnect_time_ms=3_000))
-    peer = gateway.connect()
-    persistent(peer, b"1", "1")
+    gateway, peer = waiting(SessionSettings(disconnect_time_ms=3_000))
     peer.send("DISCONNECT", receipt="bye")
     gateway.advance(2_000)
     peer.session.admit()  # another gate has opened; this one is still shut

@@ -49,7 +49,7 @@ def test_no_common_version(accepted: str) -> None:
         ("5000,0", 5_000, 0),
         ("0,7000", 0, 7_000),
         (" 1000 , 2000 ", 1_000, 2_000),
-        ("1,1", 100, 100),
+        ("1,1", 500, 500),
         ("2147483647,2147483647", 2**31 - 1, 2**31 - 1),
     ],
 )
@@ -87,11 +87,7 @@ def test_connected_says_what_was_agreed() -> None:
 
 @pytest.mark.parametrize(
     ("headers", "receipt", "response_id", "receipt_id"),
-    [
-        ({"request-id": "r1"}, None, "r1", "r1"),
-        ({}, b"r2", "r2", "r2"),
-        ({"request-id": "r1"}, b"r2", "r1", "r2"),
-    ],
+    [({"request-id": "r1"}, None, "r1", "r1"), ({}, b"r2", "r2", "r2"), ({"request-id": "r1"}, b"r2", "r1", "r2")],
 )
 def test_connected_answers_request_id_and_receipt(
     headers: dict[str, str], receipt: bytes | None, response_id: str, receipt_id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.values.options import SubscribeOptions
-from protocols.stomp.session.receipts import HeldConsumer, Receipts
+from protocols.stomp.session.receipts import DeferredConsumer, Receipts
 from tests.support.engine.engine_world import EngineWorld
 
 
@@ -33,66 +33,6 @@ def receipts(*values: bytes) -> bytes:
     return b"".join(b"RECEIPT\nreceipt-id:%b\n\n\0\n" % value for value in values)
 
 
-def test_what_needs_nothing_durable_leaves_at_the_end_of_the_turn() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    confirmations.receipts += [b"a", b"b"]
-    assert ended(confirmations, 900, 100) == receipts(b"a", b"b")
-    assert not confirmations.owed
-    assert ended(confirmations, 900, 100) == b""
-
-
-def test_what_was_logged_waits_for_its_offset() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    confirmations.has_logged = True
-    confirmations.receipts.append(b"a")
-    assert ended(confirmations, 200, 100) == b""
-    assert released(confirmations, 199) == []
-    assert released(confirmations, 200) == [receipts(b"a")]
-    assert not confirmations.owed
-
-
-def test_nothing_overtakes_what_waits() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    confirmations.has_logged = True
-    confirmations.receipts.append(b"a")
-    ended(confirmations, 200, 100)
-    confirmations.receipts.append(b"b")  # nothing logged, but a waits
-    assert ended(confirmations, 300, 100) == b""
-    confirmations.has_logged = True
-    confirmations.receipts.append(b"c")
-    assert ended(confirmations, 400, 100) == b""
-    assert released(confirmations, 300) == [receipts(b"a"), receipts(b"b")]
-    assert released(confirmations, 400) == [receipts(b"c")]
-
-
-def test_a_receipt_stands_for_earlier_frames_without_one() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    confirmations.has_logged = True
-    assert ended(confirmations, 200, 100) == b""  # a SEND that asked for no receipt
-    confirmations.receipts.append(b"a")
-    assert ended(confirmations, 250, 150) == b""
-    assert released(confirmations, 200) == [receipts(b"a")]
-
-
-def test_a_receipt_stands_for_an_earlier_acknowledgement_that_was_put_off() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
-    world.send(b"1")
-    confirmations = Receipts(world.broker, [])
-    world.broker.acknowledge_unconfirmed(client.take()[0])
-    confirmations.has_unlogged = True
-    offset = world.broker.end_turn()
-    assert not confirmations.is_settled(offset)
-    assert ended(confirmations, offset, offset) == b""
-    assert world.store.settled == [], "nothing is confirmed yet"
-    confirmations.receipts.append(b"a")
-    assert ended(confirmations, offset, offset) == b""
-    assert len(world.store.settled) == 1
-    assert released(confirmations, offset) == []
-    assert released(confirmations, world.store.append_offset()) == [receipts(b"a")]
-
-
 def test_what_is_durable_already_leaves_at_once() -> None:
     confirmations = Receipts(EngineWorld().broker, [])
     confirmations.has_logged = True
@@ -114,33 +54,6 @@ def test_is_settled_says_whether_a_confirmation_could_leave_now() -> None:
     assert not confirmations.is_settled(300)
 
 
-def test_consumers_are_held_until_their_receipt_leaves() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    held, later = waiting_consumer(), waiting_consumer()
-    confirmations.has_logged = True
-    confirmations.receipts.append(b"a")
-    confirmations.turn_held.append(HeldConsumer(held))
-    ended(confirmations, 200, 100)
-    confirmations.has_logged = True
-    confirmations.receipts.append(b"b")
-    confirmations.turn_held.append(HeldConsumer(later))
-    ended(confirmations, 300, 100)
-    released(confirmations, 200)
-    assert (held.is_started, later.is_started) == (True, False)
-    released(confirmations, 300)
-    assert later.is_started
-
-
-def test_consumers_whose_receipt_leaves_with_the_turn_start_with_it() -> None:
-    confirmations = Receipts(EngineWorld().broker, [])
-    held = waiting_consumer()
-    confirmations.receipts.append(b"a")
-    confirmations.turn_held.append(HeldConsumer(held))
-    assert ended(confirmations, 200, 200) == receipts(b"a")
-    assert held.is_started
-    assert confirmations.turn_held == []
-
-
 def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
     confirmations = Receipts(EngineWorld().broker, [])
     confirmations.has_logged = True
@@ -149,7 +62,7 @@ def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
     held = waiting_consumer()
     confirmations.has_logged = True
     confirmations.receipts.append(b"b")
-    confirmations.turn_held.append(HeldConsumer(held))
+    confirmations.turn_deferred.append(DeferredConsumer(held))
     ended(confirmations, 300, 100)
     assert released(confirmations, 200) == [receipts(b"a")]
     assert not held.is_started

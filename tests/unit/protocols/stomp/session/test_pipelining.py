@@ -8,7 +8,7 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.sources.question_queue import MANAGEMENT
+from engine.sources.queue import MANAGEMENT
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.stomp_gateway import StompGateway
 
@@ -25,11 +25,7 @@ def granted(name: str, groups: frozenset[str]) -> Permission:
 @pytest.fixture
 def gateway() -> StompGateway:
     permissions = PermissionMap(
-        (
-            granted(">", frozenset({"ann"})),
-            granted("answers", EVERYBODY),
-            granted("ActiveMQ.>", EVERYBODY),
-        )
+        (granted(">", frozenset({"ann"})), granted("answers", EVERYBODY), granted("ActiveMQ.>", EVERYBODY))
     )
     groups = MappingProxyType({name: frozenset({name}) for name in EVERYBODY})
     gateway = StompGateway(settings=SessionSettings(needs_login=True, groups=groups), permissions=permissions)

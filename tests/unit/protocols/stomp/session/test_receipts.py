@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.engine.engine_world import address
-from tests.support.protocols.stomp_gateway import StompGateway
+from tests.support.protocols.stomp_gateway import StompGateway, connected
 
 
 def held_back() -> StompGateway:
@@ -42,8 +42,7 @@ def test_logged_but_not_persistent_is_confirmed_without_waiting() -> None:
 
 def test_a_delivery_may_leave_before_the_sync() -> None:
     gateway = held_back()
-    consumer = gateway.connect()
-    consumer.subscribe("/queue/q")
+    consumer = gateway.subscriber("/queue/q")
     producer = gateway.connect()
     producer.publish("/queue/q", b"x", persistent="true", receipt="r")
     assert consumer.bodies() == [b"x"]
@@ -139,8 +138,7 @@ def test_it_does_so_too_when_it_has_to_wait() -> None:
 
 
 def test_it_does_so_within_one_turn_with_a_receipt_before_it() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     with gateway.one_turn():
         peer.publish("/queue/q", b"1", receipt="p")
         peer.subscribe("/queue/q", receipt="s")
@@ -169,8 +167,7 @@ def test_unsubscribing_before_the_receipt_has_left() -> None:
 
 
 def test_after_the_receipt_of_unsubscribe_no_message_comes() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/queue/q", "auto")
     with gateway.one_turn():
         peer.publish("/queue/q", b"1")
@@ -181,8 +178,7 @@ def test_after_the_receipt_of_unsubscribe_no_message_comes() -> None:
 
 
 def test_a_topic_message_of_the_same_turn_leaves_before_the_receipt_of_unsubscribe() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     peer.subscribe("/topic/t", "auto")
     with gateway.one_turn():
         peer.publish("/topic/t", b"1")
@@ -196,8 +192,7 @@ def test_a_topic_message_of_the_same_turn_leaves_before_the_receipt_of_unsubscri
 
 def test_disconnect_is_answered_last_and_stands_for_everything() -> None:
     gateway = held_back()
-    peer = gateway.connect()
-    peer.subscribe("/queue/q", "auto")
+    peer = gateway.subscriber("/queue/q", "auto")
     with gateway.one_turn():
         peer.publish("/queue/q", b"1", persistent="true")
         peer.publish("/queue/other", b"2", persistent="true", receipt="p")
@@ -222,8 +217,7 @@ def test_a_lost_socket_is_owed_nothing() -> None:
 @pytest.mark.parametrize("command", ["SEND", "UNSUBSCRIBE", "DISCONNECT"])
 def test_a_receipt_stands_for_an_acknowledgement_before_it_that_asked_for_none(command: str) -> None:
     gateway = held_back()
-    peer = gateway.connect()
-    peer.subscribe("/queue/q")
+    peer = gateway.subscriber("/queue/q")
     peer.publish("/queue/q", b"1", persistent="true")
     (message,) = peer.messages()
     gateway.sync()
@@ -241,8 +235,7 @@ def test_a_receipt_stands_for_an_acknowledgement_before_it_that_asked_for_none(c
 
 
 def test_while_the_store_fails_nothing_is_confirmed_and_nothing_is_lost() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     with gateway.one_turn():
         peer.publish("/queue/q", b"1", persistent="true", receipt="1")
         gateway.store.fail("disk full")

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.session.settings import SessionSettings
-from tests.support.protocols.stomp_gateway import StompGateway
-
-
-@pytest.mark.parametrize(("asked", "answered"), [("1000,2000", "2000,1000"), ("0,0", "0,0"), ("0,50", "100,0")])
-def test_connected_says_what_was_agreed(asked: str, answered: str) -> None:
-    peer = StompGateway().open()
-    peer.send("CONNECT", accept_version="1.2", heart_beat=asked)
-    assert peer.take()[0]["heart-beat"] == answered
+from tests.support.protocols.stomp_gateway import StompGateway, connected
 
 
 def test_heart_beats_come_within_the_interval_from_the_start() -> None:
@@ -42,8 +35,7 @@ def test_whoever_did_not_ask_gets_none() -> None:
 
 
 def test_messages_count_as_heart_beats() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="0,1000")
+    gateway, peer = connected(heart_beat="0,1000")
     peer.subscribe("/queue/q", "auto")
     other = gateway.connect()
     for _ in range(20):
@@ -54,8 +46,7 @@ def test_messages_count_as_heart_beats() -> None:
 
 
 def test_no_heart_beat_is_pushed_into_a_socket_that_is_full() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="0,1000")
+    gateway, peer = connected(heart_beat="0,1000")
     peer.subscribe("/queue/q", "auto")
     peer.is_stuck = True
     peer.publish("/queue/q", b"x")
@@ -65,8 +56,7 @@ def test_no_heart_beat_is_pushed_into_a_socket_that_is_full() -> None:
 
 
 def test_a_silent_client_is_dropped_after_twice_its_interval() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="1000,0")
+    gateway, peer = connected(heart_beat="1000,0")
     gateway.advance(2_000)
     assert not peer.is_closed
     gateway.advance(500)
@@ -84,8 +74,7 @@ def test_the_grace_is_configurable() -> None:
 
 @pytest.mark.parametrize("octets", [b"\n", b"\r\n", b"\0", b"BEGIN\ntransaction:x\n\n\0ABORT\ntransaction:x\n\n\0"])
 def test_any_octet_keeps_it_alive(octets: bytes) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="1000,0")
+    gateway, peer = connected(heart_beat="1000,0")
     for _ in range(10):
         gateway.advance(1_900)
         peer.send_octets(octets)
@@ -93,8 +82,7 @@ def test_any_octet_keeps_it_alive(octets: bytes) -> None:
 
 
 def test_a_client_that_cannot_be_read_is_not_blamed_for_its_silence() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="1000,0")
+    gateway, peer = connected(heart_beat="1000,0")
     peer.subscribe("/queue/q", "auto")
     peer.is_stuck = True
     peer.publish("/queue/q", b"x")
@@ -108,8 +96,7 @@ def test_a_client_that_cannot_be_read_is_not_blamed_for_its_silence() -> None:
 
 
 def test_a_dropped_client_s_messages_go_to_others_at_once() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect(heart_beat="1000,0")
+    gateway, peer = connected(heart_beat="1000,0")
     peer.subscribe("/queue/q")
     other = gateway.connect()
     other.publish("/queue/q", b"x")
@@ -139,8 +126,7 @@ def test_octets_that_are_no_connect_do_not_help() -> None:
 
 
 def test_a_frame_has_thirty_seconds_however_slowly_it_comes() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     for octet in b"SEND\ndestination:/queue/q\n\n" + b"x" * 100:
         if peer.is_closed:
             break
@@ -151,8 +137,7 @@ def test_a_frame_has_thirty_seconds_however_slowly_it_comes() -> None:
 
 
 def test_slow_but_in_time() -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     for _ in range(3):
         for octet in b"SEND\nreceipt:1\ndestination:q\n\n\0":
             peer.send_octets(bytes([octet]))
@@ -170,8 +155,7 @@ def test_waiting_for_a_login_is_limited_too() -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 17, 30])
 def test_a_steady_producer_is_never_late_though_each_read_ends_inside_a_frame(cut: int) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
+    gateway, peer = connected()
     frame = b"SEND\ndestination:/queue/q\n\nbody\0"
     peer.send_octets(frame[:cut])
     for _ in range(60):

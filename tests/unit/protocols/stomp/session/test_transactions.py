@@ -10,30 +10,31 @@ from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 def begun(gateway: StompGateway | None = None, version: str = "1.2") -> Peer:
     peer = (gateway or StompGateway()).connect(version)
-    peer.send("BEGIN", transaction="x", receipt="b")
-    assert peer.receipts() == ["b"]
+    peer.send_confirmed("BEGIN", transaction="x")
     return peer
 
 
+def begun_at_gateway(version: str = "1.2") -> tuple[StompGateway, Peer]:
+    """Return a gateway and a peer with an open transaction x."""
+    peer = begun(version=version)
+    return peer.gateway, peer
+
+
 def test_sends_show_at_commit_in_order_over_destinations() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
-    reader = gateway.connect()
-    reader.subscribe("/queue/a", "auto", id="a")
+    gateway, peer = begun_at_gateway()
+    reader = gateway.subscriber("/queue/a", "auto", id="a")
     reader.subscribe("/queue/b", "auto", id="b")
     reader.subscribe("/topic/t", "auto", id="t")
     for to, body in (("/queue/a", b"1"), ("/queue/b", b"2"), ("/topic/t", b"3"), ("/queue/a", b"4")):
         peer.publish(to, body, transaction="x", receipt="s")
     assert peer.receipts() == ["s"] * 4
     assert reader.messages() == []
-    peer.send("COMMIT", transaction="x", receipt="c")
-    assert peer.receipts() == ["c"]
+    peer.send_confirmed("COMMIT", transaction="x")
     assert sorted(reader.bodies()) == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_send_s_receipt_means_accepted_and_the_commit_s_durable() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     gateway.syncs = False
     peer.publish("/queue/q", b"1", transaction="x", persistent="true", receipt="s")
     assert peer.receipts() == ["s"]
@@ -44,8 +45,7 @@ def test_a_send_s_receipt_means_accepted_and_the_commit_s_durable() -> None:
 
 
 def test_an_ack_s_receipt_inside_means_accepted() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1", persistent="true")
     (message,) = peer.messages()
@@ -58,16 +58,14 @@ def test_an_ack_s_receipt_inside_means_accepted() -> None:
 
 
 def test_abort_drops_sends_and_undoes_acks() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1", b"2")
     first, second = peer.messages()
     peer.publish("/queue/q", b"never", transaction="x")
     peer.send("ACK", id=first["ack"], transaction="x")
     peer.send("NACK", id=second["ack"], transaction="x")
-    peer.send("ABORT", transaction="x", receipt="a")
-    assert peer.receipts() == ["a"]
+    peer.send_confirmed("ABORT", transaction="x")
     gateway.advance(10_000)
     assert peer.messages() == [], "nothing is redelivered"
     peer.send("ACK", id=first["ack"], receipt="1")
@@ -89,22 +87,19 @@ def test_acknowledging_twice_with_a_transaction_open() -> None:
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_cumulative_acknowledgement_inside(version: str) -> None:
-    gateway = StompGateway()
-    peer = begun(gateway, version)
+    gateway, peer = begun_at_gateway(version)
     peer.subscribe("/queue/q", "client")
     peer.publish("/queue/q", b"1", b"2", b"3")
     second = peer.messages()[1]
     name = {"id": second["ack"]} if version == "1.2" else {"message-id": second["message-id"]}
     peer.send("ACK", **name, transaction="x")
     assert gateway.stats("q").depth == 3
-    peer.send("COMMIT", transaction="x", receipt="c")
-    assert peer.receipts() == ["c"]
+    peer.send_confirmed("COMMIT", transaction="x")
     assert gateway.stats("q").depth == 1
 
 
 def test_the_window_is_freed_inside() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q", **{"activemq.prefetchSize": "1"})
     peer.publish("/queue/q", b"1", b"2", b"3")
     for body in (b"1", b"2", b"3"):
@@ -116,8 +111,7 @@ def test_the_window_is_freed_inside() -> None:
 
 
 def test_a_nack_inside_takes_effect_at_commit() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1")
     peer.send("NACK", id=peer.messages()[0]["ack"], transaction="x")
@@ -130,8 +124,7 @@ def test_a_nack_inside_takes_effect_at_commit() -> None:
 
 @pytest.mark.parametrize("leaving", ["DISCONNECT", "vanish", "error"])
 def test_whoever_leaves_aborts(leaving: str) -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1")
     (message,) = peer.messages()
@@ -141,16 +134,14 @@ def test_whoever_leaves_aborts(leaving: str) -> None:
         peer.vanish()
     else:
         peer.send("DISCONNECT" if leaving == "DISCONNECT" else "COMMIT")
-    heir = gateway.connect()
-    heir.subscribe("/queue/q")
+    heir = gateway.subscriber("/queue/q")
     (message,) = heir.messages()
     assert message.body == b"1"
     assert message["JMSXDeliveryCount"] == ("1" if leaving == "DISCONNECT" else "2")
 
 
 def test_an_error_in_the_middle_aborts() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.publish("/queue/q", b"1", transaction="x")
     peer.publish("/nowhere", b"2", transaction="x")
     peer.error()
@@ -158,8 +149,7 @@ def test_an_error_in_the_middle_aborts() -> None:
 
 
 def test_under_1_0_an_error_in_the_middle_leaves_the_transaction_open() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway, "1.0")
+    gateway, peer = begun_at_gateway("1.0")
     peer.publish("/queue/q", b"1", transaction="x")
     peer.publish("/nowhere", b"2", transaction="x")
     peer.send("COMMIT", transaction="x", receipt="c")
@@ -179,15 +169,11 @@ def test_unknown_names(command: str) -> None:
     peer = StompGateway().connect()
     peer.send(command, transaction="y", destination="/queue/q")
     error = peer.error()
-    assert (error["condition"], error.body) == (
-        "transaction-error",
-        b"transaction 'y' is not open on this connection",
-    )
+    assert (error["condition"], error.body) == ("transaction-error", b"transaction 'y' is not open on this connection")
 
 
 def test_an_ack_in_an_unknown_transaction() -> None:
-    peer = StompGateway().connect()
-    peer.subscribe("/queue/q")
+    peer = StompGateway().subscriber("/queue/q")
     peer.publish("/queue/q", b"1")
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="y")
     assert peer.error()["condition"] == "transaction-error"
@@ -203,8 +189,7 @@ def test_begin_twice() -> None:
 def test_a_name_is_free_again_afterwards(ending: str) -> None:
     peer = begun()
     peer.send(ending, transaction="x")
-    peer.send("BEGIN", transaction="x", receipt="r")
-    assert peer.receipts() == ["r"]
+    peer.send_confirmed("BEGIN", transaction="x")
 
 
 def test_names_are_the_connection_s_own() -> None:
@@ -220,8 +205,7 @@ def test_sixteen_side_by_side_and_no_more() -> None:
     for number in range(16):
         peer.send("BEGIN", transaction=str(number))
     peer.send("COMMIT", transaction="3")
-    peer.send("BEGIN", transaction="x", receipt="r")
-    assert peer.receipts() == ["r"]
+    peer.send_confirmed("BEGIN", transaction="x")
     peer.send("BEGIN", transaction="y")
     assert peer.error().body == b"16 transactions are open on this connection, which is the limit"
 
@@ -254,20 +238,17 @@ def test_subscribe_is_never_part_of_it() -> None:
 
 
 def test_commit_after_unsubscribe_still_consumes() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1")
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="x")
     peer.send("UNSUBSCRIBE", id="s")
-    peer.send("COMMIT", transaction="x", receipt="c")
-    assert peer.receipts() == ["c"]
+    peer.send_confirmed("COMMIT", transaction="x")
     assert gateway.stats("q").depth == 0
 
 
 def test_abort_after_unsubscribe_returns_it() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    peer = begun()
     peer.subscribe("/queue/q")
     peer.publish("/queue/q", b"1")
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="x")
@@ -278,16 +259,14 @@ def test_abort_after_unsubscribe_returns_it() -> None:
 
 
 def test_acknowledgements_on_topics_and_queues_in_one() -> None:
-    gateway = StompGateway()
-    peer = begun(gateway)
+    gateway, peer = begun_at_gateway()
     peer.subscribe("/queue/q", id="q")
     peer.subscribe("/topic/t", id="t")
     peer.publish("/queue/q", b"1")
     peer.publish("/topic/t", b"2")
     for message in peer.messages():
         peer.send("ACK", id=message["ack"], transaction="x")
-    peer.send("COMMIT", transaction="x", receipt="c")
-    assert peer.receipts() == ["c"]
+    peer.send_confirmed("COMMIT", transaction="x")
     assert gateway.stats("q").depth == gateway.stats("t").depth == 0
     assert gateway.memory_used() == 0
 
@@ -305,8 +284,7 @@ def test_acknowledging_again_after_the_commit() -> None:
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_an_ack_that_a_cumulative_one_of_its_transaction_covers_is_taken(version: str) -> None:
-    gateway = StompGateway()
-    peer = begun(gateway, version)
+    gateway, peer = begun_at_gateway(version)
     peer.subscribe("/queue/q", "client")
     peer.publish("/queue/q", b"1", b"2", b"3", persistent="true")
     first, second, _ = peer.messages()
@@ -314,8 +292,7 @@ def test_an_ack_that_a_cumulative_one_of_its_transaction_covers_is_taken(version
         named = {"id": message["ack"]} if version == "1.2" else {"message_id": message["message-id"]}
         peer.send("ACK", **named, subscription="s", transaction="x", receipt=f"a{number}")
     assert peer.receipts() == ["a2", "a1"]
-    peer.send("COMMIT", transaction="x", receipt="c")
-    assert peer.receipts() == ["c"]
+    peer.send_confirmed("COMMIT", transaction="x")
     assert gateway.stats("q").depth == 1
 
 

@@ -133,9 +133,16 @@ public class Scenarios {
   void send(Session session, Destination destination, String... texts) throws JMSException {
     MessageProducer producer = session.createProducer(destination);
     for (String text : texts) {
-      producer.send(session.createTextMessage(text));
+      TextMessage message = session.createTextMessage(text);
+      message.setStringProperty("scenario", name);
+      producer.send(message);
     }
     producer.close();
+  }
+
+  // The dead letters of this scenario alone: others share the gateway and have theirs.
+  MessageConsumer deadLetters(Session session) throws JMSException {
+    return session.createConsumer(session.createQueue("ActiveMQ.DLQ"), "scenario = '" + name + "'");
   }
 
   static String[] numbered(int count) {
@@ -248,6 +255,20 @@ public class Scenarios {
     expect(4L, got.getObjectProperty("long"));
     expect(1.5f, got.getObjectProperty("float"));
     expect(2.5, got.getObjectProperty("double"));
+  }
+
+  void typedProperties() throws JMSException {
+    Session session = session();
+    TextMessage message = session.createTextMessage("x");
+    message.setBooleanProperty("yes", true);
+    message.setByteProperty("byte", (byte) 1);
+    message.setShortProperty("short", (short) 2);
+    message.setIntProperty("int", 3);
+    message.setLongProperty("long", 4L);
+    message.setFloatProperty("float", 1.5f);
+    message.setDoubleProperty("double", 2.5);
+    message.setStringProperty("text", "five");
+    session.createProducer(queue(session)).send(message);
   }
 
   void anonymousProducer() throws JMSException {
@@ -429,8 +450,7 @@ public class Scenarios {
     Message message = consumer.receive(LIMIT_MS);
     message.setIntProperty("JMS_AMQP_ACK_TYPE", 2);
     message.acknowledge();
-    Session plain = session();
-    expect("poison", text(plain.createConsumer(plain.createQueue("ActiveMQ.DLQ"), "JMSCorrelationID IS NULL")));
+    expect("poison", text(deadLetters(session())));
   }
 
   void redeliveryToDeadLetter() throws JMSException {
@@ -446,9 +466,7 @@ public class Scenarios {
       session.rollback();
     }
     expect(7, deliveries);
-    Session plain = session();
-    MessageConsumer dead = plain.createConsumer(plain.createQueue("ActiveMQ.DLQ"));
-    expect("retry", text(dead));
+    expect("retry", text(deadLetters(session())));
   }
 
   void selectors() throws JMSException {

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, End
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt, ULong
 from tests.support.protocols.amqp_gateway import AmqpGateway, capabilities
 
 
@@ -62,7 +62,7 @@ def test_refused_producers() -> None:
 
 
 def test_links_of_a_connection_are_counted() -> None:
-    peer = AmqpGateway(amqp=AmqpSettings(link_count=2)).amqp_session()
+    peer = AmqpGateway(amqp=AmqpSettings(links=2)).amqp_session()
     peer.attach_receiver("q", 0)
     peer.attach_receiver("q", 1)
     for handle in (2, 3):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from engine.ports.workers import SYNC_LANE
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.frames import Heartbeat
-from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import Symbol, UInt
-from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.layout import Heartbeat
+from protocols.amqp.v1_0.wire.types.values import Symbol, UInt
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, queue_of, text
 
 
 def unsynced(amqp: AmqpSettings | None = None) -> tuple[AmqpGateway, AmqpPeer]:
     """Return a gateway whose disk does not sync, and a peer with a producer of queue q."""
-    gateway = AmqpGateway(amqp=amqp)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of(amqp=amqp)
     gateway.sync()
     gateway.syncs = False
     return gateway, peer
@@ -102,7 +100,7 @@ def test_heartbeats_go_on_while_an_answer_waits() -> None:
 
 
 def test_a_close_that_cannot_be_confirmed_says_so() -> None:
-    gateway, peer = unsynced(AmqpSettings(ending_time_ms=1_000))
+    gateway, peer = unsynced(AmqpSettings(close_time_ms=1_000))
     peer.transfer(text("m", durable=True))
     peer.send(Close())
     assert peer.take() == []

@@ -7,29 +7,13 @@ from typing import Any
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
-from protocols.amqp.v1_0.wire.values import Symbol
-from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, said, text
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Open, Transfer
+from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.types.values import Symbol
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, queue_of, text
 from tests.unit.protocols.amqp.test_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
-
-OTHER_HEADERS = [
-    b"AMQP\x00\x00\x09\x01",
-    b"AMQP\x01\x01\x00\x0a",
-    b"AMQP\x02\x01\x00\x00",
-    b"AMQP\x00\x02\x00\x00",
-    b"AMQQ",
-]
-
-
-@pytest.mark.parametrize("octets", OTHER_HEADERS)
-def test_what_we_do_not_speak_is_answered_with_what_we_do(octets: bytes) -> None:
-    peer = AmqpGateway().open_amqp()
-    peer.send_octets(octets)
-    assert peer.octets == protocol_header(AMQP_LAYER)
-    assert peer.is_closed
 
 
 def test_without_login_where_one_is_needed() -> None:
@@ -98,13 +82,6 @@ def test_a_mechanism_that_is_not_offered_closes() -> None:
     assert peer.is_closed
 
 
-def test_two_logins_close() -> None:
-    peer = sasl(AmqpGateway())
-    peer.send_octets(encode_sasl_frame(SaslResponse(b"x")))
-    assert peer.take() == []
-    assert peer.is_closed
-
-
 @pytest.mark.parametrize(
     ("first", "second", "is_refused"),
     [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
@@ -131,69 +108,6 @@ def test_a_client_id_may_be_the_only_one(first: bool, second: bool, is_refused: 
     again = gateway.connect_amqp("id", **wish)
     assert again.opened is not None
     assert "sole-connection-for-container" in (again.opened.offered_capabilities or [])
-
-
-def test_close_is_answered() -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.send(Close())
-    assert peer.one(Close) == Close()
-    assert peer.is_closed
-
-
-@pytest.mark.parametrize(
-    ("octets", "condition"),
-    [
-        (b"\x00\x00\x00\x07\x02\x00\x00\x00", "amqp:connection:framing-error"),
-        (b"\x7f\xff\xff\xff\x02\x00\x00\x00", "amqp:connection:framing-error"),
-        (b"\x00\x00\x00\x0c\x02\x01\x00\x00\x00\x53\x17\x45", "amqp:connection:framing-error"),
-        (b"\x00\x00\x00\x0c\x02\x00\x00\x00\x00\x53\x99\x45", "amqp:decode-error"),
-        (b"\x00\x00\x00\x0c\x02\x00\x00\x00\x00\x53\x14\x45", "amqp:decode-error"),
-    ],
-)
-def test_malformed_frames_close(octets: bytes, condition: str) -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.send_octets(octets)
-    kind, seen, _ = peer.error()
-    assert (kind, seen) == (Close, condition)
-    assert peer.is_closed
-
-
-@pytest.mark.parametrize("frame", [Open("again"), Detach(0), End(), Flow(0, 1, 0, 1)])
-def test_frames_out_of_place_close(frame: Open | Detach | End | Flow) -> None:
-    peer = AmqpGateway().connect_amqp()
-    peer.send(frame, channel=3)
-    kind, seen, _ = peer.error()
-    assert (kind, seen) == (Close, "amqp:illegal-state")
-
-
-def test_a_channel_in_use_or_too_high_closes() -> None:
-    for channel, condition in ((0, "amqp:illegal-state"), (256, "amqp:connection:framing-error")):
-        peer = AmqpGateway().amqp_session()
-        peer.send(Begin(None, 0, 10, 10), channel=channel)
-        assert peer.error()[:2] == (Close, condition)
-
-
-def test_a_frame_size_below_the_least_closes() -> None:
-    peer = AmqpGateway().open_amqp()
-    peer.send_octets(protocol_header(AMQP_LAYER))
-    peer.send(Open("me", max_frame_size=511))
-    _, opened, closed = peer.take()
-    assert isinstance(opened, Open)
-    assert isinstance(closed, Close)
-    assert said(closed) == ("amqp:connection:framing-error", "max-frame-size is 511; allowed is 512 and above")
-
-
-def test_a_session_ends_and_its_channel_is_free_again() -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.send(End())
-    assert peer.one(End) == End()
-    peer.begin()
-
-
-def test_sessions_have_channels_of_their_own() -> None:
-    peer = AmqpGateway().connect_amqp(channel_max=1)
-    begin = peer.begin(7)
-    assert (begin.remote_channel, peer.channels) == (7, [0])
 
 
 def test_heartbeats_leave_at_half_the_time() -> None:
@@ -239,9 +153,7 @@ def test_a_frame_must_end_in_time() -> None:
 
 @pytest.mark.parametrize("cut", [1, 4, 7, 8, 9, 20])
 def test_a_steady_producer_is_never_late_though_each_read_ends_inside_a_frame(cut: int) -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(frame_time_ms=3_000))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of(amqp=AmqpSettings(frame_time_ms=3_000))
     frame = encode_frame(0, Transfer(0, 0, b"t", 0, True), text("body"))
     peer.send_octets(frame[:cut])
     for _ in range(10):
@@ -278,8 +190,7 @@ def test_the_gateway_stops() -> None:
 def test_a_peer_that_sends_no_more_gets_what_it_is_owed() -> None:
     gateway = AmqpGateway()
     gateway.syncs = False
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     peer.transfer(b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x77\x41")
     peer.connection.input_ended()
     gateway.settle()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.values import gates
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, Flow
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from tests.support.engine.engine_world import address
-from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, queue_of, text
 
 BODY = text("x" * 990)  # 998 octets with what it stands in
 
@@ -37,9 +37,7 @@ def granted(peer: AmqpPeer, address: str | None = "q", handle: int = 0) -> int:
 
 
 def test_a_shut_session_holds_only_itself() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    _, peer = queue_of()
     peer.begin(1)
     peer.attach_receiver("q", 1)
     peer.attach_receiver("q", 1, channel=1)
@@ -55,8 +53,7 @@ def test_a_shut_session_holds_only_itself() -> None:
 
 def test_no_link_of_a_shut_session_takes_messages_from_others() -> None:
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("a", 0)
+    sender = gateway.amqp_sender("a", 0)
     sender.attach_sender("b", 1)
     peer = gateway.connect_amqp("shut")
     peer.begin(incoming_window=1)
@@ -74,25 +71,8 @@ def test_no_link_of_a_shut_session_takes_messages_from_others() -> None:
     assert len(other.transfers()) == 1
 
 
-def test_links_of_a_session_that_is_shut_from_the_start_wait_for_it() -> None:
-    gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
-    sender.publish("a", "b")
-    peer = gateway.connect_amqp("shut")
-    peer.begin(incoming_window=0)
-    peer.attach_receiver("q", 1)
-    peer.send(Flow(0, 0, 0, 100, 1, 0, 10))
-    assert peer.take() == []
-    peer.send(Flow(0, 100, 0, 100))
-    assert len(peer.transfers()) == 2
-
-
 def test_settling_does_not_open_a_shut_window() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.publish("a", "b", "c")
+    _, peer = queue_of("a", "b", "c")
     peer.attach_receiver("q", 1)
     peer.send(Flow(0, 1, 3, 100, 1, 0, 10))
     assert len(peer.transfers()) == 1
@@ -103,10 +83,7 @@ def test_settling_does_not_open_a_shut_window() -> None:
 
 
 def test_a_drain_waits_for_the_window_and_is_then_answered() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.publish("a", "b")
+    _, peer = queue_of("a", "b")
     peer.attach_receiver("q", 1)
     peer.send(Flow(0, 1, 2, 100, 1, 0, 10, drain=True))
     assert len(peer.transfers()) == 1
@@ -216,8 +193,7 @@ def test_a_relay_parks_what_finds_its_address_full_and_the_deadline_rejects_it()
 
 def test_the_deadline_of_several_settled_transfers_ends_their_link_once() -> None:
     gateway = blocking(1_200, timeout_ms=500)
-    peer = gateway.amqp_session()
-    peer.attach_sender(None)
+    peer = gateway.amqp_sender(None)
     in_q = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01q"
     for _ in range(4):
         peer.transfer(in_q + BODY, settled=True)

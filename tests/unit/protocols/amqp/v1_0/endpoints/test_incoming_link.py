@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from config.matching import BOTH, Pattern
+from config.permissions import EVERYBODY, Permission, PermissionMap
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from tests.support.engine.engine_world import address
-from tests.support.protocols.amqp_gateway import AmqpGateway, text
+from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
 
 
 def test_credit_is_granted_and_topped_up_at_half() -> None:
@@ -28,24 +30,10 @@ def test_credit_is_granted_and_topped_up_at_half() -> None:
     assert isinstance(disposition, Disposition)
 
 
-def test_more_than_the_credit_ends_the_link() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(link_credit=1))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    with gateway.one_turn():
-        peer.transfer(text("a"))
-        peer.transfer(text("b"))
-    detach = next(frame for frame in peer.take() if isinstance(frame, Detach))
-    assert detach.error is not None
-    assert detach.error.condition == "amqp:link:transfer-limit-exceeded"
-    assert detach.closed
-
-
 def test_a_durable_message_is_accepted_once_it_is_durable() -> None:
     gateway = AmqpGateway()
     gateway.syncs = False
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     durable = peer.transfer(text("a", durable=True))
     assert peer.take() == []
     other = peer.transfer(text("b"))
@@ -56,9 +44,7 @@ def test_a_durable_message_is_accepted_once_it_is_durable() -> None:
 
 
 def test_dispositions_of_a_turn_are_joined() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of()
     with gateway.one_turn():
         for number in range(5):
             peer.transfer(text(number, durable=number == 3))
@@ -69,15 +55,6 @@ def test_dispositions_of_a_turn_are_joined() -> None:
     ]
 
 
-def test_a_settled_message_is_not_answered() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.transfer(text("a"), settled=True)
-    assert peer.take() == []
-    assert gateway.stats("q").depth == 1
-
-
 def test_second_mode_leaves_settling_to_the_producer() -> None:
     peer = AmqpGateway().amqp_session()
     assert peer.attach_sender("q", rcv_settle_mode=1).rcv_settle_mode == 1
@@ -85,53 +62,6 @@ def test_second_mode_leaves_settling_to_the_producer() -> None:
     assert peer.one(Disposition) == Disposition(True, delivery_id, None, False, Accepted())
     peer.send(Disposition(False, delivery_id, None, True, Accepted()))
     assert peer.take() == []
-
-
-def test_a_message_in_frames() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    octets = text("x" * 100)
-    peer.send(Transfer(0, 0, b"t", 0, None, True), octets[:10])
-    peer.send(Transfer(0, more=True), octets[10:20])
-    peer.send(Transfer(0, 0, settled=True, more=False), octets[20:])
-    assert peer.take() == []  # the last word was: settled
-    receiver = gateway.amqp_session()
-    receiver.attach_receiver("q", credit=1)
-    assert receiver.messages() == [octets]
-
-
-def test_an_aborted_message_is_forgotten() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.send(Transfer(0, 0, b"t", 0, False, True), b"half")
-    peer.send(Transfer(0, aborted=True), b"more")
-    assert peer.take() == []
-    peer.delivery_id = 1
-    peer.publish("whole")
-    assert gateway.stats("q").depth == 1
-
-
-@pytest.mark.parametrize(
-    ("frames", "condition"),
-    [
-        ([Transfer(0, None, b"t", 0)], "amqp:invalid-field"),
-        ([Transfer(0, 0, None, 0)], "amqp:invalid-field"),
-        ([Transfer(0, 0, b"t", 0, False, True), Transfer(0, 1, more=True)], "amqp:invalid-field"),
-    ],
-)
-def test_transfers_that_make_no_sense_end_the_link(frames: list[Transfer], condition: str) -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_sender("q")
-    for frame in frames:
-        peer.send(frame, text("x"))
-    assert peer.error()[:2] == (Detach, condition)
-    peer.send(Transfer(0, 9, b"t", 0), text("dropped"))
-    assert peer.take() == []
-    peer.send(Detach(0, True))
-    assert peer.take() == []
-    peer.attach_sender("q")  # the handle is free again
 
 
 def test_a_message_beyond_the_limit_ends_the_link() -> None:
@@ -173,9 +103,7 @@ def test_messages_in_frames_are_counted_over_all_links() -> None:
     ],
 )
 def test_a_bad_message_fails_alone(payload: bytes, message_format: int, condition: str) -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of()
     peer.send(Transfer(0, 0, b"t", message_format, False), payload)
     disposition = peer.one(Disposition)
     assert isinstance(disposition.state, Rejected)
@@ -186,17 +114,9 @@ def test_a_bad_message_fails_alone(payload: bytes, message_format: int, conditio
     assert gateway.stats("q").depth == 1
 
 
-def test_a_bad_message_that_is_settled_ends_the_link() -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_sender("q")
-    peer.send(Transfer(0, 0, b"t", 0, True), b"junk")
-    assert peer.error()[:2] == (Detach, "amqp:decode-error")
-
-
 def test_a_relay_goes_by_each_message() -> None:
     gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender(None)
+    peer = gateway.amqp_sender(None)
     to_a = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01a"
     to_topic = b"\x00\x53\x72\xc1\x13\x02\xa3\x0ex-opt-jms-dest\x51\x01" + to_a
     peer.transfer(to_a)
@@ -210,9 +130,7 @@ def test_a_relay_goes_by_each_message() -> None:
 
 
 def test_a_closed_gate_holds_credit_back() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(link_credit=2), memory_limit_bytes=20_000)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of(amqp=AmqpSettings(link_credit=2), memory_limit_bytes=20_000)
     accepted = 0
     granted = 2
     while granted > accepted:
@@ -232,9 +150,7 @@ def test_a_closed_gate_holds_credit_back() -> None:
 
 
 def test_messages_that_wait_go_with_their_link() -> None:
-    gateway = AmqpGateway(memory_limit_bytes=10_000)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    _, peer = queue_of(memory_limit_bytes=10_000)
     for _ in range(4):
         peer.transfer(text("x" * 4_000))
     assert peer.connection.is_blocked()
@@ -244,9 +160,7 @@ def test_messages_that_wait_go_with_their_link() -> None:
 
 def test_full_addresses_that_fail_reject_the_message() -> None:
     entry = address("q", **{"full.max_size_bytes": 5_000, "full.address_full_policy": "FAIL"})
-    gateway = AmqpGateway(entry)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = AmqpGateway(entry).amqp_sender("q")
     states = []
     for _ in range(4):
         peer.transfer(text("x" * 3_000))
@@ -256,9 +170,7 @@ def test_full_addresses_that_fail_reject_the_message() -> None:
 
 
 def test_a_delivery_whose_transfers_never_end_ends_its_link() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(delivery_time_ms=5_000))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of(amqp=AmqpSettings(delivery_time_ms=5_000))
     peer.attach_sender("q", 1)
     payload = text("x" * 200)
     for number in range(8):
@@ -278,9 +190,7 @@ def test_a_delivery_whose_transfers_never_end_ends_its_link() -> None:
 
 
 def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(delivery_time_ms=5_000, idle_time_ms=0))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of(amqp=AmqpSettings(delivery_time_ms=5_000, idle_time_ms=0))
     payload = text("x")
     peer.send(Transfer(0, 0, b"t", 0, True, True), payload[:1])
     peer.is_stuck = True
@@ -292,3 +202,26 @@ def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:
     peer.send(Transfer(0, more=False), payload[1:])
     gateway.advance(60_000)
     assert peer.take() == []
+
+
+def test_a_link_ends_once_its_user_may_not_send_any_more() -> None:
+    everybody, writers = frozenset((EVERYBODY,)), frozenset(("writers",))
+    granted = Permission(Pattern.parse(">"), BOTH, {"read": everybody, "write": writers, "create": everybody})
+    gateway = AmqpGateway(permissions=PermissionMap([granted]))
+    peer = gateway.amqp_session()
+    peer.connection.groups = writers
+    for handle, target in enumerate(("q", "topic://t", "queue://a,topic://b")):
+        peer.attach_sender(target, handle)
+    peer.attach_sender(None, 3)
+    peer.attach_receiver("q", 4)
+    peer.connection.rights_changed()
+    gateway.settle()
+    assert peer.take() == [], "all is allowed still"
+    peer.connection.groups = frozenset()
+    peer.connection.rights_changed()
+    gateway.settle()
+    detached = peer.take()
+    assert [frame.handle for frame in detached if isinstance(frame, Detach)] == [0, 1, 2]
+    assert {frame.error.condition for frame in detached if isinstance(frame, Detach) and frame.error} == {
+        "amqp:unauthorized-access"
+    }

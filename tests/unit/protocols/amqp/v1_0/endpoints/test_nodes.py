@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, TransactionalState
-from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.values import Symbol, UInt
-from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Declared, TransactionalState
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Close, Detach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.types.values import Symbol, UInt
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, queue_of, said, text
 
 
 def durable(topic: str, *more: str) -> Source:
@@ -212,10 +212,7 @@ def test_shared_durable_subscriptions_belong_to_an_id_or_to_nobody(is_global: bo
 
 
 def test_a_browser_removes_nothing_and_ends_by_drain() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.publish("a", "b")
+    gateway, peer = queue_of("a", "b")
     peer.attach_receiver(None, source=Source("q", distribution_mode=Symbol("copy")), snd_settle_mode=1)
     peer.credit(1, 10, drain=True)
     frames = peer.take()
@@ -241,8 +238,7 @@ def test_a_browser_removes_nothing_and_ends_by_drain() -> None:
 )
 def test_addresses_of_producers(address: str, wished: tuple[str, ...], kind: str, names: list[str]) -> None:
     gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender(address, capabilities=capabilities(*wished) or None)
+    peer = gateway.amqp_sender(address, capabilities=capabilities(*wished) or None)
     peer.publish("x")
     destinations = gateway.broker.destinations
     made = destinations.queues if kind == "queue" else destinations.topics
@@ -250,8 +246,7 @@ def test_addresses_of_producers(address: str, wished: tuple[str, ...], kind: str
 
 
 def test_a_composite_reaches_queues_and_topics_and_is_consumed_from_both() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
+    peer = AmqpGateway().amqp_session()
     peer.attach_receiver("queue://a,topic://b", 1, credit=10)
     peer.attach_sender("queue://a,topic://b", 0)
     peer.transfer(text("x"))
@@ -260,8 +255,7 @@ def test_a_composite_reaches_queues_and_topics_and_is_consumed_from_both() -> No
 
 def test_a_composite_is_sent_to_whole_in_a_transaction() -> None:
     gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("a,b", 0)
+    peer = gateway.amqp_sender("a,b", 0)
     peer.attach_coordinator(9)
     peer.transfer(b"\x00\x53\x77\x00\x53\x31\x45", 9)
     declared = peer.one(Disposition).state

@@ -6,23 +6,16 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.composite import Error
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Received, Rejected, Released
-from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End
-from protocols.amqp.v1_0.wire.termini import Source
-from protocols.amqp.v1_0.wire.values import Symbol
+from protocols.amqp.v1_0.wire.composites.composite import Error
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Modified, Rejected, Released
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Detach, Disposition, End
+from protocols.amqp.v1_0.wire.types.values import Symbol
 from tests.support.protocols.amqp_gateway import queue_of, text
 
 
 @pytest.mark.parametrize(
     ("state", "count", "delay_ms"),
-    [
-        (Released(), 0, 0),
-        (Modified(), 0, 0),
-        (Modified(False, False), 0, 0),
-        (Modified(True), 1, 1_000),
-        (None, 0, 0),
-    ],
+    [(Released(), 0, 0), (Modified(), 0, 0), (Modified(False, False), 0, 0), (Modified(True), 1, 1_000), (None, 0, 0)],
 )
 def test_outcomes_that_bring_a_message_back(state: Any, count: int, delay_ms: int) -> None:
     gateway, peer = queue_of("a")
@@ -37,15 +30,6 @@ def test_outcomes_that_bring_a_message_back(state: Any, count: int, delay_ms: in
         b"\x00\x53\x70\xc0\x07\x05\x40\x40\x40\x42\x52\x01" if count else b"\x00\x53\x70\xc0\x05\x04\x40\x40\x40\x42"
     )
     assert payload == expected + text("a")
-
-
-def test_the_default_outcome_applies_to_what_is_settled_without_one() -> None:
-    gateway, peer = queue_of("a")
-    peer.attach_receiver("q", credit=2, source=Source("q", default_outcome=Modified(True)))
-    peer.take()
-    peer.dispose(0, None)
-    gateway.advance(1_000)
-    assert b"\x52\x01" in peer.messages()[0]
 
 
 @pytest.mark.parametrize("state", [Rejected(), Rejected(Error("app:bad", "not wanted"))])
@@ -106,17 +90,6 @@ def test_accepted_settles() -> None:
     assert gateway.stats("q").depth == 1
     assert peer.take() == []
     peer.dispose(0, Accepted(), last=2**31 - 1)  # a hostile range costs what is there
-    assert gateway.stats("q").depth == 0
-
-
-def test_a_state_that_is_no_outcome_changes_nothing() -> None:
-    gateway, peer = queue_of("a")
-    peer.attach_receiver("q", credit=5)
-    peer.take()
-    peer.dispose(0, Received(0, 5), settled=False)
-    peer.dispose(7, Accepted())
-    assert gateway.stats("q").depth == 1
-    peer.dispose(0, Accepted())
     assert gateway.stats("q").depth == 0
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Close, Detach, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from tests.support.engine.engine_world import address
-from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway, queue_of, text
+from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway, AmqpPeer, queue_of, text
 
 
 def test_credit_is_honoured_as_granted() -> None:
@@ -33,20 +38,6 @@ def test_credit_may_be_taken_back() -> None:
     assert peer.take() == []
 
 
-def test_drain_uses_up_what_cannot_be_delivered() -> None:
-    _, peer = queue_of("a", "b")
-    peer.attach_receiver("q")
-    peer.credit(1, 5, drain=True)
-    *transfers, flow = peer.take()
-    assert len(transfers) == 2
-    assert isinstance(flow, Flow)
-    assert (flow.delivery_count, flow.link_credit, flow.drain) == (5, 0, True)
-    peer.publish("c")
-    assert peer.take() == []
-    peer.credit(1, 1, seen=5)
-    assert len(peer.transfers()) == 1
-
-
 def test_drain_without_credit_is_answered() -> None:
     _, peer = queue_of()
     peer.attach_receiver("q")
@@ -68,8 +59,7 @@ def test_drain_waits_for_the_disk() -> None:
 
 
 def test_a_large_message_leaves_in_frames_as_the_window_allows() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.connect_amqp(max_frame_size=512)
+    peer = AmqpGateway().connect_amqp(max_frame_size=512)
     peer.begin(incoming_window=2)
     peer.attach_sender("q")
     octets = text("x" * 1_200)
@@ -90,9 +80,7 @@ def test_a_large_message_leaves_in_frames_as_the_window_allows() -> None:
 
 
 def test_the_bare_message_is_delivered_octet_by_octet() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    _, peer = queue_of()
     wide = b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x73\xd0\x00\x00\x00\x09\x00\x00\x00\x01\xa1\x03abc"
     body = b"\x00\xa3\x10amqp:data:binary\xb0\x00\x00\x00\x02hi"
     dropped = b"\x00\x53\x71\xc1\x01\x00"
@@ -117,18 +105,54 @@ def test_settled_deliveries_are_gone_when_sent() -> None:
     assert gateway.stats("q").depth == 1
 
 
-def test_a_consumer_may_not_send_on_its_link() -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_receiver("q", handle=1)
-    peer.send(Transfer(1, 0, b"t", 0), text("x"))
-    assert peer.error()[:2] == (Detach, "amqp:not-allowed")
+def hold_back(peer: AmqpPeer) -> Callable[[], None]:
+    """Hold the output of a peer back, as the gateway does while its budget is used up; return what lets it leave."""
+    flush = peer.flush
+
+    def held(offset: int, confirmed_offset: int) -> None:
+        peer.link.is_touched = False
+
+    def let_go() -> None:
+        peer.flush = flush  # type: ignore[method-assign]
+        peer.link.is_touched = True
+        peer.gateway.settle()
+
+    peer.flush = held  # type: ignore[method-assign]
+    return let_go
+
+
+@pytest.mark.parametrize("end", [Detach(1, True), End(), Close()])
+def test_what_was_sent_as_settled_goes_to_nobody_else_while_output_is_held_back(end: Composite) -> None:
+    gateway, other = queue_of("a", durable=True)
+    peer = gateway.amqp_session()
+    peer.attach_receiver("q", snd_settle_mode=1)
+    let_go = hold_back(peer)
+    peer.credit(1, 1)
+    peer.send(end)
+    other.attach_receiver("q", credit=1)
+    assert other.messages() == []
+    let_go()
+    assert [type(frame) for frame in peer.take()] == [Transfer, type(end)]
+    assert gateway.stats("q").depth == 0
+
+
+def test_what_is_too_large_for_a_link_that_ends_is_not_taken_from_its_next_consumer() -> None:
+    gateway, other = queue_of("a", durable=True)
+    peer = gateway.amqp_session()
+    peer.attach_receiver("q", max_message_size=1)
+    let_go = hold_back(peer)
+    peer.credit(1, 1)
+    peer.send(Detach(1, True))
+    other.attach_receiver("q", credit=1)
+    assert len(other.messages()) == 1
+    let_go()
+    assert gateway.stats("q").in_flight == 1
+    other.dispose(0, Accepted())
+    assert gateway.stats("q").acknowledged == 1
 
 
 def test_a_slow_connection_gets_nothing_more() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(unread_output_bytes=10_000))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    peer.publish(*["x" * 3_000] * 10)
+    gateway, _ = queue_of(*["x" * 3_000] * 10, amqp=AmqpSettings(unread_output_bytes=10_000))
     slow = gateway.amqp_session()
     slow.attach_receiver("q")
     slow.is_stuck = True
@@ -140,8 +164,7 @@ def test_a_slow_connection_gets_nothing_more() -> None:
 
 def test_a_message_tells_when_it_was_stored_and_the_priority_it_was_sent_with() -> None:
     gateway = AmqpGateway(address("q", enable_ingress_timestamp=True, queue__prioritized_messages=False))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     peer.transfer(b"\x00\x53\x70\xc0\x04\x02\x40\x50\x09" + text("a"))
     peer.take()
     peer.attach_receiver("q", credit=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.wire.performatives import Detach, End
-from tests.support.protocols.amqp_gateway import AmqpGateway
+from protocols.amqp.v1_0.wire.composites.performatives import Detach, End
+from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of
 from tests.support.protocols.stomp_gateway import Peer
 
 
@@ -37,8 +37,7 @@ def test_senders_that_attach_and_detach() -> None:
 def test_senders_that_go_with_what_they_were_on(way: str) -> None:
     gateway = AmqpGateway()
     watcher = _watching(gateway, "Topic.t")
-    peer = gateway.amqp_session()
-    peer.attach_sender("topic://t")
+    peer = gateway.amqp_sender("topic://t")
     assert _told(watcher) == [("ProducerInfo", "1")]
     if way == "the session ends":
         peer.send(End())
@@ -51,8 +50,7 @@ def test_senders_that_go_with_what_they_were_on(way: str) -> None:
 def test_each_part_of_a_composite_destination_has_the_producer() -> None:
     gateway = AmqpGateway()
     watcher = _watching(gateway, "*.*")
-    peer = gateway.amqp_session()
-    peer.attach_sender("queue://a,topic://b")
+    gateway.amqp_sender("queue://a,topic://b")
     frames = watcher.take()
     assert [frame["destination"].split("Producer.")[1] for frame in frames] == ["Queue.a", "Topic.b"]
 
@@ -60,16 +58,13 @@ def test_each_part_of_a_composite_destination_has_the_producer() -> None:
 def test_a_sender_without_a_destination_and_one_to_advisories_are_not_told_of() -> None:
     gateway = AmqpGateway()
     watcher = _watching(gateway, ">")
-    peer = gateway.amqp_session()
-    peer.attach_sender(None)
+    peer = gateway.amqp_sender(None)
     peer.attach_sender("topic://ActiveMQ.Advisory.Connection", handle=1)
     assert watcher.take() == []
 
 
 def test_a_producer_that_was_there_before_anybody_listened_counts() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    gateway, peer = queue_of()
     watcher = _watching(gateway, "Queue.q")
     peer.attach_sender("q", handle=1)
     assert _told(watcher) == [("ProducerInfo", "2")]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
 
 
@@ -24,71 +20,8 @@ def test_echo_is_answered() -> None:
     assert peer.one(Flow).handle is None
 
 
-def test_the_session_window_is_counted_in_frames() -> None:
-    _, peer = queue_of(*range(5))
-    peer.attach_receiver("q")
-    peer.send(Flow(0, 2, 5, 100, 1, 0, 10))
-    assert len(peer.transfers()) == 2
-    peer.send(Flow(2, 2, 5, 100))
-    assert len(peer.transfers()) == 2
-    peer.send(Flow(4, 100, 5, 100))
-    assert len(peer.transfers()) == 1
-
-
-def test_a_shut_session_window_leaves_messages_to_others() -> None:
-    gateway, peer = queue_of(*range(5))
-    peer.attach_receiver("q")
-    peer.send(Flow(0, 1, 5, 100, 1, 0, 10))
-    assert len(peer.transfers()) == 1
-    other = gateway.amqp_session()
-    other.attach_receiver("q", credit=10)
-    assert len(other.transfers()) == 4
-
-
-def test_our_handles_stay_below_what_the_peer_takes() -> None:
-    peer = AmqpGateway().connect_amqp()
-    peer.begin(handle_max=1)
-    assert peer.attach_sender("q", handle=5).handle == 0
-    assert peer.attach_sender("q", handle=0).handle == 1
-    peer.send(Attach("s", 7, False, source=Source(), target=Target("q"), initial_delivery_count=0))
-    assert peer.error()[:2] == (End, "amqp:session:handle-in-use")
-
-
-def test_a_handle_in_use_ends_the_session() -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_sender("q", handle=3)
-    peer.send(Attach("other", 3, False, source=Source(), target=Target("q"), initial_delivery_count=0))
-    assert peer.error()[:2] == (End, "amqp:session:handle-in-use")
-    peer.send(Detach(3, True))  # dropped: the session has ended for us
-    assert peer.take() == []
-    peer.send(End())
-    peer.begin()
-
-
-@pytest.mark.parametrize("frame", [Transfer(9, 0, b"t", 0), Detach(9, True), Flow(0, 10, 0, 10, 9)])
-def test_an_unknown_handle_ends_the_session(frame: Any) -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.send(frame)
-    assert peer.error()[:2] == (End, "amqp:session:unattached-handle")
-    assert not peer.is_closed
-
-
-def test_more_frames_than_the_incoming_window_end_the_session() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(incoming_window=4, link_credit=100))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
-    with gateway.one_turn():
-        for _ in range(5):
-            peer.transfer(text("x"))
-    end = next(frame for frame in peer.take() if isinstance(frame, End))
-    assert end.error is not None
-    assert end.error.condition == "amqp:session:window-violation"
-
-
 def test_the_incoming_window_is_opened_at_half() -> None:
-    gateway = AmqpGateway(amqp=AmqpSettings(incoming_window=4, link_credit=100))
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    _, peer = queue_of(amqp=AmqpSettings(incoming_window=4, link_credit=100))
     peer.transfer(text("a"))
     assert [type(frame) for frame in peer.take()] == [Disposition]
     peer.transfer(text("b"))
@@ -97,8 +30,7 @@ def test_the_incoming_window_is_opened_at_half() -> None:
 
 
 def test_one_frame_too_many_in_a_read_does_not_stop_the_rest() -> None:
-    gateway = AmqpGateway()
-    peer = gateway.amqp_session()
+    peer = AmqpGateway().amqp_session()
     peer.begin(1)
     wire = encode_frame(0, Transfer(9, 0, b"t", 0)) + encode_frame(1, Flow(0, 10, 0, 10, echo=True))
     peer.send_octets(wire)
@@ -154,8 +86,7 @@ def test_a_session_with_many_links_ends_at_once_and_its_consumers_in_turn() -> N
         peer.send(End())
     peer.one(End)
     assert peer.connection.consumers, "one turn does not close so many"
-    other = gateway.amqp_session()
-    other.attach_sender("q")
+    other = gateway.amqp_sender("q")
     other.publish("x")
     assert peer.take() == [], "nothing comes for a session that has ended"
     gateway.advance(1)

@@ -8,13 +8,19 @@ import pytest
 
 from config.matching import AddressEntry
 from config.sources.uri import parse_endpoint
-from engine.transaction import TransactionLimits
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Rejected, Released, TransactionalState
-from protocols.amqp.v1_0.wire.performatives import Detach, Disposition, End, Transfer
-from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.composites.composite import Composite
+from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import (
+    Accepted,
+    Declared,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, End, Transfer
+from protocols.amqp.v1_0.wire.composites.termini import Source
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
 from tests.support.engine.engine_world import address
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 
@@ -35,8 +41,7 @@ def declare(peer: AmqpPeer) -> bytes:
 
 def transacted(*addresses: AddressEntry, **options: Any) -> tuple[AmqpGateway, AmqpPeer]:
     gateway = AmqpGateway(*addresses, **options)
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     attach = peer.attach_coordinator()
     assert isinstance(attach.target, Coordinator)
     assert "amqp:local-transactions" in (attach.target.capabilities or [])
@@ -128,36 +133,8 @@ def test_a_rolled_back_message_comes_before_those_behind_it_whatever_the_credit(
     assert b"".join(payload[-1:] for payload in payloads) == b"abcd"[:credit]
 
 
-def test_an_outcome_that_is_not_settled_is_settled_after_the_commit() -> None:
-    gateway, peer = transacted()
-    peer.publish("a")
-    peer.attach_receiver("q", credit=1)
-    peer.take()
-    name = declare(peer)
-    peer.dispose(0, TransactionalState(name, Accepted()), settled=False)
-    peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(name)), handle=9)
-    answers = [frame for frame in peer.take() if isinstance(frame, Disposition)]
-    assert Disposition(False, 0, None, True, Accepted()) in answers
-    assert gateway.stats("q").depth == 0
-
-
-def test_a_failed_send_spoils_the_transaction() -> None:
-    gateway, peer = transacted()
-    name = declare(peer)
-    peer.transfer(text("a"), state=TransactionalState(name))
-    peer.transfer(b"junk", state=TransactionalState(name))
-    states = [frame.state for frame in peer.take() if isinstance(frame, Disposition)]
-    assert isinstance(states[-1], TransactionalState)
-    assert isinstance(states[-1].outcome, Rejected)
-    state = request(peer, Discharge(name))
-    assert isinstance(state, Rejected)
-    assert state.error is not None
-    assert state.error.condition == "amqp:precondition-failed"
-    assert gateway.stats("q").depth == 0
-
-
 def test_limits_of_transactions() -> None:
-    gateway, peer = transacted(amqp=AmqpSettings(transaction_limits=TransactionLimits(1, 2, 10_000)))
+    gateway, peer = transacted(amqp=AmqpSettings(transactions=1, transaction_actions=2, transaction_bytes=10_000))
     name = declare(peer)
     state = request(peer, Declare())
     assert isinstance(state, Rejected)
@@ -169,8 +146,8 @@ def test_limits_of_transactions() -> None:
     declare(peer)
 
 
-@pytest.mark.parametrize("frame", [Detach(9, True), End()])
-def test_open_transactions_end_with_their_coordinator(frame: Any) -> None:
+@pytest.mark.parametrize("frame", [Detach(9, True), End(), None], ids=["link", "session", "lost connection"])
+def test_open_transactions_end_with_their_coordinator(frame: Detach | End | None) -> None:
     gateway, peer = transacted()
     peer.publish("a")
     peer.attach_receiver("q", credit=1)
@@ -179,32 +156,42 @@ def test_open_transactions_end_with_their_coordinator(frame: Any) -> None:
     peer.transfer(text("b"), state=TransactionalState(name))
     peer.dispose(0, TransactionalState(name, Accepted()))
     peer.take()
-    peer.send(frame)
+    if frame is None:
+        peer.vanish()
+    else:
+        peer.send(frame)
     gateway.advance(10)
     assert gateway.stats("q").depth == 1
 
 
-def test_a_lost_connection_rolls_back() -> None:
-    gateway, peer = transacted()
-    peer.publish("a")
-    peer.attach_receiver("q", credit=1)
+def test_commits_that_wait_end_with_their_coordinator_when_one_is_refused() -> None:
+    two = {"full__max_size_messages": 2}
+    gateway = AmqpGateway(
+        address("q", full__address_full_policy="BLOCK", **two), address("f", full__address_full_policy="FAIL", **two)
+    )
+    peer = gateway.amqp_sender("q")
+    peer.attach_sender("f", handle=1)
+    source = Source(outcomes=[Accepted.NAME])  # without rejected, a refusal ends the link
+    peer.send(Attach("txn", 9, False, source=source, target=Coordinator(), initial_delivery_count=0))
     peer.take()
-    name = declare(peer)
-    peer.transfer(text("b"), state=TransactionalState(name))
-    peer.dispose(0, TransactionalState(name, Accepted()))
-    peer.vanish()
-    gateway.advance(10)
-    assert gateway.stats("q").depth == 1
-
-
-def test_an_unknown_transaction() -> None:
-    _, peer = transacted()
-    state = request(peer, Discharge(b"none"))
-    assert isinstance(state, Rejected)
-    assert state.error is not None
-    assert state.error.condition == "amqp:transaction:unknown-id"
-    peer.transfer(text("a"), state=TransactionalState(b"none"))
-    assert peer.error()[:2] == (End, "amqp:transaction:unknown-id")
+    names = [declare(peer) for _ in range(2)]
+    for name in names:
+        peer.transfer(text("a"), state=TransactionalState(name))
+        peer.transfer(text("b"), handle=1, state=TransactionalState(name))
+    for full in ("q", "f"):
+        sender = gateway.amqp_sender(full)
+        for body in "12":
+            sender.transfer(text(body))
+    for name in names:
+        peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(name)), handle=9)
+    peer.take()
+    other = gateway.amqp_session()
+    other.attach_receiver("q", credit=2)
+    other.take()
+    other.dispose(0, Accepted(), last=1)
+    (detach,) = (frame for frame in peer.take() if isinstance(frame, Detach))
+    assert detach.error is not None and detach.error.condition == "amqp:resource-limit-exceeded"
+    assert (gateway.stats("q").depth, gateway.stats("f").depth) == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import uuid
 from typing import Any
 
 import pytest
 
 from protocols.amqp.v1_0.mapping.jms_ids import id_text, id_value
-from protocols.amqp.v1_0.wire import sections as at
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
-from protocols.amqp.v1_0.wire.performatives import Disposition
-from protocols.amqp.v1_0.wire.value_decoder import decode
-from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
-from protocols.amqp.v1_0.wire.values import (
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.composites.performatives import Disposition
+from protocols.amqp.v1_0.wire.messages import sections as at
+from protocols.amqp.v1_0.wire.types.value_decoder import ITEMS_MAX, decode
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.types.values import (
     Array,
     Byte,
     Char,
@@ -53,11 +54,9 @@ def message(
 def to_stomp(octets: bytes) -> Received:
     """Send one message by AMQP, return what a STOMP client gets."""
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     sender.transfer(octets)
-    receiver = gateway.connect()
-    receiver.subscribe("/queue/q", ack="auto")
+    receiver = gateway.subscriber("/queue/q", ack="auto")
     (received,) = receiver.messages()
     return received
 
@@ -65,11 +64,9 @@ def to_stomp(octets: bytes) -> Received:
 def through_stomp(octets: bytes) -> dict[int, Any]:
     """Send one message by AMQP, let a STOMP client pass it on as it got it, return what an AMQP client gets."""
     gateway = AmqpGateway()
-    sender = gateway.amqp_session()
-    sender.attach_sender("q")
+    sender = gateway.amqp_sender("q")
     sender.transfer(octets)
-    stomp = gateway.connect()
-    stomp.subscribe("/queue/q", ack="auto")
+    stomp = gateway.subscriber("/queue/q", ack="auto")
     (received,) = stomp.messages()
     kept = {
         name: value
@@ -87,8 +84,7 @@ def from_queue(gateway: AmqpGateway, name: str) -> dict[int, Any]:
     receiver = gateway.amqp_session()
     receiver.attach_receiver(name, credit=1)
     receiver.transfers()
-    (payload,) = receiver.payloads
-    return sections_of(payload)
+    return sections_of(b"".join(receiver.payloads))
 
 
 def sections_of(payload: bytes) -> dict[int, Any]:
@@ -144,6 +140,22 @@ def test_what_json_cannot_hold_goes_as_it_came() -> None:
     received = to_stomp(octets)
     assert received.body == octets
     assert received["content-type"] == "application/vnd.amqp-1.0"
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        message((at.DATA, b"")) * (at.BODY_SECTIONS_MOST + 1),
+        message((at.SEQUENCE, [None] * 300)) * (ITEMS_MAX // 300 + 1),
+    ],
+    ids=["sections", "items"],
+)
+def test_a_message_of_too_many_parts_goes_as_it_came(octets: bytes) -> None:
+    received = to_stomp(octets)
+    assert received.body == octets
+    assert received["content-type"] == "application/vnd.amqp-1.0"
+    few = message((at.SEQUENCE, [None] * 300)) * (ITEMS_MAX // 300)
+    assert to_stomp(few).body.count(b"null") == ITEMS_MAX // 300 * 300
 
 
 def test_properties_for_stomp() -> None:
@@ -216,6 +228,23 @@ def test_octets_for_amqp() -> None:
     assert got[at.PROPERTIES][at.CONTENT_TYPE] == "application/octet-stream"
     assert got[at.MESSAGE_ANNOTATIONS]["x-opt-jms-msg-type"] == 3
     assert got[at.HEADER] == [True, 9]
+
+
+@pytest.mark.parametrize("item", [b"{}", b"[]"])
+def test_json_of_too_many_items_is_not_read(item: bytes) -> None:
+    """It is a text for AMQP, whose sender has made it from fewer."""
+    tracemalloc.start()
+    try:
+        body = b"[" + b",".join([item] * 300_000) + b"]"
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        assert to_amqp(body, amqp_body="value")[at.VALUE] == body.decode()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 10 * len(body), f"{peak - before} octets of memory for {len(body)} of a message"
+    few = b"[" + b",".join([item] * 1_000) + b"]"
+    assert len(to_amqp(few, amqp_body="value")[at.VALUE]) == 1_000
 
 
 def test_reply_to_for_amqp() -> None:

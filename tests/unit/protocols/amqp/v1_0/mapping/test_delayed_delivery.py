@@ -8,11 +8,11 @@ import pytest
 
 from engine.features.scheduler.plan import Plan, ScheduleLimits
 from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
-from protocols.amqp.v1_0.wire.performatives import Attach, Disposition
-from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.value_encoder import encode
-from protocols.amqp.v1_0.wire.values import Byte, Int, Symbol, Timestamp, UInt, ULong
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Disposition
+from protocols.amqp.v1_0.wire.composites.termini import Source, Target
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Int, Symbol, Timestamp, UInt, ULong
 from tests.support.protocols.amqp_gateway import AmqpGateway, text
 
 NOW_MS = 1_700_000_000_000
@@ -68,8 +68,7 @@ def test_what_is_delivered_asks_for_nothing_any_more_and_keeps_the_rest() -> Non
 def test_a_delayed_message_is_accepted_when_durable_and_comes_at_its_time() -> None:
     gateway = AmqpGateway()
     gateway.syncs = False
-    peer = gateway.amqp_session()
-    peer.attach_sender("q")
+    peer = gateway.amqp_sender("q")
     peer.transfer(annotated(x_opt_delivery_delay=UInt(1_000)) + text("x"))
     assert peer.take() == []
     gateway.syncs = True
@@ -106,8 +105,7 @@ def test_a_link_that_desires_it_is_offered_it() -> None:
     ],
 )
 def test_what_cannot_be_is_rejected(sections: bytes) -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_sender("q")
+    peer = AmqpGateway().amqp_sender("q")
     peer.transfer(sections + text("x"))
     state = peer.one(Disposition).state
     assert isinstance(state, Rejected)

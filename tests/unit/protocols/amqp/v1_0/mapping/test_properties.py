@@ -6,8 +6,8 @@ import pytest
 
 from engine.values.message import AMQP_1_0, Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
-from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
-from protocols.amqp.v1_0.wire.values import Byte, Symbol, Value
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.types.values import Byte, Symbol, Value
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Replays: reading the log again from a point in the past."""

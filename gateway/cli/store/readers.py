@@ -1,0 +1,69 @@
+"""``penstock store readers``: shows the exports and named streams of a store, and forgets a stream that has ended."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.store.plain_words import duration, size
+from gateway.answers.wording import clock_time
+from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.parsers import CommandError, Subparsers
+from gateway.process import exit_codes
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "readers",
+        parents=parents,
+        help="show exports and named streams, and how far behind they are",
+        description="Show how far each export and each stream with a name has read the log.",
+    )
+    parser.add_argument(
+        "--forget", metavar="NAME", help="let retention wait no longer for the stream of this name; only with --data"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.forget is not None:
+        return _forget(arguments)
+    readers = _readers(arguments)
+    for reader in readers:
+        print(json.dumps(reader) if arguments.json else _line(reader))
+    if not readers and not arguments.json:
+        print("no export and no named stream")
+    return exit_codes.OK
+
+
+def _forget(arguments: argparse.Namespace) -> int:
+    from engine.store.read.export_watermarks import forget_stream
+
+    if arguments.http is not None:
+        raise CommandError("--forget works with --data only, on the gateway's machine")
+    forget_stream(Path(arguments.data), arguments.forget)
+    print(f"retention waits no longer for stream {arguments.forget!r}")
+    return exit_codes.OK
+
+
+def _readers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    if arguments.http is not None:
+        found: list[dict[str, Any]] = fetch(arguments.http, "/api/store/readers", authorization_of(arguments.user))[
+            "readers"
+        ]
+        return found
+    from engine.store.read.log_readers import log_readers
+
+    return [asdict(reader) for reader in log_readers(Path(arguments.data))]
+
+
+def _line(reader: dict[str, Any]) -> str:
+    place = f"{reader['kind']} {reader['reader']} of {reader['destination']}: at log offset {reader['to_offset']}"
+    line = f"{place} since {clock_time(reader['read_ms'])}, {size(reader['lag_bytes'])} behind"
+    if not reader["lag_bytes"]:
+        return line
+    if reader["eta_ms"] is None:
+        return f"{line}, and stands"
+    return f"{line}, {duration(reader['eta_ms'])} at its last pace"

@@ -1,1 +1,0 @@
-"""Operators' questions and commands to the running gateway; ``gateway.web`` has their routes."""

@@ -1,0 +1,1 @@
+"""The configuration as the engine and its store take it."""

@@ -1,0 +1,1 @@
+"""Connections of HTTP, and the sockets and the log of their requests."""

@@ -1,0 +1,136 @@
+"""One HTTP connection: aiohttp's, with a place among all sockets and time limits where aiohttp has none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast
+
+from aiohttp import web
+
+from gateway.connections.admission import Place
+
+REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
+STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
+PARSED_AT_ONCE_BYTES: Final = 16 * 1024  # aiohttp's error for what is no request repeats all octets it was given
+TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # octets of an incomplete message of a WebSocket
+HTTP_CONNECTIONS_MAX: Final = 64
+HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
+
+
+class HttpConnection(asyncio.Protocol):
+    """inner: aiohttp's.  The application says when a request is whole (``request_taken``) and answered."""
+
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        place: Place,
+        request_time_s: float = REQUEST_TIME_S,
+        stall_time_s: float = STALL_TIME_S,
+    ) -> None:
+        self._inner = inner
+        self._place = place
+        self._request_time_s = request_time_s
+        self._stall_time_s = stall_time_s
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_serving = False
+        self._gather: Callable[[int], None] | None = None
+        self._gathered_bytes = 0
+        self._told_bytes = 0
+        self._when_lost: dict[Callable[[], None], None] = {}
+
+    def when_lost(self, before: Callable[[], None] | None, callback: Callable[[], None] | None) -> None:
+        """Call ``callback`` once when the connection is lost, instead of ``before``; None for none."""
+        if before is not None:
+            self._when_lost.pop(before, None)
+        if callback is not None and self._transport is None:
+            callback()
+        elif callback is not None:
+            self._when_lost[callback] = None
+
+    def request_taken(self) -> None:
+        """The whole request has come: its processing has no time limit."""
+        self._is_serving = True
+        self._cancel()
+
+    def request_answered(self) -> None:
+        """The next request's time begins with its first octet; until then aiohttp's own limit holds."""
+        self._is_serving = False
+        self._cancel()
+
+    def upgraded(self, gather: Callable[[int], None]) -> None:
+        """The socket is a WebSocket now, and has a place among the messaging connections instead.
+
+        gather: is called with the octets so far of an incomplete message.
+        """
+        self.request_taken()
+        self._place.leave()
+        self._gather = gather
+
+    def message_taken(self) -> None:
+        """Note that a message of the WebSocket was handed over."""
+        self._gathered_bytes = 0
+        if self._told_bytes:
+            self._tell()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._arm(self._request_time_s)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._timer is None and not self._is_serving:
+            self._arm(self._request_time_s)
+        if self._gather is None:
+            for start in range(0, len(data), PARSED_AT_ONCE_BYTES):
+                self._inner.data_received(data[start : start + PARSED_AT_ONCE_BYTES])
+        else:
+            self._inner.data_received(data)
+            self._gathered_bytes += len(data)
+            if self._gathered_bytes - self._told_bytes >= TOLD_AT_ONCE_BYTES:
+                self._tell()
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._arm(self._stall_time_s)
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._cancel()
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._cancel()
+        self._transport = None
+        self._place.leave()
+        self._inner.connection_lost(error)
+        while self._when_lost:
+            self._when_lost.popitem()[0]()
+
+    def _tell(self) -> None:
+        if self._gather is not None:
+            self._told_bytes = self._gathered_bytes
+            self._gather(self._gathered_bytes)
+
+    def _arm(self, time_s: float) -> None:
+        self._cancel()
+        self._timer = asyncio.get_running_loop().call_later(time_s, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def connection_of(request: web.Request) -> HttpConnection | None:
+    """Return the connection that a request came on; None where it is served by another server, as in tests."""
+    transport = request.transport
+    protocol = None if transport is None else transport.get_protocol()
+    return protocol if isinstance(protocol, HttpConnection) else None

@@ -1,0 +1,1 @@
+"""What requests may hold and delay: memory, turns, and their share of the event loop."""

@@ -1,0 +1,1 @@
+"""Operators' questions and commands to the running gateway; ``resources`` has their routes."""

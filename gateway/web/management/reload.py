@@ -1,0 +1,86 @@
+"""The configuration in force, and how the running gateway reads it again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from config.errors import ConfigError
+from config.model import ServerConfig
+from config.permissions import PermissionMap
+from config.reports.changes import Changes, changes, with_rights_of
+from engine.values.errors import ConnectionForced
+from gateway.connections.security import Security
+from gateway.loop.engine_loop import EngineLoop
+
+log: Final = logging.getLogger("penstock")
+
+
+class LiveReload:
+    """config: in force.  read: reads the files again, on a worker thread; raises ConfigError."""
+
+    def __init__(
+        self, config: ServerConfig, read: Callable[[], ServerConfig], security: Security, engine_loop: EngineLoop
+    ) -> None:
+        self.config = config
+        self._read = read
+        self._security = security
+        self._engine_loop = engine_loop
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def hang_up(self) -> None:
+        """SIGHUP has come."""
+        self._task = asyncio.get_running_loop().create_task(self._reload_for_signal())
+
+    async def reload(self, by: str) -> Changes:
+        """Read the configuration again and return what has changed.  by: who asks, in words.
+
+        Raises: ConfigError, and nothing has changed.
+        """
+        async with self._lock:
+            try:
+                new = await asyncio.to_thread(self._read_sound)
+            except ConfigError as error:
+                for problem in error.problems:
+                    log.error("configuration: read again for %s, nothing has changed: %s", by, problem)
+                raise
+            found = changes(self.config, new)
+            if found.applied:
+                self._apply(new)
+            self.config = with_rights_of(self.config, new)
+        for line in found.applied:
+            log.info("configuration: read again for %s: %s", by, line)
+        for line in found.restart:
+            log.warning("configuration: read again for %s: needs a restart: %s", by, line)
+        if not found.applied and not found.restart:
+            log.info("configuration: read again for %s: nothing has changed", by)
+        return found
+
+    async def _reload_for_signal(self) -> None:
+        try:
+            await self.reload("SIGHUP")
+        except ConfigError:
+            pass  # it is in the log
+
+    def _read_sound(self) -> ServerConfig:
+        """Raises: ConfigError for what a start would refuse."""
+        config = self._read()
+        Security(config)
+        return config
+
+    def _apply(self, config: ServerConfig) -> None:
+        broker = self._engine_loop.broker
+        self._security.adopt(config)
+        self._engine_loop.open_turn()
+        broker.access.adopt(PermissionMap(config.permissions, config.groups))
+        for client in list(broker.clients.values()):
+            if not client.user:
+                continue
+            if client.user in config.users:
+                client.groups = config.groups.get(client.user, frozenset())
+                client.rights_changed()
+            else:
+                client.give_up(ConnectionForced(f"the user {client.user} was removed"))

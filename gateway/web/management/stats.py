@@ -1,0 +1,38 @@
+"""The figures of a running gateway."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.broker import Broker
+from engine.inspection import Inspection
+from engine.values.broker_stats import StoreStats
+from gateway.loop.engine_loop import EngineLoop
+from gateway.process.counters import GatewayCounters
+
+
+class LiveStats:
+    def __init__(
+        self, broker: Broker, engine_loop: EngineLoop, counters: GatewayCounters, stopping: asyncio.Event
+    ) -> None:
+        self._stopping = stopping
+        self._inspector = broker.inspector
+        self._engine_loop = engine_loop
+        self._counters = counters
+
+    def inspection(self) -> Inspection:
+        """Begin an inspection of everything."""
+        return Inspection(self._inspector)
+
+    def store_stats(self) -> StoreStats:
+        return self._inspector.store_stats()
+
+    def counters(self) -> GatewayCounters:
+        return self._counters
+
+    def has_failed(self) -> bool:
+        """Say whether a fault of the gateway itself has stopped the engine; the other answers may then be stale."""
+        return self._engine_loop.is_shut
+
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()

@@ -1,0 +1,78 @@
+"""Questions about the running gateway's store, answered from its files by a reader, so that the engine continues."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.store.read.backup import back_up
+from engine.store.read.log_readers import LogReader, log_readers
+from engine.store.read.reader import StoreReader
+from engine.store.recover.live_rebuild import LiveRebuild
+from engine.store.space.disk_usage import space_of
+from engine.store.space.retention_reasons import Keeping
+from gateway.answers.message_document import WHOLE_BYTES_MAX
+from gateway.answers.store_dump import dump_page
+from gateway.answers.store_tasks import StoreTasks
+from gateway.answers.store_view import answer, question_of
+from gateway.web.limits.request_memory import RequestMemory
+
+
+class LiveStore:
+    """One question at a time, so that many of them do not take the engine's processor."""
+
+    def __init__(
+        self,
+        directory: str,
+        begin_rebuild: Callable[[], LiveRebuild],
+        keeping: Callable[[], Keeping],
+        memory: RequestMemory,
+    ) -> None:
+        self._directory = Path(directory)
+        self._keeping = keeping
+        self._memory = memory
+        self._turn = asyncio.Lock()
+        self._tasks = StoreTasks(directory, begin_rebuild)
+
+    async def query(self, asked: Mapping[str, str]) -> bytes:
+        """Return the JSON.  Raises: WrongQuestion; StoreError."""
+        question = question_of(asked)
+        async with self._turn:
+            await self._memory.room()
+            return await asyncio.to_thread(
+                lambda: json.dumps(answer(StoreReader(self._directory), question, WHOLE_BYTES_MAX)).encode()
+            )
+
+    async def space(self, tells_why: bool) -> dict[str, Any]:
+        """Raises: StoreError."""
+        async with self._turn:
+            return await asyncio.to_thread(
+                lambda: asdict(space_of(StoreReader(self._directory), tells_why, self._keeping()))
+            )
+
+    async def dump(self, asked: Mapping[str, str]) -> bytes:
+        """Return the JSON.  Raises: WrongQuestion; StoreError."""
+        async with self._turn:
+            await self._memory.room()
+            return await asyncio.to_thread(lambda: json.dumps(dump_page(StoreReader(self._directory), asked)).encode())
+
+    async def readers(self) -> list[LogReader]:
+        return await asyncio.to_thread(log_readers, self._directory)
+
+    def start(self, what: str) -> dict[str, Any]:
+        return self._tasks.start(what)
+
+    def status(self, number: int) -> dict[str, Any] | None:
+        return self._tasks.status(number)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def backup(self, directory: str) -> dict[str, Any]:
+        """Raises: StoreError; OSError."""
+        async with self._turn:
+            return asdict(await asyncio.to_thread(back_up, self._directory, Path(directory)))

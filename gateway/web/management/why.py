@@ -1,0 +1,134 @@
+"""The running gateway's answers to "why"."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from config.destination_options import parse_destination
+from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
+from config.model import ConnectionDefaults, ServerConfig
+from config.names import DestinationName
+from config.policies import AddressSettings
+from config.redelivery_policy import RedeliveryPolicy
+from config.reports.explain import Layer, explain, prefetch_values
+from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.consumers.credit_window import CreditWindow
+from engine.features.why import Whereabouts
+from engine.store.read.message_history import Biography, biography, entry_of
+from engine.store.read.reader import StoreReader
+from engine.values.delivery import consumer_words
+from engine.values.destination import KINDS_BY_NAME, is_topic
+from gateway.answers.why import consumer_lines, message_lines, producer_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """lines: for people; facts: the same for programs, JSON values only."""
+
+    lines: list[str]
+    facts: dict[str, Any]
+
+
+class LiveWhy:
+    """The answer is None for an unknown id."""
+
+    def __init__(self, broker: Broker, config: Callable[[], ServerConfig], directory: str) -> None:
+        """config: returns the configuration in force.  directory: of the store."""
+        self._why = broker.why
+        self._clients = broker.clients
+        self._scheduler = broker.scheduler
+        self._destinations = broker.destinations
+        self._clock = broker.context.clock
+        self._config = config
+        self._directory = directory
+
+    def consumer(self, consumer_id: int) -> Answer | None:
+        view = self._why.consumer(consumer_id)
+        return None if view is None else Answer(consumer_lines(view, self._clock.wall_ms()), asdict(view))
+
+    def producer(self, connection_id: int) -> Answer | None:
+        view = self._why.producer(connection_id)
+        return None if view is None else Answer(producer_lines(view), asdict(view))
+
+    async def message(self, message_id: str) -> Answer:
+        """Raises: StoreError."""
+        life = await asyncio.to_thread(_read, self._directory, message_id)
+        where = self._locate(life)
+        policy, settings = policy_of(self._destinations.addresses, life)
+        lines = message_lines(life, where, policy, settings, self._clock.wall_ms())
+        return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
+
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        """Return where each setting of a consumer comes from (config.reports.explain)."""
+        found = next((one for client in self._clients.values() if (one := client.consumers.get(consumer_id))), None)
+        if found is None:
+            return None
+        queue = found.queue
+        kind = TOPIC if is_topic(queue.kind) else QUEUE
+        defaults = found.client.connection_defaults()
+        above = Layer(_own_values(found, kind, with_values(queue.settings, defaults.values)))
+        what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
+        connection = (found.client.client_number, defaults)
+        return explain(self._config(), kind, queue.name, above=[above], connection=connection).document(what)
+
+    def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
+        """Return the same for a destination as a client would write it, for one connection if that is given.
+
+        None: there is no such connection.  Raises: ValueError.
+        """
+        connection: tuple[int, ConnectionDefaults] | None = None
+        who = ""
+        if connection_id is not None:
+            client = self._clients.get(connection_id)
+            if client is None:
+                return None
+            connection = (connection_id, client.connection_defaults())
+            who = f" for connection {connection_id}: {consumer_words(client.describe())}"
+        parsed = parse_destination(text)
+        try:
+            kind, name = DestinationName().parse(parsed.name)
+        except ValueError:
+            raise ValueError(f"destination is {text[:200]!r}, allowed is {DestinationName().allowed}") from None
+        what = f"{DestinationName().show((kind, name))}{who}"
+        return explain(self._config(), kind, name, None, parsed, connection=connection).document(what)
+
+    def _locate(self, life: Biography) -> Whereabouts | None:
+        if life.is_scheduled:
+            return self._why.locate_schedule(self._scheduler.place_named(life.message_id))
+        kind, name, priority, queue_offset = entry_of(life)
+        queue = self._destinations.queues.get(name) if kind == "queue" else None
+        return None if queue is None else self._why.locate(queue, priority, queue_offset)
+
+
+def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:
+    """Return the redelivery policy of a message's destination as configured now, and the places of its values."""
+    kind, name, _, _ = entry_of(life)
+    number = KINDS_BY_NAME[kind]
+    return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)
+
+
+def _read(directory: str, message_id: str) -> Biography:
+    return biography(StoreReader(directory), message_id)
+
+
+def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dict[str, Setting]:
+    """Return the consumer's own options: values that its address and connection (``settings``) do not have."""
+    source = "the consumer itself"
+    values: dict[str, Setting] = {}
+    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.feed.subscriber is not None, False)
+    # Credit is granted by each link, and is no setting.
+    if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
+        values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
+    if consumer.redelivery is not None:
+        for field in dataclasses.fields(consumer.redelivery):
+            value = getattr(consumer.redelivery, field.name)
+            if value != getattr(settings.redelivery, field.name):
+                values[f"redelivery.{field.name}"] = Setting(value, source)
+    if consumer.is_exclusive != settings.queue.exclusive_consumer:
+        values["queue.exclusive_consumer"] = Setting(consumer.is_exclusive, source)
+    return values

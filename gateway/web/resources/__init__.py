@@ -1,0 +1,1 @@
+"""What the routes give and take: one file for each kind of resource."""

@@ -1,0 +1,303 @@
+"""Paths that ActiveMQ's users call already: its message servlet, and reads of Jolokia as monitoring plug-ins make them.
+
+Source: https://activemq.apache.org/components/classic/documentation/rest, https://jolokia.org (protocol 7.2, "read").
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+from aiohttp import web
+
+from config.matching import QUEUE, TOPIC
+from config.names import QueueName
+from engine.values.broker_stats import BrokerStats, DestinationStats
+from gateway.web.connections.http_connection import connection_of
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.resources.messages import (
+    BODY_BYTES_MAX,
+    LEASE_DEFAULT_MS,
+    TTL_MOST_MS,
+    WAIT_MOST_MS,
+    asking_of,
+    queue_in,
+)
+from gateway.web.rest.messages import LiveMessages
+from gateway.web.rest.named_destination import Named
+from gateway.web.rest.requests import ACKNOWLEDGE, RELEASE, Outgoing, Took, Watch
+from gateway.web.routing.fields import Choice, Text, Whole, shown
+from gateway.web.routing.problems import Problem
+from gateway.web.routing.routes import SEES, Media, Permission, Route, Values
+from gateway.web.routing.schemas import ANY_OBJECT
+
+READ_TIMEOUT_MS: Final = 30_000
+TEXT: Final = Media(("text/plain", "application/octet-stream"))
+_KINDS: Final = {"queue": QUEUE, "topic": TOPIC}
+_OPTIONS: Final = ("clientId", "oneShot", "destination")  # of the servlet; they have no effect here
+# A page of another site can make a browser send a GET without an Origin, and this one takes a message.
+_FOREIGN: Final = ("cross-site", "same-site")
+
+Sampled = Callable[[], Awaitable[BrokerStats]]
+
+
+class MessageServlet:
+    """``/api/message/NAME?type=queue``: POST sends, GET and DELETE take one message and acknowledge it."""
+
+    """memory: where answers are made."""
+
+    def __init__(self, source: LiveMessages, memory: RequestMemory) -> None:
+        self._source = source
+        self._memory = memory
+
+    def routes(self) -> list[Route]:
+        named = (
+            Text("name", "Of the destination."),
+            Choice("type", "Kind of the destination.", _KINDS, "topic"),
+        )
+        taking = (
+            *named,
+            Whole("readTimeout", "How long to wait for a message, in ms.", 0, WAIT_MOST_MS, READ_TIMEOUT_MS),
+            Text("clientId", "Has no effect.", ""),
+            Text("oneShot", "Has no effect.", ""),
+        )
+        return [
+            Route(
+                method="POST",
+                path="/api/message/{name}",
+                take=self._send,
+                name="servletSend",
+                says="As ActiveMQ's servlet: send the parameter or form field body, or the request's body, as a text.",
+                permission=Permission(of_one="write"),
+                parameters=(
+                    *named,
+                    Text("body", "The text.", None),
+                    Choice("JMSDeliveryMode", "How it is kept.", ("persistent", "non_persistent"), "persistent"),
+                    Whole("JMSPriority", "Its priority.", 0, 9, 4),
+                    Whole("JMSTimeToLive", "In ms, 0 for ever.", 0, TTL_MOST_MS, 0),
+                    Text("JMSCorrelationID", "A text.", None),
+                    Text("JMSReplyTo", "A destination.", None),
+                    Text("JMSType", "A text.", None),
+                    Text("JMSXGroupID", "A text.", None),
+                    Text("clientId", "Has no effect.", ""),
+                ),
+                has_more=True,
+                raw_body={"text/plain": {}, "application/x-www-form-urlencoded": {}},
+                body_bytes_max=BODY_BYTES_MAX,
+                answers={200: TEXT},
+                problems=(404, 409, 429, 503, 507),
+            ),
+            *(
+                Route(
+                    method=method,
+                    path="/api/message/{name}",
+                    take=self._receive,
+                    name=f"servletReceive{method.title()}",
+                    says="As ActiveMQ's servlet: take one message and acknowledge it; 204 if none comes in time.",
+                    permission=Permission(of_one="read"),
+                    parameters=taking,
+                    answers={200: TEXT, 204: Media(())},
+                    problems=(404, 409, 429, 503, 507),
+                    has_head=False,
+                )
+                for method in ("GET", "DELETE")
+            ),
+        ]
+
+    async def _send(self, request: web.Request, asked: Values) -> web.Response:
+        more: dict[str, str] = asked["more"]
+        text = asked["body"]
+        if text is None and request.content_type == "application/x-www-form-urlencoded":
+            form = await request.post()
+            given = {name: value for name, value in form.items() if isinstance(value, str)}
+            text = given.pop("body", None)
+            more = {**given, **more}
+        octets = await request.read() if text is None else text.encode()
+        try:
+            octets.decode()
+        except UnicodeDecodeError as error:
+            raise Problem(400, f"the body is not UTF-8 at octet {error.start}") from None
+        members = {
+            "correlation_id": "JMSCorrelationID",
+            "reply_to": "JMSReplyTo",
+            "type": "JMSType",
+            "group": "JMSXGroupID",
+        }
+        outgoing = Outgoing(
+            octets,
+            True,
+            asked["JMSDeliveryMode"] == "persistent",
+            asked["JMSPriority"],
+            asked["JMSTimeToLive"],
+            {member: asked[name] for member, name in members.items() if asked[name] is not None},
+            {name: value for name, value in more.items() if name not in _OPTIONS},
+        )
+        message_id = await self._source.send(asking_of(request), _destination(asked), outgoing)
+        return web.Response(text="Message sent", headers={"messageID": message_id or ""})
+
+    async def _receive(self, request: web.Request, asked: Values) -> web.Response:
+        if request.headers.get("Sec-Fetch-Site", "") in _FOREIGN:
+            raise Problem(
+                403, "a page of another site asks for a message; allowed are programs and this server's pages"
+            )
+        asking = asking_of(request)
+        took = Took("", 1, asked["readTimeout"], LEASE_DEFAULT_MS, False, "auto")
+        watch = Watch(connection_of(request))
+        found = await self._source.leases.take(asking, queue_in(_destination(asked)), took, watch)
+        if not found:
+            return web.Response(status=204)
+        message = await self._memory.made(asking.address, lambda: json.loads(found[0]))
+        if not message["whole"]:
+            await self._source.leases.settle(asking, [message["lease"]], RELEASE)
+            raise Problem(409, f"the next message has a body of {message['body_bytes']} octets, too large for HTTP")
+        is_there = request.transport is not None and not request.transport.is_closing()
+        await self._source.leases.settle(asking, [message["lease"]], ACKNOWLEDGE if is_there else RELEASE)
+        # Never as HTML, whatever its sender says: a body could be a script.
+        headers = {"id": message["id"], "destination": message["destination"]}
+        if "body" in message:
+            return web.Response(text=message["body"], headers=headers)
+        return web.Response(
+            body=base64.b64decode(message["body_base64"]), content_type="application/octet-stream", headers=headers
+        )
+
+
+class JolokiaRoutes:
+    """sampled: returns the last sample.  memory: where answers are made."""
+
+    def __init__(self, sampled: Sampled, memory: RequestMemory, broker_name: str = "localhost") -> None:
+        self._sampled = sampled
+        self._memory = memory
+        self._broker_name = broker_name
+
+    def routes(self) -> list[Route]:
+        one = Text(
+            "mbean",
+            "Of ActiveMQ: org.apache.activemq:type=Broker,brokerName=..., with destinationType and destinationName.",
+        )
+        attribute = Text("attribute", "One, or several with commas between.")
+        paths = (("", ()), ("/read/{mbean}", (one,)), ("/read/{mbean}/{attribute}", (one, attribute)))
+        return [
+            Route(
+                path=f"/api/jolokia{path}",
+                take=self._read if parameters else self._version,
+                name=("jolokiaVersion", "jolokiaRead", "jolokiaReadAttribute")[number],
+                says="As Jolokia: read attributes of the broker and of queues; an error is in status and error.",
+                permission=SEES,
+                parameters=parameters,
+                has_more=True,
+                answers={200: ANY_OBJECT},
+            )
+            for number, (path, parameters) in enumerate(paths)
+        ]
+
+    async def _version(self, request: web.Request, asked: Values) -> web.Response:
+        value = {"agent": "1.7.1", "protocol": "7.2", "info": {"product": "penstock", "version": version("penstock")}}
+        return web.json_response({"request": {"type": "version"}, "value": value, "timestamp": _now_s(), "status": 200})
+
+    async def _read(self, request: web.Request, asked: Values) -> web.Response:
+        mbean, names = asked["mbean"], asked.get("attribute")
+        document: dict[str, Any] = {"request": {"type": "read", "mbean": mbean}, "timestamp": _now_s(), "status": 200}
+        if names is not None:
+            document["request"]["attribute"] = names.split(",") if "," in names else names
+        stats = await self._sampled()
+        octets = await self._memory.made(
+            request.remote or "?", lambda: self._text(stats, document, mbean, names).encode()
+        )
+        return web.Response(body=octets, content_type="application/json", charset="utf-8")
+
+    def _text(self, stats: BrokerStats, document: dict[str, Any], mbean: str, names: str | None) -> str:
+        try:
+            value = self._value(stats, mbean, names)
+        except LookupError as error:
+            told = {"status": 404, "error_type": error.args[0], "error": f"{error.args[0]} : {error.args[1]}"}
+            return json.dumps(document | told)
+        if not isinstance(value, dict):
+            return json.dumps(document | {"value": value})
+        # One call of dumps with all destinations would hold the interpreter, and the loop with it.
+        text = ", ".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in value.items())
+        return f'{json.dumps(document)[:-1]}, "value": {{{text}}}}}'
+
+    def _value(self, stats: BrokerStats, mbean: str, names: str | None) -> Any:
+        """Raises: LookupError with the class of Java's exception and its text."""
+        domain, _, keys = mbean.partition(":")
+        properties = dict(one.partition("=")[::2] for one in keys.split(","))
+        if domain != "org.apache.activemq" or properties.get("type") != "Broker":
+            raise LookupError("javax.management.InstanceNotFoundException", mbean[:200])
+        if "destinationName" not in properties:
+            return _chosen(_broker(stats, self._broker_name), names)
+        kind = properties.get("destinationType", "Queue").lower()
+        name = properties["destinationName"]
+        if name != "*":
+            found = next((one for one in stats.destinations if (one.kind, one.name) == (kind, name)), None)
+            if found is None:
+                raise LookupError("javax.management.InstanceNotFoundException", mbean[:200])
+            return _chosen(_destination_attributes(found), names)
+        prefix = f"org.apache.activemq:brokerName={self._broker_name},destinationType={kind.title()},type=Broker"
+        return {
+            f"{prefix},destinationName={one.name}": _chosen(_destination_attributes(one), names, is_whole=True)
+            for one in stats.destinations
+            if one.kind == kind
+        }
+
+
+def _broker(stats: BrokerStats, name: str) -> dict[str, Any]:
+    destinations = stats.destinations
+    return {
+        "BrokerName": name,
+        "BrokerVersion": version("penstock"),
+        "CurrentConnectionsCount": stats.connections,
+        "MemoryLimit": stats.memory_limit_bytes,
+        "MemoryPercentUsage": stats.memory_bytes * 100 // max(1, stats.memory_limit_bytes),
+        "Persistent": True,
+        "TotalConsumerCount": len(stats.consumers),
+        "TotalDequeueCount": sum(one.acknowledged for one in destinations),
+        "TotalEnqueueCount": sum(one.enqueued for one in destinations),
+        "TotalMessageCount": sum(one.depth for one in destinations),
+        "TotalQueuesCount": sum(one.kind == "queue" for one in destinations),
+        "TotalTopicsCount": sum(one.kind == "topic" for one in destinations),
+    }
+
+
+def _destination_attributes(one: DestinationStats) -> dict[str, Any]:
+    return {
+        "Name": one.name,
+        "ConsumerCount": one.consumers,
+        "DequeueCount": one.acknowledged,
+        "DispatchCount": one.delivered,
+        "EnqueueCount": one.enqueued,
+        "ExpiredCount": one.expired,
+        "InFlightCount": one.in_flight,
+        "Paused": one.is_paused,
+        "QueueSize": one.depth,
+    }
+
+
+def _chosen(attributes: Mapping[str, Any], names: str | None, is_whole: bool = False) -> Any:
+    """Return the named attributes; a single one as its value alone, unless ``is_whole``.  Raises: LookupError."""
+    if names is None:
+        return dict(attributes)
+    wanted = names.split(",")
+    for name in wanted:
+        if name not in attributes:
+            raise LookupError("javax.management.AttributeNotFoundException", f"No such attribute: {name[:200]}")
+    found = {name: attributes[name] for name in wanted}
+    return found if is_whole or len(wanted) > 1 else found[wanted[0]]
+
+
+def _destination(asked: Values) -> Named:
+    """Raises: Problem."""
+    try:
+        name = QueueName().parse(asked["name"])
+    except ValueError:
+        name = None
+    if name is None:
+        raise Problem(400, f"name is {shown(asked['name'])}; allowed is {QueueName().allowed}")
+    return _KINDS[asked["type"]], name
+
+
+def _now_s() -> int:
+    return int(time.time())

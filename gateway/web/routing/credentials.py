@@ -1,0 +1,33 @@
+"""Login and password of a request: HTTP Basic (RFC 7617)."""
+
+from __future__ import annotations
+
+import base64
+
+from aiohttp import web
+
+from engine.consumers.user_quota import holder_at
+from gateway.connections.security import Security
+
+
+def basic_credentials(authorization: str) -> tuple[str, str] | None:
+    """Return login and password of an ``Authorization`` header, None if it holds none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
+    except ValueError:  # no Base64, no ASCII, no UTF-8
+        return None
+    return (login, passcode) if colon else None
+
+
+def login_of(request: web.Request) -> str:
+    """Return the login in the request, unchecked; "" for none."""
+    credentials = basic_credentials(request.headers.get("Authorization", ""))
+    return credentials[0] if credentials is not None else ""
+
+
+def holder_of_request(request: web.Request, security: Security) -> str:
+    """Return for whom a request counts: a login means nothing where it is not checked."""
+    return holder_at(login_of(request) if security.is_required else "", request.remote or "?")

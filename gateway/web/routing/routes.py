@@ -1,0 +1,133 @@
+"""The table of routes: the router, the checks of each request, and ``/api/openapi.json`` are made from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+from config.permissions import SEEING, SEEING_WORDS, Action
+from gateway.web.routing.fields import Fields, Schema, read_members, read_texts
+from gateway.web.routing.problems import Problem
+
+ROUTES: Final = web.AppKey("routes", dict[web.AbstractRoute, "Route"])
+
+BODY_BYTES_MAX: Final = 64 * 1024
+
+Values = dict[str, Any]
+Take = Callable[[web.Request, Values], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a user needs for a route.
+
+    needs_login: where users are configured.  everywhere: any one of these, for all destinations; () for none.
+    words: these in words.  of_one: asked for by the route itself, for the destination that it is about.
+    """
+
+    needs_login: bool = True
+    everywhere: tuple[Action, ...] = ()
+    words: str = ""
+    of_one: str = ""
+
+    def says(self) -> str:
+        """Return a sentence about it."""
+        if not self.needs_login:
+            return "Open to everybody."
+        if self.everywhere:
+            return f"Needs the permission {self.words} for all destinations."
+        return f"Needs the permission {self.of_one} for its destination." if self.of_one else "Needs a login only."
+
+
+OPEN: Final = Permission(needs_login=False)  # it shows no names
+LOGIN: Final = Permission()
+SEES: Final = Permission(everywhere=SEEING, words=SEEING_WORDS)
+READS: Final = Permission(everywhere=("read",), words="read")
+MANAGES: Final = Permission(everywhere=("delete",), words="admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An answer or a body that is not JSON.  content_types: with which it comes."""
+
+    content_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One operation.
+
+    take: answers it; it gets the checked values of parameters and members.  name: of the operation, for clients
+    generated from the description.  parameters: of the path, as in ``{name}``, and of the query.
+    body: members of its JSON object; None if it takes no body, or reads it itself.  raw_body: how it then is described.
+    answers: schema of the JSON, or a Media, by status; the first is the usual one.
+    problems: statuses of its own errors, beside those that every route may have.  body_bytes_max: of a request.
+    has_more: other parameters are no error; they are in the value "more".  has_head: a GET may also be a HEAD.
+    is_hidden: no part of the API, as the files of the console.
+    is_shared: one answer is made for all that wait for it, so it is given also while requests hold too much.
+    """
+
+    method: str = "GET"
+    path: str
+    take: Take
+    name: str
+    says: str
+    permission: Permission
+    parameters: Fields = ()
+    body: Fields | None = None
+    raw_body: Mapping[str, Schema] = field(default_factory=dict)
+    answers: Mapping[int, Schema | Media] = field(default_factory=dict)
+    problems: tuple[int, ...] = ()
+    body_bytes_max: int = BODY_BYTES_MAX
+    has_more: bool = False
+    has_head: bool = True
+    is_hidden: bool = False
+    is_shared: bool = False
+
+    def in_path(self, name: str) -> bool:
+        return f"{{{name}}}" in self.path
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Check the request and answer it.  Raises: Problem."""
+        if self.is_hidden:
+            return await self.take(request, {})
+        given = [*request.match_info.items(), *request.query.items()]
+        more: dict[str, str] = {}
+        if self.has_more:
+            known = {one.name for one in self.parameters}
+            more = {name: text for name, text in given if name not in known}
+            given = [(name, text) for name, text in given if name in known]
+        values = {**read_texts(self.parameters, given, "parameter"), "more": more}
+        if self.body is not None:
+            values |= read_members(self.body, await json_object(request))
+        return await self.take(request, values)
+
+
+async def json_object(request: web.Request) -> dict[str, Any]:
+    """Return the body's JSON object.  Raises: Problem for anything else, for example deeply nested JSON."""
+    try:
+        asked = json.loads(await request.text() or "null")
+    except (ValueError, LookupError, RecursionError):  # no JSON, unknown charset, too deep
+        asked = None
+    if not isinstance(asked, dict):
+        raise Problem(400, "the body is not a JSON object; allowed is one in UTF-8, not deeply nested")
+    return asked
+
+
+def add_routes(application: web.Application, routes: Iterable[Route]) -> None:
+    """Make the router of the application from the table."""
+    found: dict[web.AbstractRoute, Route] = {}
+    for route in routes:
+        found[application.router.add_route(route.method, route.path, route.answer)] = route
+        if route.method == "GET" and route.has_head:
+            found[application.router.add_route("HEAD", route.path, route.answer)] = route
+    application[ROUTES] = found
+
+
+def route_of(request: web.Request) -> Route | None:
+    """Return the entry of the table for a request; None for an unknown path or method."""
+    return request.app[ROUTES].get(request.match_info.route)

@@ -1,0 +1,1 @@
+"""Composites: performatives, states of deliveries, termini and transactions.  Source: AMQP 1.0 parts 2 to 5."""

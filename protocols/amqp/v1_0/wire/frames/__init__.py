@@ -1,0 +1,1 @@
+"""Octets <-> frames.  Source: AMQP 1.0 part 2, 2.3, and part 5, 5.3."""

@@ -1,0 +1,116 @@
+"""The Spark job of an export: its tasks, their errors, their progress."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import RDD, SparkContext
+from pyspark.errors import PySparkException
+from tqdm import tqdm
+
+from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
+from spark_bridge.arrow.schema import DELIVERIES
+from spark_bridge.log.lost import Lost
+from spark_bridge.log.records import Piece
+from spark_bridge.log.settlements import Ranges
+from spark_bridge.parquet import Written, write_partition
+from spark_bridge.read.plan import Plan, read_settlements, with_settled
+
+T = TypeVar("T")
+
+WORKER_ERROR: Final = re.compile(
+    rf"^(?:{re.escape(PenstockError.__module__)}\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE
+)
+STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
+    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
+}
+PROGRESS_INTERVAL_S: Final = 0.2
+
+
+class ExportFailed(PenstockError):
+    """Spark has failed; the text has the reason, if it is known."""
+
+    condition: ClassVar[str] = "export-failed"
+    scope: ClassVar[str] = "request"
+
+
+def settled(spark: SparkContext, plan: Plan) -> Plan:
+    """Return the plan with the states of messages; the workers read the settlements if there are several partitions."""
+    if set(plan.tables) == {DELIVERIES}:
+        return plan
+    if len(plan.partitions) < 2:
+        return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+    shared = spark.broadcast(plan)
+
+    def task(pieces: list[Piece]) -> tuple[Ranges, Lost]:
+        return read_settlements(shared.value, pieces)
+
+    tasks = spark.parallelize(plan.partitions, len(plan.partitions))
+    try:
+        return with_settled(plan, _run(spark, tasks.map(task), 0, False))
+    finally:
+        shared.destroy()
+
+
+def write_files(
+    spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool, rate_bytes: int = 0
+) -> list[Written]:
+    """Let Spark's workers write the range to the staging directory, under the final names of the files.
+
+    A name consists of store, range and task.  So one directory can hold the lakes of two stores, and a task that runs
+    twice writes the same file.
+    rate_bytes: of the log that all tasks together may read in a second, 0 for no limit.
+    """
+    prefix = f"{plan.store_id}-{plan.start:020}-{plan.stop:020}"
+    if rate_bytes:
+        plan = replace(plan, rate_bytes=max(1, rate_bytes // spark.defaultParallelism))
+    shared = spark.broadcast(plan)
+
+    def task(numbered: tuple[int, list[Piece]]) -> Written:
+        number, pieces = numbered
+        return write_partition(shared.value, pieces, staging, f"{prefix}-{number:05}.parquet")
+
+    tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
+    try:
+        return _run(spark, tasks.map(task), plan.stop - plan.start, shows_progress)
+    finally:
+        shared.destroy()
+
+
+def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
+    # In a thread, because py4j reports an interrupt of a call with tracebacks.
+    with ThreadPoolExecutor(1, "export") as threads:
+        running = threads.submit(job.collect)
+        try:
+            _watch(spark, running, total_bytes, shows_progress)
+            return running.result()
+        except (Py4JError, PySparkException) as error:  # the latter where a session of SQL exists, too
+            raise _of_worker(str(error)) from error
+        except KeyboardInterrupt:
+            spark.cancelAllJobs()
+            raise
+
+
+def _of_worker(text: str) -> PenstockError:
+    """Return the exception of a task; a worker sends only its traceback."""
+    said = WORKER_ERROR.search(text)
+    if said is None:
+        return ExportFailed(text)
+    return STORE_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
+
+
+def _watch(spark: SparkContext, running: Future[Any], total_bytes: int, shows_progress: bool) -> None:
+    """Draw the progress of Spark's tasks until they end."""
+    tracker = spark.statusTracker()
+    with tqdm(total=total_bytes, desc="export", unit="B", unit_scale=True, disable=not shows_progress) as bar:
+        while not wait([running], PROGRESS_INTERVAL_S).done:
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info is not None and info.numTasks:
+                    bar.update(total_bytes * info.numCompletedTasks // info.numTasks - bar.n)
+        bar.update(total_bytes - bar.n)

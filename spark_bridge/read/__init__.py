@@ -1,0 +1,1 @@
+"""One read of a store: which rows it has, in which partitions, and what each partition reads."""

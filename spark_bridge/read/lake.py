@@ -1,0 +1,123 @@
+"""What an export has written, as one part of a read: the rows below the log offset at which its last range ended.
+
+The last manifest is read first, then the list of files, then the end of the log.  Exports that run meanwhile add files,
+but their rows are above that offset, and only the log gives those.  A committed range whose files have not all
+reached their places yet counts: they are looked for in its staging directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.store.read.selection import Selection
+from engine.values.destination import KINDS_BY_NAME
+from spark_bridge.arrow.arrays import from_numpy, to_numpy
+from spark_bridge.arrow.columns import DAY_MS
+from spark_bridge.arrow.schema import SCHEMAS
+from spark_bridge.log.records import Flags
+from spark_bridge.manifests import LakeFile, Manifest, Target
+
+PARTITION: Final = "destination="
+NEEDED: Final = ("log_offset", "store_time", "destination_kind", "destination_name")  # to choose rows
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Rows from log offset ``start`` to below ``stop`` and from store time ``from_ms`` to below ``to_ms``."""
+
+    start: int
+    stop: int
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The exported rows of a table that a read takes.  partitions: files by task."""
+
+    directory: Path
+    table: str
+    columns: tuple[str, ...]
+    selection: Selection
+    bounds: Bounds
+    partitions: list[list[LakeFile]]
+
+
+def last_manifest(directory: Path, table: str) -> Manifest:
+    """Return the last range of an export.  Raises: ValueError without one or without the table; TargetError."""
+    last = Target(directory).last()
+    if last is None:
+        raise ValueError(f"option 'lake' is {str(directory)!r}, which holds no export")
+    if table not in last.tables:
+        raise ValueError(f"option 'lake' is {str(directory)!r}, which has {', '.join(last.tables)}, and not {table}")
+    return last
+
+
+def make_lake(
+    directory: Path,
+    tables: Sequence[str],
+    table: str,
+    columns: Sequence[str],
+    selection: Selection,
+    bounds: Bounds,
+    partition_bytes: int,
+) -> Lake:
+    """Plan to read an export.  tables: those of the directory.  partition_bytes: of files for one task."""
+    partitions: list[list[LakeFile]] = []
+    room = 0
+    for file in Target(directory).files(tables, table):
+        if not _may_match(file.path, selection):
+            continue
+        if file.bytes > room:
+            partitions.append([])
+            room = partition_bytes
+        partitions[-1].append(file)
+        room -= file.bytes
+    return Lake(directory, table, tuple(columns), selection, bounds, partitions)
+
+
+def _may_match(path: str, selection: Selection) -> bool:
+    """Return whether a file may have chosen rows, by the name of its directory; a long one is cut."""
+    value = next(part for part in Path(path).parts if part.startswith(PARTITION)).removeprefix(PARTITION)
+    kind, colons, name = unquote(value).partition("://")
+    return not colons or "~" in name or selection.matches(KINDS_BY_NAME.get(kind, 0), name)
+
+
+def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one partition, file by file.
+
+    A column that a file lacks, because an earlier version wrote it, is null.
+    Raises: FileNotFoundError for a file that somebody has removed since the read was planned.
+    """
+    schema = pa.schema([SCHEMAS[lake.table].field(name) for name in lake.columns])
+    for file in files:
+        with file.open(lake.directory) as source, pq.ParquetFile(source) as parquet:
+            there = parquet.schema_arrow.names
+            names = [name for name in there if name in lake.columns or name in NEEDED]
+            for batch in parquet.iter_batches(batch_rows, columns=names):
+                uris = pc.binary_join_element_wise(batch.column(NEEDED[2]), batch.column(NEEDED[3]), "://")
+                times_ms = batch.column("store_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+                made = {"destination": uris, "date": pc.divide(times_ms, DAY_MS).cast(pa.int32()).cast(pa.date32())}
+                made |= {name: batch.column(name) for name in names if name not in made}
+                nothing = pa.nulls(len(batch))
+                columns = [made.get(field.name, nothing).cast(field.type) for field in schema]
+                rows = from_numpy(np.flatnonzero(_is_wanted(lake, batch.column("log_offset"), times_ms, uris)))
+                yield pa.RecordBatch.from_arrays(columns, schema=schema).take(rows)
+
+
+def _is_wanted(lake: Lake, offsets: pa.Array, times_ms: pa.Array, uris: pa.Array) -> Flags:
+    encoded = uris.dictionary_encode()
+    split = [uri.partition("://") for uri in encoded.dictionary.to_pylist()]
+    matches = [lake.selection.matches(KINDS_BY_NAME[kind], name) for kind, _, name in split]
+    found: Flags = np.array(matches, dtype=np.bool_)[to_numpy(encoded.indices)]
+    bounds, at, times = lake.bounds, to_numpy(offsets), to_numpy(times_ms)
+    return found & (at >= bounds.start) & (at < bounds.stop) & (times >= bounds.from_ms) & (times < bounds.to_ms)

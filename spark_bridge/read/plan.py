@@ -1,0 +1,367 @@
+"""The plan of one read, fixed before its first partition starts: range, destinations, partitions, settlements.
+
+Below the checkpoint's consume-queue offset the consume queues have the places of records.  Above it the log is scanned
+twice: here for destinations, settlements and possible beginnings of partitions, and by the partitions themselves.
+States of messages need the settlements of all partitions; an export lets Spark's workers read them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from engine.store.format import layout
+from engine.store.read.catalog import Catalog, read_catalog
+from engine.store.read.entry_files import lanes
+from engine.store.read.reader import DestinationInfo, StoreReader
+from engine.store.read.selection import Selection
+from engine.values.destination import TOPIC, uri
+from engine.values.errors import RangeGone
+from engine.values.message import DEAD_LETTER
+from spark_bridge.arrow.bodies import AS_TEXT
+from spark_bridge.arrow.columns import record_batch
+from spark_bridge.arrow.schema import DEAD_LETTERS, DELIVERIES, MESSAGES, SCHEMAS
+from spark_bridge.arrow.subscriptions import Subscriber, label
+from spark_bridge.log.heads import ENTRY_COLUMNS, Heads, heads_of_records
+from spark_bridge.log.listing import Listing, listed, scanned, without_removed
+from spark_bridge.log.lost import Damaged, Lost, stretches
+from spark_bridge.log.records import (
+    BATCH_BYTES,
+    GAP_BYTES,
+    Block,
+    Int64s,
+    Piece,
+    batches,
+    check_block,
+    failing_checksums,
+    lane_entries,
+    misplaced,
+    read_block,
+    without,
+)
+from spark_bridge.log.removed import Rows, check_whole
+from spark_bridge.log.salvage import Stretch
+from spark_bridge.log.settlements import Ranges, Settled, by_lane, joined, of_owners, read_ranges
+from spark_bridge.read.deliveries import DeliveryLog, delivery_log, read_deliveries
+from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
+from spark_bridge.read.pace import Pace
+from spark_bridge.read.tail import Tail, read_tail
+
+PARTITION_BYTES: Final = 64 * 1024 * 1024
+BATCH_ROWS: Final = 16_384
+SUBSCRIBERS_A_ROW: Final = 16  # each time one topic has this many more subscriptions, batches are half as large
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One consistent read.
+
+    end_time_ms: store time up to which the store could be read when the plan was made.
+    settled: by lane, see ``read_settlements``.  settling: the queues and subscriptions whose settlements count.
+    skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
+    body: one of ``bodies.FORMS``.  rate_bytes: of the log that one task may read in a second, 0 for no limit.
+    tables: those that can be read; table: the one that ``read_pieces`` reads, see ``of_table``.
+    deliveries: None if the plan has no such table.
+    whole_from: if retention has removed single messages from this log offset on, their partition is an error.
+    """
+
+    directory: Path
+    store_id: str
+    start: int
+    stop: int
+    end_time_ms: int
+    verify: bool
+    destinations: dict[int, DestinationInfo]
+    settling: frozenset[int]
+    settled: dict[int, Settled]
+    subscribers: dict[int, list[Subscriber]]
+    partitions: list[list[Piece]]
+    skip_gone: bool = False
+    skip_damaged: bool = False
+    damaged: tuple[Damaged, ...] = ()
+    body: str = AS_TEXT
+    columns: tuple[str, ...] = ()
+    rate_bytes: int = 0
+    tables: tuple[str, ...] = (MESSAGES,)
+    table: str = MESSAGES
+    deliveries: DeliveryLog | None = None
+    wanted: RowFilter = EVERYTHING
+    whole_from: int = ENDLESS
+
+    def narrowed(self, wanted: RowFilter) -> Plan:
+        """Return the plan that need not read more than this; it may begin later, but its states are as of its end."""
+        before = ([piece for piece in pieces if piece.start < wanted.stop] for pieces in self.partitions)
+        cut = [
+            [replace(each, stop=min(each.stop, wanted.stop)) if each.has_entries else each for each in pieces]
+            for pieces in before
+            if pieces
+        ]
+        return replace(self, wanted=wanted, partitions=cut)
+
+    def of_table(self, table: str, columns: Sequence[str] = ()) -> Plan:
+        """Return the plan that reads one of its tables; by default all columns."""
+        return replace(self, table=table, columns=tuple(columns) or tuple(SCHEMAS[table].names))
+
+    def flags(self) -> int:
+        """Return the flags that messages of the table have."""
+        return DEAD_LETTER if self.table == DEAD_LETTERS else 0
+
+
+def make_plan(
+    reader: StoreReader,
+    selection: Selection,
+    start: int | None = None,
+    stop: int | None = None,
+    verify: bool = True,
+    partition_bytes: int = PARTITION_BYTES,
+    skip_gone: bool = False,
+    skip_damaged: bool = False,
+    body: str = AS_TEXT,
+    tables: Sequence[str] = (MESSAGES,),
+    settles: bool = True,
+) -> Plan:
+    """Plan a read of the messages from log offset ``start`` to ``stop``, by default the oldest kept and the end.
+
+    skip_damaged: leave out and count unreadable records; only with ``verify``.  body: one of ``bodies.FORMS``.
+    tables: those to read; the plan is of the first one.  settles: read settlements now, not by ``read_settlements``.
+    Raises: RangeGone, StoreCorrupt also for a missing file; ValueError for a range beyond the end.
+    """
+    end = reader.end()
+    start = reader.oldest_offset if start is None else start
+    stop = end.offset if stop is None else stop
+    reader.check_range(start, stop, skip_damaged)
+    lost = Lost() if skip_damaged else None
+    middle = max(start, min(stop, reader.entries_offset))
+    tail = read_tail(reader, middle, stop, partition_bytes, skip_damaged, DELIVERIES in tables)
+    catalog = _catalog(reader, start, stop, tail, lost)
+    chosen = {number: info for number, info in catalog.destinations.items() if selection.matches(info.kind, info.name)}
+    subscribers = _subscribers(catalog, chosen)
+    settling = {*chosen, *(one.number for of_topic in subscribers.values() for one in of_topic)}
+    deliveries: DeliveryLog | None = None
+    if DELIVERIES in tables:
+        is_alone = set(tables) == {DELIVERIES}
+        deliveries = delivery_log(reader, catalog, chosen, tail.events, tail.messages, verify, skip_damaged, is_alone)
+    if lost is not None:
+        lost.damaged += [_damaged(stretch, chosen) for stretch in tail.stretches]
+        _count_missing(reader, start, min(stop, reader.entries_offset), settling, chosen, lost)
+    plan = Plan(
+        reader.directory,
+        reader.store_id,
+        start,
+        stop,
+        end.time_ms,
+        verify,
+        chosen,
+        frozenset(settling),
+        by_lane([of_owners(ranges, settling) for ranges in tail.settled]),
+        subscribers,
+        _partitions(_cut(reader, start, middle, partition_bytes) + tail.pieces, partition_bytes),
+        skip_gone,
+        skip_damaged,
+        () if lost is None else tuple(lost.damaged),
+        body,
+        tables=tuple(tables),
+        deliveries=deliveries,
+    ).of_table(tables[0])
+    if not settles or set(tables) == {DELIVERIES}:
+        return plan
+    return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+
+
+def read_settlements(plan: Plan, pieces: list[Piece]) -> tuple[Ranges, Lost]:
+    """Return the settlements in one partition, without those of the tail, and the damage.
+
+    They may settle messages of every earlier partition, so all are needed before messages are read: ``with_settled``.
+    Raises: RangeGone, StoreCorrupt.
+    """
+    lost = Lost()
+    found: list[Ranges] = []
+    for piece in pieces:
+        if piece.has_entries:
+            allowed = lost if plan.skip_damaged else None
+            found += read_ranges(
+                plan.directory, piece.segment, piece.start, piece.stop, plan.settling, plan.verify, allowed
+            )
+    return joined(found), lost
+
+
+def with_settled(plan: Plan, read: Iterable[tuple[Ranges, Lost]]) -> Plan:
+    """Return the plan with the states of messages.  read: of every partition."""
+    found = [*read]
+    settled = by_lane([*(ranges for ranges, _ in found), *(each.ranges(lane) for lane, each in plan.settled.items())])
+    damaged = tuple(one for _, lost in found for one in lost.damaged)
+    return replace(plan, settled=settled, damaged=plan.damaged + damaged)
+
+
+def _damaged(stretch: Stretch, chosen: dict[int, DestinationInfo]) -> Damaged:
+    info = chosen.get(stretch.destination_id)
+    name = "" if info is None else uri(info.kind, info.name)
+    return Damaged(name, stretch.records, stretch.start, stretch.stop)
+
+
+def _catalog(reader: StoreReader, start: int, stop: int, tail: Tail, lost: Lost | None) -> Catalog:
+    if lost is None:
+        return read_catalog(reader, stop, tail.metadata)
+    skipped: list[tuple[int, int]] = []
+    catalog = read_catalog(reader, stop, tail.metadata, skipped)
+    # An earlier read counted the damage before this one; the tail counts what no consume queue covers.
+    counted = [(first, end) for first, end in skipped if start <= first < reader.entries_offset]
+    lost.damaged += [Damaged("", 1, first, end) for first, end in counted]
+    return catalog
+
+
+def _count_missing(
+    reader: StoreReader,
+    start: int,
+    stop: int,
+    settling: set[int],
+    chosen: dict[int, DestinationInfo],
+    lost: Lost,
+) -> None:
+    """Count the entries of consume queues in missing files."""
+    for first, end in reader.missing(start, stop):
+        for number, info in chosen.items():
+            count = sum(
+                len(lane_entries(reader.directory, number, priority, first, end))
+                for priority in lanes(reader.directory, number)
+            )
+            if count:
+                lost.damaged.append(Damaged(uri(info.kind, info.name), count, first, end))
+        entries = lane_entries(reader.directory, layout.SYSTEM_QUEUE, 0, first, end)
+        count = int(np.count_nonzero(np.isin(entries["tag"], np.array(sorted(settling), dtype=np.uint32))))
+        if count:
+            lost.damaged.append(Damaged("", count, first, end))
+
+
+def _subscribers(catalog: Catalog, chosen: dict[int, DestinationInfo]) -> dict[int, list[Subscriber]]:
+    """Return the durable subscriptions of the chosen topics."""
+    found: dict[int, list[Subscriber]] = {}
+    for info in catalog.subscriptions.values():
+        if info.topic_id in chosen:
+            of_topic = found.setdefault(info.topic_id, [])
+            taken = {one.label for one in of_topic}
+            of_topic.append(Subscriber(info.number, label(info.name, taken, info.number), info.starts))
+    return found
+
+
+def _cut(reader: StoreReader, start: int, stop: int, partition_bytes: int) -> list[Piece]:
+    """Return the pieces of the part of the log that consume queues cover, in order."""
+    pieces: list[Piece] = []
+    for segment in reader.segments:
+        low, high = max(start, segment.base), min(stop, segment.limit)
+        for cut in range(low, high, partition_bytes):
+            pieces.append(Piece(segment, cut, min(cut + partition_bytes, high), True))
+    return pieces
+
+
+def _partitions(pieces: list[Piece], partition_bytes: int) -> list[list[Piece]]:
+    """Put small neighbours (a store with small segments) into one partition."""
+    partitions: list[list[Piece]] = []
+    room = 0
+    for piece in pieces:
+        size = piece.stop - piece.start
+        if size > room:
+            partitions.append([])
+            room = partition_bytes
+        partitions[-1].append(piece)
+        room -= size
+    return partitions
+
+
+def read_pieces(
+    plan: Plan,
+    pieces: list[Piece],
+    batch_rows: int = BATCH_ROWS,
+    rows: Rows | None = None,
+    lost: Lost | None = None,
+    pace: Pace | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one partition in the order of the log.
+
+    rows: takes the number of messages of each destination in each segment, damaged ones included.
+    lost: takes the losses that the plan allows; without it, none are allowed.
+    Raises: RangeGone, StoreCorrupt.
+    """
+    # Each subscription adds an element to the maps of its topic's messages.
+    most = max((len(of_topic) for of_topic in plan.subscribers.values()), default=0)
+    message_rows = max(1, batch_rows // (1 + most // SUBSCRIBERS_A_ROW))
+    batch_bytes = BATCH_BYTES if pace is None else pace.batch_bytes(BATCH_BYTES)
+    for piece in pieces:
+        at = piece.start
+        try:
+            if plan.table == DELIVERIES:
+                assert plan.deliveries is not None
+                yield from read_deliveries(plan.deliveries, piece, plan.columns, batch_rows, lost, pace)
+                continue
+            found = _listing(plan, piece)
+            if ENTRY_COLUMNS.issuperset(plan.columns):
+                left = without_removed(found, piece)
+                check_whole(plan.whole_from, found.offsets, left.offsets)
+                heads = left.heads
+                for first in range(0, len(heads.offsets), message_rows):
+                    yield _rows(plan, heads.at(slice(first, first + message_rows)), None)
+                continue
+            for batch in batches(found.offsets, found.sizes, message_rows, batch_bytes):
+                offsets, sizes = found.offsets[batch], found.sizes[batch]
+                at = int(offsets[0])
+                if pace is not None:
+                    pace.spend(int(sizes.sum()))
+                yield from _read_batch(plan, piece, offsets, sizes, found.numbers[batch], rows, lost)
+        except RangeGone:
+            if lost is None or not plan.skip_gone:
+                raise
+            lost.gone.append((at, piece.stop))
+
+
+def _read_batch(
+    plan: Plan, piece: Piece, offsets: Int64s, sizes: Int64s, numbers: Int64s, rows: Rows | None, lost: Lost | None
+) -> Iterator[pa.RecordBatch]:
+    is_skipping = plan.skip_damaged and lost is not None
+    # By filters the log is read for a few rows: what lies between them is then at most an eighth of what they are.
+    gap_bytes = GAP_BYTES if plan.wanted == EVERYTHING else int(sizes.mean()) // 8
+    block, found = read_block(piece.segment, offsets, sizes, is_skipping, gap_bytes)
+    check_whole(plan.whole_from, offsets, found)
+    numbers = numbers[np.searchsorted(offsets, found)]
+    if not is_skipping:
+        check_block(block, piece.segment, found, layout.MESSAGE, plan.verify)
+    if rows is not None:
+        for number, count in zip(*(each.tolist() for each in np.unique(numbers, return_counts=True)), strict=True):
+            key = (piece.segment.base, number)
+            rows[key] = rows.get(key, 0) + count
+    if is_skipping and lost is not None:
+        is_lost = misplaced(block, found, layout.MESSAGE) | failing_checksums(block)
+        lost.damaged += stretches(is_lost, found, block.sizes, numbers, plan.destinations)
+        block = without(block, is_lost)
+    if len(block.positions):
+        yield _rows(plan, heads_of_records(block), block)
+
+
+def _rows(plan: Plan, heads: Heads, block: Block | None) -> pa.RecordBatch:
+    return record_batch(
+        heads,
+        block,
+        plan.store_id,
+        plan.destinations,
+        plan.settled,
+        plan.subscribers,
+        plan.body,
+        plan.columns,
+        plan.table,
+    )
+
+
+def _listing(plan: Plan, piece: Piece) -> Listing:
+    wanted = plan.wanted
+    if piece.has_entries:
+        found = listed(plan.directory, plan.destinations, plan.flags(), piece, wanted.from_ms, wanted.to_ms)
+    else:
+        found = scanned(plan.destinations, plan.flags(), piece)
+    if wanted == EVERYTHING:
+        return found
+    topics = [number for number, info in plan.destinations.items() if info.kind == TOPIC]
+    return found.where(wanted.rows(found.heads, topics, plan.settled))

@@ -1,0 +1,137 @@
+"""Spark for one export: quiet, its workers with our interpreter, bound to loopback unless they run elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Final, TypeVar
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from engine.values.errors import PenstockError
+from spark_bridge.spark.jvm import find_java_home, packaged_java
+from spark_bridge.spark.workers import ship
+
+LOG_CONFIGURATION: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+T = TypeVar("T")
+
+LOOPBACK: Final = "127.0.0.1"
+LOCAL: Final = re.compile(r"local(\[.*\])?")
+
+
+class SessionFailed(PenstockError):
+    """The JVM did not start; the text has its output."""
+
+    condition: ClassVar[str] = "spark-failed"
+    scope: ClassVar[str] = "request"
+
+
+def settings_for(master: str, driver_host: str) -> dict[str, str]:
+    """Return the settings of Spark.
+
+    driver_host: name or address by which workers elsewhere reach this process; "" for the one that Spark finds.
+    """
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "penstock export",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if LOCAL.fullmatch(master):
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    elif driver_host:
+        settings |= {"spark.driver.host": driver_host, "spark.driver.bindAddress": "0.0.0.0"}
+    return settings
+
+
+def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> SparkContext:
+    """Start Spark; ``scratch`` takes its temporary files and the output of the JVM.
+
+    nice: how much its priority is lowered; that of this process stays.
+    Raises: JavaNotFound, SessionFailed, KeyboardInterrupt when no JVM is left.
+    """
+    home = find_java_home(os.environ, packaged_java())
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    else:
+        os.environ.pop("JAVA_HOME", None)
+    # Otherwise the workers would use the ``python3`` on the PATH, with other packages.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if LOCAL.fullmatch(master):
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    log_configuration = scratch / "log4j2.properties"
+    log_configuration.write_text(LOG_CONFIGURATION)
+    settings = SparkConf().setAll(list(settings_for(master, driver_host).items()))
+    settings.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_configuration}")
+    settings.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    settings.set("spark.local.dir", str(scratch))
+    output = scratch / "jvm.log"
+    interrupt = _HeldInterrupt()
+    try:
+        with interrupt, open(output, "wb") as file:
+            context = SparkContext(conf=settings, gateway=niced(nice, partial(_launch, settings, file)))
+    except Exception as error:  # py4j and pyspark raise many exceptions; the output of the JVM helps
+        said = output.read_text(errors="replace")[-2000:].strip()
+        raise SessionFailed(f"Spark did not start: {error}\n{said}") from error
+    if interrupt.has_come:
+        context.stop()
+        raise KeyboardInterrupt
+    ship(context)
+    return context
+
+
+class _HeldInterrupt:
+    """Holds Ctrl-C back inside its ``with`` block: pyspark forgets a JVM whose start is interrupted, and it stays.
+
+    It also undoes pyspark's own handler, which talks to the JVM through the connection that it interrupts.
+    """
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._is_main = threading.current_thread() is threading.main_thread()
+        self._before = signal.getsignal(signal.SIGINT)
+
+    def __enter__(self) -> None:
+        if self._is_main:
+            signal.signal(signal.SIGINT, self._take)
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_main:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _take(self, *_: object) -> None:
+        self.has_come = True
+
+
+def _launch(settings: SparkConf, output: BinaryIO) -> Any:
+    """Start the JVM with its standard error in a file: it warns about its own modules on every start."""
+    return launch_gateway(settings, {"stderr": output})  # type: ignore[no-untyped-call]
+
+
+def niced(nice: int, call: Callable[[], T]) -> T:
+    """Return the result of a call in a thread of lower priority; processes that it starts have it, too (Linux)."""
+
+    def called() -> T:
+        os.nice(nice)
+        return call()
+
+    with ThreadPoolExecutor(1, "niced") as threads:
+        return threads.submit(called).result()

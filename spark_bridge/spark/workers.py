@@ -1,0 +1,63 @@
+"""Modules for Spark's workers: a zip of the readers of a store, without the gateway."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+
+ROOT: Final = Path(__file__).parents[2]
+# By room, "*" for all of its modules; each room has its ``__init__``, and so have the rooms above it.
+WORKER_MODULES: Final = {
+    "engine/values": "message destination errors outcomes",
+    "engine/store/disk": "directory_lock",
+    "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",
+    "engine/store": "plain_words",
+    "engine/store/read": "catalog entry_files reader segment_files selection",
+    "protocols/amqp/v1_0/mapping": "contents jms_ids jms_types property_types stomp_content stomp_headers",
+    "protocols/amqp/v1_0/wire": "errors",
+    "protocols/amqp/v1_0/wire/messages": "sections",
+    "protocols/amqp/v1_0/wire/types": "value_decoder value_encoder values",
+    "protocols": "broker_headers",
+    "spark_bridge": "manifests parquet source",
+    "spark_bridge/arrow": "*",
+    "spark_bridge/log": "*",
+    "spark_bridge/read": "*",
+    "spark_bridge/spark": "workers",
+    "spark_bridge/stream": "*",
+}
+
+
+def worker_files() -> list[str]:
+    """Return the paths of the modules, from the root."""
+    patterns = [f"{room}/{name}.py" for room, names in WORKER_MODULES.items() for name in names.split()]
+    modules = {path.relative_to(ROOT) for pattern in patterns for path in ROOT.glob(pattern)}
+    rooms = {parent for module in modules for parent in module.parents if parent.name}
+    return sorted(str(path) for path in modules | {room / "__init__.py" for room in rooms})
+
+
+def ship(context: SparkContext) -> None:
+    """Give the workers their modules, wherever they run and whatever their working directory is."""
+    context.addPyFile(str(new_worker_zip()))
+
+
+def new_worker_zip() -> Path:
+    """Return a zip for workers that lasts as long as this process."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    # Executors fetch the file from this place when they start.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A unique name, because Spark refuses another file of the same name.
+    return worker_zip(folder / f"{folder.name}.zip")
+
+
+def worker_zip(path: Path) -> Path:
+    """Write the modules that a worker needs into a zip."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in worker_files():
+            archive.write(ROOT / name, name)
+    return path

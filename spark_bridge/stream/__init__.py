@@ -1,0 +1,1 @@
+"""A table as a stream of Spark, in micro-batches."""

@@ -1,0 +1,122 @@
+"""A running gateway that reads its configuration again: users, groups and permissions hold at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.stomp_py import Client
+from tests.support.process.waiting import wait_until
+
+PERMISSIONS = """\
+permissions:
+  - {match: ">", read: ops, write: ops, admin: ops}
+  - {match: "open.>", read: [ops, guests], write: [ops, guests], admin: [ops, guests]}
+"""
+
+
+class Operator:
+    """Edits the users of a gateway with the commands, and makes it read them."""
+
+    def __init__(self, path: Path, start_gateway: StartGateway) -> None:
+        self._path = path
+        path.write_text(PERMISSIONS)
+        self.user("add", "admin", "--group", "ops")
+        self.gateway = start_gateway(path.read_text())
+        self._path = self.gateway.configs[0]
+        self.gateway.http_login = ("admin", "secret")
+
+    def user(self, action: str, name: str, *words: str, password: str = "secret") -> None:
+        cost = [] if action == "remove" else ["--iterations", "4096"]
+        command = [sys.executable, "-m", "gateway", "user", action, name, *words, *cost, "--config", str(self._path)]
+        done = subprocess.run(command, cwd=ROOT, input=password, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def edit(self, old: str, new: str) -> None:
+        text = self._path.read_text()
+        assert old in text
+        self._path.write_text(text.replace(old, new))
+
+    def reload(self) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "gateway", "reload", "--http", self.gateway.http_url, "--user", "admin"]
+        environment = {**os.environ, "PENSTOCK_PASSWORD": "secret"}
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture
+def operator(tmp_path: Path, start_gateway: StartGateway) -> Operator:
+    return Operator(tmp_path / "start.yaml", start_gateway)
+
+
+def login(gateway: GatewayProcess, name: str, password: str = "secret") -> Client:
+    return Client(gateway, "1.2").connect(login=name, passcode=password)
+
+
+def is_let_in(gateway: GatewayProcess, name: str, password: str) -> bool:
+    gateway.http_login = (name, password)
+    status, _ = gateway.get("/api/openapi.json")
+    gateway.http_login = ("admin", "secret")
+    return status == 200
+
+
+def test_a_user_comes_changes_and_goes_without_a_restart(operator: Operator) -> None:
+    gateway = operator.gateway
+    admin = login(gateway, "admin")
+    operator.user("add", "ann", "--group", "guests")
+    assert not is_let_in(gateway, "ann", "secret")
+    assert operator.reload().stdout == "users.ann: added\nusers.ann: groups guests, before none\n"
+    ann = login(gateway, "ann")
+    ann.send("/queue/open.q", "x", persistent="true")
+    operator.user("passwd", "ann", password="other")
+    assert operator.reload().stdout == "users.ann: other verifiers\n"
+    assert (is_let_in(gateway, "ann", "secret"), is_let_in(gateway, "ann", "other")) == (False, True)
+    ann.send("/queue/open.q", "her connection stays", persistent="true")
+    operator.user("remove", "ann")
+    assert operator.reload().stdout == "users.ann: removed\n"
+    error = ann.error()
+    assert "the user ann was removed" in error.headers["message"] + error.body
+    assert not is_let_in(gateway, "ann", "other")
+    admin.send("/queue/open.q", "others stay", persistent="true")
+    admin.close()
+
+
+def test_permissions_and_groups_hold_for_connections_that_are_there(operator: Operator) -> None:
+    gateway = operator.gateway
+    operator.user("add", "bob", "--group", "guests")
+    operator.reload()
+    bob = login(gateway, "bob")
+    bob.send("/queue/open.q", "x", persistent="true")
+    operator.edit("groups: [guests]", "groups: [ops]")
+    os.kill(gateway.pid, signal.SIGHUP)
+    wait_until(lambda: "users.bob: groups ops, before guests" in gateway.log.read_text(), "the reload in the log")
+    bob.send("/queue/closed", "he is one of them now", persistent="true")
+    operator.edit('match: ">", read: ops, write: ops', 'match: ">", read: ops, write: nobody')
+    assert operator.reload().stdout == "permissions.>: other grants\n"
+    bob.send("/queue/open.q", "this entry stays", persistent="true")
+    bob.connection.send("/queue/closed", "y")
+    assert "no permission to write queue://closed" in bob.error().body
+
+
+def test_an_error_changes_nothing_and_other_settings_need_a_restart(operator: Operator) -> None:
+    gateway = operator.gateway
+    operator.user("add", "ann", "--group", "guests")
+    operator.edit("permissions:", "memory-limit-bytes: 1GiBB\npermissions:")
+    refused = operator.reload()
+    assert refused.returncode == 1
+    assert "nothing has changed" in refused.stderr and "memory-limit-bytes" in refused.stderr
+    assert not is_let_in(gateway, "ann", "secret")
+    operator.edit("1GiBB", "1GiB")
+    restart = "needs a restart: memory-limit-bytes: 1GiB, before 256MiB\n"
+    assert operator.reload().stdout.endswith(restart)
+    assert is_let_in(gateway, "ann", "secret")
+    assert operator.reload().stdout == restart, "it is still so"
+    explained: dict[str, Any] = json.loads(gateway.get("/api/explain/destination/open.q")[1])
+    assert explained["permissions"]

@@ -1,0 +1,103 @@
+"""The HTTP listener of a simulated gateway, without its socket: requests, and WebSockets, on drawn transports."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiohttp import web
+
+from config.model import ServerConfig
+from gateway.connections.admission import Admission, Place
+from gateway.connections.security import Security
+from gateway.web.api import Sources, create_app
+from gateway.web.connections.http_connection import (
+    HTTP_CONNECTIONS_MAX,
+    HTTP_CONNECTIONS_PER_ADDRESS_MAX,
+    HttpConnection,
+)
+from gateway.web.connections.request_log import RequestLog
+from gateway.web.connections.sockets import SocketRoute
+from gateway.web.limits.loop_share import LoopShare
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.retries import LiveRetries
+from gateway.web.management.schedule import LiveSchedule
+from gateway.web.management.stats import LiveStats
+from gateway.web.management.upkeep import LiveUpkeep
+from gateway.web.rest.messages import LiveMessages
+from gateway.web.rest.requests import Asking
+from gateway.web.server import Requests
+from tests.support.hostile.hostile_config import HOSTILE_ADDRESS
+from tests.support.hostile.hostile_crowd import Socket
+from tests.support.hostile.simulated_gateway import SimulatedGateway
+from tests.support.web import Knowing, Reloading, Storing
+
+STEP_S: Final = (0.0, 0.0, 0.0, 0.0005, 0.003)  # that a step of a request takes by the clock of their share
+
+
+class _Messages(LiveMessages):
+    async def message(self, asking: Asking, message_id: str, body_form: str) -> bytes:
+        raise LookupError("the reader of the store is not simulated")
+
+
+class SimulatedWeb:
+    """A network on which clients also come by HTTP.  draw: of this network alone."""
+
+    has_web = True
+
+    def __init__(self, gateway: SimulatedGateway, config: ServerConfig, draw: random.Random) -> None:
+        self._gateway = gateway
+        self._draw = draw
+        self._now_s = 0.0
+        engine_loop = gateway.engine_loop
+        security = Security(config)
+        self._share = LoopShare(self._clock)
+        self._memory = RequestMemory(engine_loop.holdings)
+        self.admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, gateway.counters)
+        sources = Sources(
+            stats=LiveStats(gateway.broker, engine_loop, gateway.counters, asyncio.Event()),
+            why=Knowing(),
+            retries=LiveRetries(engine_loop),
+            store=Storing(),
+            schedule=LiveSchedule(engine_loop),
+            upkeep=LiveUpkeep(engine_loop),
+            messages=_Messages(
+                engine_loop, config.data_directory, security.groups_of, security.is_required, self._memory
+            ),
+            reload=Reloading(),
+        )
+        sockets = SocketRoute(gateway.listener.new_socket_connection)
+        application = create_app(sources, security, "localhost", sockets, self._share, self._memory)
+        self._logger = RequestLog(self.admission.lines)
+        self._runner = web.AppRunner(application, access_log=None, logger=self._logger)
+        gateway.loop.run_until_complete(self._runner.setup())
+        gateway.web = self
+
+    def connect(self, *, is_web: bool) -> Socket:
+        if not is_web:
+            return self._gateway.connect(draw=self._draw)
+        place = self.admission.admit(HOSTILE_ADDRESS)
+        assert place is not None
+        return self._gateway.attach(self._connection(place), HOSTILE_ADDRESS, self._draw)
+
+    def poll(self, wanted: Iterable[tuple[Socket, int]], wait_s: float) -> list[tuple[int, int]]:
+        return self._gateway.poll(wanted, wait_s)
+
+    def now_s(self) -> float:
+        return self._gateway.now_s()
+
+    def stop(self) -> None:
+        self._gateway.loop.run_until_complete(self._runner.cleanup())
+
+    def _connection(self, place: Place) -> HttpConnection:
+        server = self._runner.server
+        assert server is not None
+        options: dict[str, Any] = {"access_log": None, "logger": self._logger}
+        requests = Requests(self._share, self._memory, server, loop=self._gateway.loop, **options)
+        return HttpConnection(requests, place)
+
+    def _clock(self) -> float:
+        self._now_s += self._draw.choice(STEP_S)
+        return self._now_s

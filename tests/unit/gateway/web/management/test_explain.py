@@ -1,0 +1,99 @@
+"""What a running gateway explains: a consumer's own settings above those of its address."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.model import ConnectionDefaults, ServerConfig
+from gateway.web.management.why import LiveWhy
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+
+def live(world: EngineWorld) -> LiveWhy:
+    config = ServerConfig(addresses=(address("q", prefetch__queue_prefetch=20),))
+    return LiveWhy(world.broker, lambda: config, "data")
+
+
+def test_a_consumers_own_settings_stand_above_its_address() -> None:
+    world = EngineWorld(address("q", prefetch__queue_prefetch=20))
+    consumer = world.consumer(
+        world.client("worker"), prefetch=3, redelivery={"maximum_redeliveries": 2}, is_exclusive=True
+    )
+    document = live(world).explain_consumer(consumer.consumer_id)
+    assert document is not None
+    assert document["what"].startswith(f"consumer {consumer.consumer_id} of queue://q: worker")
+    source = "the consumer itself"
+    assert document["settings"]["prefetch.queue-prefetch"] == {
+        "value": "3",
+        "source": source,
+        "overrode": [{"value": "20", "source": "q"}, {"value": "1000", "source": "default"}],
+    }
+    assert document["settings"]["redelivery.maximum-redeliveries"]["value"] == "2"
+    assert document["settings"]["redelivery.redelivery-delay-ms"]["source"] == "default"
+    assert document["settings"]["exclusive-queue"]["value"] == "true"
+
+
+def test_a_consumer_that_asks_for_nothing_has_its_addresss_settings() -> None:
+    world = EngineWorld(address("q", prefetch__queue_prefetch=20))
+    consumer = world.consumer(world.client())
+    document = live(world).explain_consumer(consumer.consumer_id)
+    assert document is not None
+    assert {key for key, each in document["settings"].items() if each["source"] != "default"} == {
+        "prefetch.queue-prefetch"
+    }
+
+
+def test_no_such_consumer() -> None:
+    assert live(EngineWorld()).explain_consumer(7) is None
+
+
+class Asking(FakeClient):
+    """A connection that came with wishes of its own."""
+
+    def connection_defaults(self) -> ConnectionDefaults:
+        return ConnectionDefaults(
+            {"prefetch.queue_prefetch": 9, "redelivery.maximum_redeliveries": 1},
+            {"prefetch.queue_prefetch": "header activemq.prefetchPolicy.queuePrefetch of CONNECT"},
+        )
+
+
+def test_a_destination_for_a_connection() -> None:
+    world = EngineWorld()
+    client = Asking("worker")
+    world.broker.connect(client)
+    document = live(world).explain_destination("q", client.client_number)
+    assert document is not None
+    assert document["what"] == f"queue://q for connection {client.client_number}: worker"
+    assert document["settings"]["prefetch.queue-prefetch"] == {
+        "value": "9",
+        "source": f"header activemq.prefetchPolicy.queuePrefetch of CONNECT, of connection {client.client_number}",
+        "overrode": [{"value": "20", "source": "q"}, {"value": "1000", "source": "default"}],
+    }
+    assert live(world).explain_destination("q", 99) is None
+
+
+def test_what_a_consumers_connection_set_is_told_apart_from_what_it_set_itself() -> None:
+    world = EngineWorld(address("q", prefetch__queue_prefetch=20))
+    client = Asking("worker")
+    world.broker.connect(client)
+    consumer = world.consumer(client, prefetch=9, redelivery={"maximum_redeliveries": 5})
+    document = live(world).explain_consumer(consumer.consumer_id)
+    assert document is not None
+    settings = document["settings"]
+    assert settings["prefetch.queue-prefetch"]["source"].endswith(f"of connection {client.client_number}")
+    assert settings["redelivery.maximum-redeliveries"]["source"] == "the consumer itself"
+    assert [one["value"] for one in settings["redelivery.maximum-redeliveries"]["overrode"]] == ["1", "6"]
+
+
+def test_a_destination_with_its_options() -> None:
+    document = live(EngineWorld()).explain_destination("q?consumer.prefetchSize=5")
+    assert document is not None
+    assert document["what"] == "queue://q"
+    assert document["settings"]["prefetch.queue-prefetch"]["value"] == "5"
+
+
+@pytest.mark.parametrize("text", ["q.>", "q?consumer.nothing=1", ""])
+def test_what_is_no_destination(text: str) -> None:
+    with pytest.raises(ValueError):
+        live(EngineWorld()).explain_destination(text)

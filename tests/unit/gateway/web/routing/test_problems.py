@@ -1,0 +1,192 @@
+"""Every error is a problem document (RFC 9457), also what is no request of the API and what is a defect of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+
+from engine.values.errors import AccessDenied, AddressFull, EngineError, LimitReached, PenstockError, StoreError
+from gateway.web.connections.sockets import SocketRoute
+from gateway.web.limits.loop_share import LoopShare
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.rest.requests import NotNow
+from gateway.web.routing.problems import CONTENT_TYPE, Problem, refusal
+from gateway.web.server import Requests
+from tests.support.connection_world import Transport
+from tests.support.web import GUARDED, Knowing, listening, serving
+
+MEMBERS = {"type", "title", "status", "detail", "condition"}
+
+
+class Broken(Knowing):
+    """Fails with a defect at each question about a consumer."""
+
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        raise KeyError("a secret of the gateway")
+
+
+def document(status: int, octets: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(octets)
+    assert set(found) == MEMBERS
+    assert found["status"] == status
+    assert found["type"] == "about:blank"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "condition", "text"),
+    [
+        ("GET", "/nowhere", "", 404, "not-found", "GET /nowhere is not a path of this gateway"),
+        ("GET", "/console/../x<script>", "", 404, "not-found", "/x<script>"),
+        ("PUT", "/api/stat", "", 405, "method-not-allowed", "method is PUT /api/stat; allowed is GET, HEAD"),
+        ("GET", "/api/why/consumer/x", "", 400, "invalid-request", "id is 'x'; allowed is a whole number"),
+        ("GET", "/api/why/consumer/9", "", 404, "not-found", "no consumer 9"),
+        ("POST", "/api/retry", "[" * 60_000, 400, "invalid-request", "the body is not a JSON object"),
+        ("POST", "/api/retry", "x" * 70_000, 413, "body-too-large", "maximum request body size 65536 exceeded"),
+        ("POST", "/api/retry", '{"queue": "dead", "filter": "bad"}', 400, "invalid-selector", "nothing to compare"),
+        ("POST", "/api/store/rebuild", "", 409, "conflict", "task 1 on the store is under way"),
+        ("GET", "/api/store/query?id=x", "", 404, "unknown-message", "no such message"),
+    ],
+)
+async def test_errors_of_requests(method: str, path: str, body: str, status: int, condition: str, text: str) -> None:
+    async with serving() as client:
+        response = await client.request(method, path, data=body)
+        found = document(status, await response.read())
+        assert (response.status, response.content_type) == (status, CONTENT_TYPE)
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert (found["condition"], text in found["detail"]) == (condition, True), found
+        assert ("Allow" in response.headers) is (status == 405)
+
+
+async def test_refusals_before_a_path_is_looked_at() -> None:
+    async with serving(security=GUARDED) as client:
+        foreign = await client.get("/api/stat", headers={"Host": "evil.example"})
+        assert document(403, await foreign.read())["detail"].startswith("Host is 'evil.example'; allowed is")
+        unknown = await client.get("/api/stat")
+        assert document(401, await unknown.read())["condition"] == "login-refused"
+        assert "Basic" in unknown.headers["WWW-Authenticate"]
+
+
+async def test_a_defect_shows_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(why=Broken()) as client:
+        response = await client.get("/api/explain/consumer/1", headers={"Accept": "text/html"})
+        octets = await response.read()
+        assert document(500, octets)["condition"] == "internal-error"
+        assert b"secret" not in octets and b"Traceback" not in octets
+    assert "a secret of the gateway" in caplog.text
+
+
+async def test_a_body_that_is_not_as_its_header_says() -> None:
+    async with serving() as client:
+        response = await client.post("/api/retry", data=b"no gzip", headers={"Content-Encoding": "gzip"})
+        assert "Content-Encoding" in document(400, await response.read())["detail"]
+
+
+@pytest.mark.parametrize(
+    ("octets", "status"),
+    [
+        (b"GARBAGE\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400),
+        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"POST /api/retry HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\nContent-Length: 2\r\n\r\n{}", 417),
+    ],
+)
+async def test_what_is_no_request(octets: bytes, status: int) -> None:
+    async with listening() as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(octets)
+        head, _, body = (await reader.readuntil(b"}")).partition(b"\r\n\r\n")
+        writer.close()
+        assert head.startswith(b"HTTP/1.1 %d" % status) or head.startswith(b"HTTP/1.0 %d" % status), head
+        assert CONTENT_TYPE.encode() in head and b"nosniff" in head
+        document(status, body)
+
+
+async def test_a_redirection_is_no_error() -> None:
+    async with (
+        listening() as endpoint,
+        ClientSession() as session,
+        session.get(f"{endpoint}/", allow_redirects=False) as response,
+    ):
+        assert (response.status, response.headers["Location"]) == (302, "/console/")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "condition"),
+    [
+        (AccessDenied("no"), 403, "access-denied"),
+        (LimitReached("too many"), 429, "limit-reached"),
+        (AddressFull("full"), 507, "address-full"),
+        (EngineError("odd"), 400, "internal-error"),
+        (StoreError("disk"), 507, "store-error"),
+        (PenstockError("ours"), 500, "internal-error"),
+        (LookupError("no queue 'x'"), 404, "not-found"),
+        (NotNow("full"), 503, "blocked"),
+    ],
+)
+def test_refusals_of_the_engine(error: Exception, status: int, condition: str) -> None:
+    problem = refusal(error)
+    assert problem is not None
+    assert problem.headers == ({"Retry-After": "1"} if status == 503 else {})
+    assert (problem.status, problem.condition, problem.detail) == (status, condition, str(error.args[0]))
+
+
+@pytest.mark.parametrize("defect", [KeyError("a"), IndexError(), ValueError("b"), OSError()])
+def test_a_defect_is_no_refusal(defect: Exception) -> None:
+    assert refusal(defect) is None
+
+
+def test_a_long_detail_is_cut_and_any_character_can_be_shown() -> None:
+    answer = Problem(400, "\ud800" * 5_000).answer()
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    assert len(json.loads(answer.body)["detail"]) == 2_000
+
+
+async def test_a_client_that_leaves_within_a_request_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as endpoint:
+        for _ in range(3):
+            _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+            writer.write(b"POST /api/retry HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+            await writer.drain()
+            await asyncio.sleep(0.05)  # its head is taken
+            writer.close()
+            await writer.wait_closed()
+        async with ClientSession() as session, session.get(f"{endpoint}/healthz") as response:
+            assert response.status == 200
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_connection_that_is_lost_as_soon_as_it_is_made_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    assert runner.server is not None
+    requests = Requests(LoopShare(), RequestMemory(), runner.server, loop=asyncio.get_running_loop())
+    requests.connection_made(Transport(True, None))
+    requests.connection_lost(None)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    del requests
+    gc.collect()
+    await runner.cleanup()
+    assert caplog.records == []
+
+
+async def test_an_unknown_sub_protocol_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        listening(sockets=SocketRoute(_nobody)) as endpoint,
+        ClientSession() as session,
+        session.ws_connect(f"{endpoint}/", protocols=["none"]) as socket,
+    ):
+        assert "no sub-protocol is known" in str((await socket.receive()).extra)
+    assert caplog.records == []
+
+
+def _nobody(address: str) -> None:
+    return None

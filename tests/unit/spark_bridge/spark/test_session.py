@@ -1,0 +1,72 @@
+"""How Spark is started, and how a session gets the data source."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+
+from spark_bridge import source
+from spark_bridge.spark.session import niced, settings_for
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
+def test_a_local_spark_is_bound_to_loopback(master: str) -> None:
+    settings = settings_for(master, "")
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[1,1,1024]"])
+def test_workers_elsewhere_reach_the_driver(master: str) -> None:
+    settings = settings_for(master, "")
+    assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(settings)
+    settings = settings_for(master, "10.0.0.7")
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("10.0.0.7", "0.0.0.0")
+
+
+def test_a_niced_call_starts_processes_of_lower_priority() -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    told = niced(3, lambda: subprocess.run(["nice"], check=True, capture_output=True, text=True).stdout)
+    assert int(told) == min(own + 3, 19)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own
+
+
+class ConnectSession:
+    """A session of Spark Connect: it has no SparkContext."""
+
+    def __init__(self) -> None:
+        self.dataSource = self
+        self.conf = self
+        self.settings: dict[str, str] = {}
+        self.registered: list[type] = []
+        self.modules: list[str] = []
+
+    @property
+    def sparkContext(self) -> Any:
+        raise AttributeError("not supported in Spark Connect")
+
+    def addArtifacts(self, *paths: str, pyfile: bool = False) -> None:
+        assert pyfile
+        for path in paths:
+            assert Path(path).is_file()
+            self.modules += zipfile.ZipFile(path).namelist()
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def register(self, kind: type) -> None:
+        self.registered.append(kind)
+
+
+def test_spark_connect_takes_the_data_source_and_its_modules() -> None:
+    session: Any = ConnectSession()
+    source.register(session)
+    assert session.registered == [source.FilteringDataSource if session.settings else source.PenstockDataSource]
+    assert "spark_bridge/source.py" in session.modules

@@ -1,0 +1,35 @@
+"""What goes to Spark's workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_bridge.spark.workers import worker_zip
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+sys.modules["crc32c"] = None  # an executor elsewhere may lack it
+import spark_bridge.parquet, spark_bridge.source
+rooms = ("config", "engine", "gateway", "protocols", "spark_bridge")
+ours = [name for name in sys.modules if name.split(".")[0] in rooms]
+for name in ours:
+    assert sys.modules[name].__file__.startswith(sys.argv[1]), name
+assert "engine.store.read.reader" in ours
+for name in ("asyncio", "aiohttp", "uvloop", "mypy_extensions"):
+    assert name not in sys.modules, name
+"""
+
+
+def test_the_zip_is_all_that_a_worker_imports(tmp_path: Path) -> None:
+    archive = worker_zip(tmp_path / "worker.zip")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PROGRAM, str(archive)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,167 @@
+"""Manifests, staging, and what an export that died leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.values.errors import StoreError
+from spark_bridge.manifests import ExportedFile, Manifest, Target, TargetError, check_continues
+
+MESSAGES_ALONE = ("messages",)
+
+
+def stage(target: Target, *paths: str) -> Manifest:
+    """Put files into a new staging directory; return the manifest that would commit them."""
+    staging = target.staging(1)
+    write(staging, *paths)
+    files = tuple(ExportedFile(path, 2, 10) for path in paths)
+    return Manifest(1, "0badcafe", "orders.>", 0, 100, 5, 0, 6, staging.name, files)
+
+
+def write(directory: Path, *paths: str) -> None:
+    for path in paths:
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(b"parquet")
+
+
+def seen(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.parquet"))
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return Target(tmp_path / "out")
+
+
+def test_a_new_target_starts_with_the_first_manifest(target: Target) -> None:
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>") == (1, None, MESSAGES_ALONE)
+
+
+X = "destination=a/date=2024-01-01/x.parquet"
+Y = "destination=b/date=2024-01-01/y.parquet"
+
+
+def test_committed_files_are_in_place_and_the_next_range_follows(target: Target) -> None:
+    with target.hold():
+        manifest = stage(target, X)
+        path = target.commit(manifest)
+    assert seen(target.directory) == [X]
+    assert json.loads(path.read_text())["rows"] == 2
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+        assert target.manifests() == [manifest]
+
+
+def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:
+    with target.hold():
+        stage(target, X)
+    (target.directory / "_penstock" / "manifest-00000001.tmp").write_text("{")
+    with target.hold():
+        assert seen(target.directory) == []
+        assert target.next_range("0badcafe", "orders.>") == (1, None, MESSAGES_ALONE)
+    assert not (target.directory / "_penstock" / "manifest-00000001.tmp").exists()
+
+
+def test_died_between_the_manifest_and_the_last_move_then_the_rest_follows(target: Target) -> None:
+    with target.hold():
+        manifest = stage(target, X, Y)
+        target.commit(manifest)
+        # As if only the first had moved.
+        (target.directory / Y).unlink()
+        write(target.directory / "_penstock" / "staging" / manifest.staging, Y)
+    with target.hold():
+        assert seen(target.directory) == [X, Y]
+        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+
+
+def test_what_workers_of_a_killed_run_still_write_never_moves(target: Target) -> None:
+    with target.hold():
+        killed = stage(target, X)
+    with target.hold():
+        manifest = stage(target, Y)
+        write(target.directory / "_penstock" / "staging" / killed.staging, X)
+        write(target.directory / "_penstock" / "staging" / manifest.staging, X)
+        target.commit(manifest)
+        assert [path for path in seen(target.directory) if not path.startswith("_")] == [Y]
+    with target.hold():
+        assert seen(target.directory) == [Y]
+
+
+def test_files_that_a_user_has_removed_do_not_matter(target: Target) -> None:
+    with target.hold():
+        target.commit(stage(target, X))
+    (target.directory / X).unlink()
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+
+
+def test_only_the_last_of_many_manifests_is_read(target: Target) -> None:
+    with target.hold():
+        target.commit(stage(target, X))
+    first = target.directory / "_penstock" / "manifest-00000001.json"
+    last = json.loads(first.read_text()) | {"number": 2, "from_offset": 100, "to_offset": 200, "staging": "00000002-b"}
+    first.with_name("manifest-00000002.json").write_text(json.dumps(last))
+    first.write_text("{")
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>") == (3, 200, MESSAGES_ALONE)
+
+
+def test_two_exports_at_once(target: Target) -> None:
+    with target.hold(), pytest.raises(TargetError, match="another export"), Target(target.directory).hold():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("store_id", "destination", "text"),
+    [("feedbeef", "orders.>", "of store 0badcafe, this is store feedbeef"), ("0badcafe", ">", "'orders.>', not '>'")],
+)
+def test_another_store_or_choice_is_refused(target: Target, store_id: str, destination: str, text: str) -> None:
+    with target.hold():
+        target.commit(stage(target))
+        with pytest.raises(TargetError, match=text):
+            target.next_range(store_id, destination)
+
+
+def test_a_directory_keeps_its_tables(target: Target) -> None:
+    both = ("messages", "deliveries")
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>", both) == (1, None, both)
+        manifest = replace(stage(target, f"messages/{X}", f"messages/{Y}", f"deliveries/{X}"), tables=both)
+        assert manifest.rows_by_table() == {"messages": 4, "deliveries": 2}
+        target.commit(manifest)
+    assert seen(target.directory) == [f"deliveries/{X}", f"messages/{X}", f"messages/{Y}"]
+    with target.hold():
+        assert target.manifests() == [manifest]
+        assert target.next_range("0badcafe", "orders.>") == (2, 100, both)
+        assert target.next_range("0badcafe", "orders.>", both) == (2, 100, both)
+        with pytest.raises(TargetError, match="holds the tables messages, deliveries, not messages; each choice"):
+            target.next_range("0badcafe", "orders.>", MESSAGES_ALONE)
+
+
+def test_a_manifest_from_before_tables_has_messages(target: Target) -> None:
+    with target.hold():
+        path = target.commit(stage(target, X))
+        told = json.loads(path.read_text())
+        del told["tables"]
+        path.write_text(json.dumps(told))
+        assert target.next_range("0badcafe", "orders.>", MESSAGES_ALONE) == (2, 100, MESSAGES_ALONE)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": 99}', "[]"])
+def test_a_manifest_that_cannot_be_read_stops_the_export(target: Target, text: str) -> None:
+    folder = target.directory / "_penstock"
+    folder.mkdir(parents=True)
+    (folder / "manifest-00000001.json").write_text(text)
+    with pytest.raises(TargetError, match="manifest-00000001"), target.hold():
+        target.next_range("0badcafe", "orders.>")
+
+
+def test_a_store_that_was_set_back() -> None:
+    check_continues(100, 100)
+    with pytest.raises(StoreError, match="older copy"):
+        check_continues(100, 96)
