@@ -31,6 +31,7 @@ RETRY: Final = 0
 FLUSH: Final = 1
 WRITE: Final = 2
 NO_LIMIT: Final = 1 << 62
+NOT_COUNTED: Final = -1
 BACKLOG_PART: Final = 32  # of what is not written: so much of large messages is written in a turn, if it is more
 
 
@@ -105,35 +106,34 @@ class GroupCommit(DurableLog):
             self._log.prepare_ahead()
 
     def _write_out(self, is_all: bool = False) -> None:
-        """Write what waits; of a large message one piece, and the next turns write the rest, and what comes after it.
+        """Write what waits; of large messages so much as ``_large_share`` says, and the next turns write the rest.
 
-        More is written if so much waits that the disk would fall behind, and everything if ``is_all``.
+        What comes after them in the log waits for them.  With ``is_all`` everything is written.
         """
         unwritten = self._unwritten
         before = self.written
-        large_bytes = NO_LIMIT  # what may still be written of large messages
-        if not is_all and self._log.end - before > PIECE_BYTES:
-            large_bytes = max(PIECE_BYTES, (self._log.end - before) // BACKLOG_PART)
+        large_bytes = NO_LIMIT if is_all else NOT_COUNTED  # what may still be written of large messages
         while unwritten:
             chunk = unwritten[0]
             segment = chunk.segment
-            is_large = len(chunk.parts) > 1
-            if is_large and large_bytes <= 0:
-                break
             try:
                 if segment.file is None or not segment.is_on_disk:
                     self._log.files.put_on_disk(segment)
-                end = chunk.write_piece()
-                while end < chunk.end and large_bytes >= 2 * PIECE_BYTES:
-                    large_bytes -= PIECE_BYTES
-                    end = chunk.write_piece()
+                parts = chunk.parts
+                if len(parts) == 1:
+                    segment.write(parts[0], chunk.offset)
+                else:
+                    if large_bytes == NOT_COUNTED:
+                        large_bytes = self._large_share()
+                    end = chunk.offset
+                    while end < chunk.end and large_bytes >= PIECE_BYTES:
+                        end = chunk.write_piece()
+                        large_bytes -= PIECE_BYTES
+                    if end < chunk.end:
+                        break
             except OSError as error:
                 self._await_retry(describe(error, segment.path()))
                 break
-            if is_large:
-                large_bytes -= PIECE_BYTES
-                if end < chunk.end:
-                    break
             unwritten.popleft()
             self._unsynced.append(chunk)
             self.written = chunk.end
@@ -142,6 +142,10 @@ class GroupCommit(DurableLog):
             self._context.call_later(0, self, WRITE)
         if self._is_async and self.written > before and self._listener is not None:
             self._listener.durable(self.written)
+
+    def _large_share(self) -> int:
+        """Return how much of large messages is written in a turn: more if the disk would fall behind."""
+        return max(PIECE_BYTES, (self._log.end - self.written) // BACKLOG_PART)
 
     def sync(self) -> None:
         if self._is_in_flight or self._awaits_retry:

@@ -218,18 +218,18 @@ class Chunk:
 
     def write(self) -> None:
         """Write all of it.  Raises: OSError."""
-        while self.write_piece() < self.end:
-            pass
+        if len(self.parts) == 1:
+            self.segment.write(self.parts[0], self.offset)
+        else:
+            while self.write_piece() < self.end:
+                pass
 
     def write_piece(self) -> int:
-        """Write the next piece; return the log offset up to which the chunk is written.
+        """Write the next piece of several parts; return the log offset up to which the chunk is written.
 
         Raises: OSError; the piece may be tried again.
         """
         parts = self.parts
-        if len(parts) == 1:
-            self.segment.write(parts[0], self.offset)
-            return self.end
         if self._pieces is None:
             self._pieces = Pieces()
         pieces = self._pieces
