@@ -78,9 +78,12 @@ class Acceptance:
                 if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.near_bytes:
                     self.producer_gates.block()
                 return
-        destination.publish(message, self.memory)
-        if destination.is_choosy:
-            self.publication.offer(destination, message, self.context.sender)
+        if destination.late is not None:
+            self.publication.keep(destination, destination.late, message, self.context.sender)
+        else:
+            destination.publish(message, self.memory)
+            if destination.is_choosy:
+                self.publication.offer(destination, message, self.context.sender)
         if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.near_bytes:
             self.producer_gates.block()
 

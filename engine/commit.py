@@ -16,6 +16,7 @@ from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Composite, Destination, Target
 from engine.sources.queue import QuestionQueue
+from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
 from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
 from engine.values.destination import QUEUE, TOPIC
@@ -76,6 +77,8 @@ class Commits:
             if isinstance(destination, QuestionQueue):
                 questions.append((destination, message))
             elif not self._producer_gates.is_blocked or not self._producer_gates.discards(destination):
+                if isinstance(destination, Topic):
+                    self._acceptance.publication.charge_batch(destination)
                 self._acceptance.accept(destination, message)
         self._acceptance.send_on()
         for delayed, message in transaction.scheduled:

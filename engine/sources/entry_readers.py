@@ -30,6 +30,10 @@ class Feeds:
         self._next_number = number + 1
         return number
 
+    def newest(self) -> int:
+        """Return the number of the newest feed."""
+        return self._next_number - 1
+
     def select(self, queue: Queue, message: Message) -> bool:
         """Say whether a message of a page is for ``queue``; settle it if it never will be."""
         feed = queue.feed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +22,7 @@ from engine.values.message import Message
 FEW_COPIES: Final = 50  # queues that get a message without a count in the steps of the turn
 AT_ONCE_MOST: Final = 200  # queues that get a message in the turn of its publication, selectors aside
 EVERYTHING: Final = selector_of("TRUE")
+ALL_FEEDS: Final = 1 << 62  # more than the number of any feed
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +81,8 @@ class Topic(SharedAddress):
     is_choosy: some subscriptions are not plain, or they are many, or the topic is_sent_on: messages that nobody takes
     are sent to the dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
+    late: messages whose publication waits for a later turn, with sender and number of the newest feed at their arrival;
+    None unless a transaction sent more than a turn can publish.  Later messages wait behind them.
     """
 
     __slots__ = (
@@ -99,6 +103,7 @@ class Topic(SharedAddress):
         "is_choosy",
         "is_sent_on",
         "copies",
+        "late",
         "enqueued_count",
         "fates",
     )
@@ -122,20 +127,22 @@ class Topic(SharedAddress):
         self.choosy: dict[int, Queue] = {}
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
+        self.late: deque[tuple[Message, int, int]] | None = None
         self.enqueued_count = 0
         self.fates = TopicFates()
 
     def uri(self) -> str:
         return uri(self.kind, self.name)
 
-    def publish(self, message: Message, memory: MemoryBudget) -> None:
+    def publish(self, message: Message, memory: MemoryBudget, newest: int = ALL_FEEDS) -> None:
         """Give ``message`` to each plain subscription: to the socket at once if nothing waits, else behind the backlog.
 
-        A logged message waits for the end of the turn, when it has been written.
+        A logged message waits for the end of the turn, when it has been written.  Feeds after ``newest`` get nothing.
         """
         self.enqueued_count += 1
         is_direct = message.log_offset < 0 and not message.expires_ms
-        for queue in self.plain.values():
+        plain = self.plain if newest == ALL_FEEDS else up_to(newest, self.plain)
+        for queue in plain.values():
             if is_direct and queue.rotation and not queue.depth:
                 consumer = queue.rotation[0]
                 if (
@@ -193,3 +200,8 @@ class Topic(SharedAddress):
         if queue is None:
             return
         self.fates.subscription_ended(queue)
+
+
+def up_to(newest: int, queues: dict[int, Queue]) -> dict[int, Queue]:
+    """Return the queues whose feeds existed when feed ``newest`` was the last one."""
+    return {number: queue for number, queue in queues.items() if number <= newest}

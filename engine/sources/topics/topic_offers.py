@@ -45,16 +45,20 @@ class TopicOffers(Chore):
         self.unasked: list[int] | None = None
         self.properties: Properties | None = None
 
-    def offer(self, message: Message, steps: Steps) -> None:
-        """Evaluate the selectors for ``message`` as far as the turn allows; it waits behind earlier messages."""
+    def offer(self, message: Message, steps: Steps, newest: int) -> None:
+        """Evaluate the selectors for ``message`` as far as the turn allows; it waits behind earlier messages.
+
+        Feeds after ``newest`` do not get it.
+        """
+        newest = min(newest, self.selected.newest)
         if self.waiting:
-            self._keep(message)
+            self._keep(message, newest)
             return
         few = FEW_CONDITIONS
         if (steps.left <= 0 and self.selected.selectors.cost() > few) or not self._ask(
-            message, self.selected.newest, max(few, min(steps.left, ASKED_AT_ONCE)), steps
+            message, newest, max(few, min(steps.left, ASKED_AT_ONCE)), steps
         ):
-            self._keep(message)
+            self._keep(message, newest)
         if self.waiting:
             steps.begin(self)
             steps.need_a_turn()
@@ -73,9 +77,9 @@ class TopicOffers(Chore):
                 self.memory.release(message)
         return True
 
-    def _keep(self, message: Message) -> None:
+    def _keep(self, message: Message, newest: int) -> None:
         self.memory.hold(message)
-        self.waiting.append((message, self.selected.newest))
+        self.waiting.append((message, newest))
 
     def _ask(self, message: Message, newest: int, most: int, steps: Steps) -> bool:
         """Evaluate up to ``most`` conditions, or go on with them; say whether all were evaluated."""

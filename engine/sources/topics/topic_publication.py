@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
 from engine.consumers.client import Client
-from engine.consumers.turn_steps import Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue
-from engine.sources.topics.topic import FEW_COPIES, Topic
+from engine.sources.topics.topic import ALL_FEEDS, FEW_COPIES, Topic, up_to
 from engine.sources.topics.topic_offers import TopicOffers, give
 from engine.sources.topics.wildcard_joins import TopicJoins
 from engine.values.message import DEAD_LETTER, Message
@@ -37,13 +38,38 @@ class TopicPublication:
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
 
-    def publish(self, topic: Topic, message: Message, sender: int) -> None:
-        """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
-        topic.publish(message, self.memory)
-        if topic.is_choosy:
-            self.offer(topic, message, sender)
+    def publish(self, topic: Topic, message: Message, sender: int, newest: int = ALL_FEEDS) -> None:
+        """Give a message to every subscription of its topic that takes it, behind those that wait for a later turn.
 
-    def offer(self, topic: Topic, message: Message, sender: int) -> None:
+        sender: client number, 0 for the broker.  Feeds after ``newest`` get nothing.
+        """
+        if topic.late is not None and newest == ALL_FEEDS:
+            self.keep(topic, topic.late, message, sender)
+            return
+        topic.publish(message, self.memory, newest)
+        if topic.is_choosy:
+            self.offer(topic, message, sender, newest)
+
+    def keep(self, topic: Topic, late: deque[tuple[Message, int, int]], message: Message, sender: int) -> None:
+        """Publish a message of a topic in a later turn, to the subscriptions that there are now."""
+        self.memory.hold(message)
+        late.append((message, sender, self.feeds.newest()))
+        self._charge(1, sender)
+
+    def charge_batch(self, topic: Topic) -> None:
+        """Count the copies of a message that a transaction is about to send to ``topic``.
+
+        Without steps left, this message and those after it are published in later turns: their log records are one
+        batch, their copies need not be.  A topic that sends on what nobody takes has to decide that in the batch.
+        """
+        copies = len(topic.plain) + len(topic.choosy)
+        self.steps.left -= 1 + (copies // PLAIN_A_STEP if copies <= FEW_COPIES else 0)  # ``offer`` counts more
+        if self.steps.left <= 0 and topic.late is None and not topic.is_sent_on:
+            topic.late = deque()
+            self.steps.begin(LatePublication(self, topic, topic.late))
+            self.steps.need_a_turn()
+
+    def offer(self, topic: Topic, message: Message, sender: int, newest: int = ALL_FEEDS) -> None:
         """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
         if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
             self.unrouted.append((topic, message))
@@ -55,9 +81,9 @@ class TopicPublication:
         if selected.queues:
             if selected.offers is None:
                 selected.offers = TopicOffers(selected, self.readers, self.memory)
-            selected.offers.offer(message, self.steps)
+            selected.offers.offer(message, self.steps, newest)
         if topic.choosy:
-            self._offer_to_choosy(topic, message, sender)
+            self._offer_to_choosy(topic, message, sender, newest)
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.store)
 
@@ -67,9 +93,10 @@ class TopicPublication:
         if self.steps.left <= 0 and sender in self.clients:
             self.clients[sender].end_input()
 
-    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
+    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int, newest: int) -> None:
         properties = self.readers.properties(message, 1, False)
-        for queue in topic.choosy.values():
+        choosy = topic.choosy if newest == ALL_FEEDS else up_to(newest, topic.choosy)
+        for queue in choosy.values():
             feed = queue.feed
             is_shunned = sender > 0 and feed.shunned == sender
             if feed.is_browser:
@@ -142,3 +169,34 @@ class TopicPublication:
             queue.selection.arrived(lane, message)
         if queue.rotation:
             queue.mark_dirty()
+
+
+class LatePublication(Chore):
+    """Publishes what waits for one topic, in order, over several turns."""
+
+    __slots__ = ("_publication", "_topic", "_late")
+
+    def __init__(self, publication: TopicPublication, topic: Topic, late: deque[tuple[Message, int, int]]) -> None:
+        self._publication = publication
+        self._topic = topic
+        self._late = late
+
+    def go_on(self, steps: Steps) -> bool:
+        late = self._late
+        topic = self._topic
+        memory = self._publication.memory
+        if memory.is_relieved:
+            return False
+        least = steps.left_to_others()
+        while late:
+            if steps.left <= least:
+                return False
+            message, sender, newest = late.popleft()
+            if not topic.is_closed:
+                self._publication.charge_batch(topic)
+                self._publication.publish(topic, message, sender, newest)
+            else:
+                steps.left -= 1
+            memory.release(message)
+        topic.late = None
+        return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from engine.consumers.consumer import AUTO, CLIENT
 from engine.transaction import Transaction, TransactionLimits
@@ -201,6 +201,21 @@ def _sends(count: int) -> tuple[EngineWorld, Transaction]:
     return world, transaction
 
 
+def _sends_to_topic(count: int, **asked: Any) -> tuple[EngineWorld, Transaction]:
+    """Return a tenth as many sends to a topic with a quarter as many subscriptions."""
+    world = EngineWorld()
+    topic = world.topic("t")
+    client = world.client("c", "c")
+    for number in range(count // 4):
+        world.consumer(client, topic, AUTO, subscription=f"s{number}" if asked else "", **asked)
+    if asked:
+        world.lose(client)
+    transaction = Transaction(world.client(), "t", LARGE)
+    for _ in range(count // 10):
+        world.broker.send_in(transaction, topic, world.message(topic, b"x"))
+    return world, transaction
+
+
 def _acknowledgements(count: int) -> tuple[EngineWorld, Transaction]:
     world, client = world_with_consumer(prefetch=count)
     world.send(*[b"x"] * count)
@@ -218,3 +233,8 @@ def _ends(count: int, make: Callable[[int], tuple[EngineWorld, Transaction]], co
 for _of, _make in (("sends", _sends), ("acknowledgements", _acknowledgements)):
     scenario(f"a transaction of {_of} commits")(partial(_ends, make=_make, commits=True))
     scenario(f"a transaction of {_of} is aborted")(partial(_ends, make=_make, commits=False))
+
+for _of, _asked in (("plain", {}), ("durable", {"is_durable": True})):
+    scenario(f"a transaction of sends to a topic with many {_of} subscriptions commits")(
+        partial(_ends, make=partial(_sends_to_topic, **_asked), commits=True)
+    )

@@ -1,0 +1,149 @@
+"""A transaction is one batch of the log; what a turn has no steps left to publish of it follows in the next turns."""
+
+from __future__ import annotations
+
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.turn_steps import END_STEPS, TURN_STEPS
+from engine.ports.workers import SYNC_LANE
+from engine.sources.topics.topic import Topic
+from engine.transaction import Transaction, TransactionLimits
+from engine.values.destination import TEMP_TOPIC
+from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.restart_world import RestartWorld
+from tests.support.fakes import FakeClient
+
+LIMITS = TransactionLimits()
+SENDS = 100
+MANY = 400  # durable subscriptions, so that a turn publishes a few messages
+NUMBERS = [b"%d" % number for number in range(SENDS)]
+
+
+def with_durables(world: EngineWorld, count: int, selector: str = "") -> FakeClient:
+    """Have a client subscribe so often to the topic ``t``."""
+    client = world.client("durable", "durable")
+    for number in range(count):
+        name = f"s{number}"
+        world.consumer(
+            client, world.topic("t"), INDIVIDUAL, 1000, is_durable=True, subscription=name, selector=selector
+        )
+    world.turn()
+    return client
+
+
+def commit(world: EngineWorld, persistent: bool = True, count: int = SENDS) -> None:
+    """Send the numbers up to ``count`` to the topic ``t`` in one transaction; the turn stays open."""
+    transaction = Transaction(world.client(), "t", LIMITS)
+    topic = world.topic("t")
+    for number in range(count):
+        message = world.message(topic, b"%d" % number, persistent=persistent, headers="n:7")
+        world.broker.send_in(transaction, topic, message)
+    world.broker.commit(transaction)
+
+
+def settle(world: EngineWorld) -> int:
+    """End turns until everything is published; return how many it took."""
+    turns = 1
+    world.turn()
+    while world.is_more_to_come():
+        world.advance(0)
+        turns += 1
+    return turns
+
+
+def by_consumer(client: FakeClient) -> list[list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for one in client.handed:
+        found.setdefault(one.consumer.consumer_id, []).append(one.message.body)
+    return list(found.values())
+
+
+def test_all_get_it_in_order_over_several_turns() -> None:
+    world = EngineWorld()
+    durable = with_durables(world, MANY)
+    plain = world.subscriber(world.topic("t"), AUTO)
+    commit(world)
+    world.send(b"later", to=world.topic("t"))
+    assert len(plain.handed) < SENDS, "the rest is published in the next turns"
+    settle(world)
+    assert plain.bodies() == [*NUMBERS, b"later"]
+    assert by_consumer(durable) == [[*NUMBERS, b"later"]] * MANY
+    assert world.most_steps() <= TURN_STEPS + END_STEPS + 2 * MANY  # one message more, at the COMMIT and at the end
+    assert world.topic("t").late is None
+
+
+def test_selectors_decide_about_it() -> None:
+    world = EngineWorld()
+    with_durables(world, MANY, "n = 7")
+    strict = world.subscriber(world.topic("t"), AUTO, selector="n = 8")
+    loose = world.subscriber(world.topic("t"), AUTO, selector="n = 7")
+    commit(world, persistent=False)
+    assert settle(world) > 1
+    assert (loose.bodies(), strict.bodies()) == (NUMBERS, [])
+
+
+def test_who_comes_after_the_commit_does_not_get_it() -> None:
+    world = EngineWorld()
+    with_durables(world, MANY)
+    commit(world)
+    topic = world.topic("t")
+    newcomer = world.client("new", "new")
+    world.consumer(newcomer, topic, INDIVIDUAL, 1000, is_durable=True, subscription="new")
+    other = world.consuming(topic, AUTO)
+    choosy = world.consuming(topic, AUTO, selector="n = 7")
+    assert settle(world) > 1
+    assert newcomer.bodies() == other.bodies() == choosy.bodies() == []
+    world.send(b"later", to=topic, headers="n:7")
+    assert newcomer.bodies() == other.bodies() == choosy.bodies() == [b"later"]
+
+
+def test_who_leaves_before_gets_nothing_more() -> None:
+    world = EngineWorld()
+    durable = with_durables(world, MANY)
+    plain = world.subscriber(world.topic("t"), AUTO)
+    commit(world, persistent=False)
+    world.lose(durable)
+    world.lose(plain)
+    settle(world)
+    assert len(plain.handed) < SENDS
+    assert world.topic("t").late is None
+
+
+def test_what_waits_for_a_topic_that_ends_is_dropped() -> None:
+    world = EngineWorld()
+    owner = world.client("owner")
+    topic = world.broker.open_temporary(owner, TEMP_TOPIC)
+    assert isinstance(topic, Topic)
+    transaction = Transaction(owner, "t", LIMITS)
+    for number in range(SENDS):
+        world.broker.send_in(transaction, topic, world.message(topic, b"%d" % number, persistent=False))
+    world.leave_steps(0)
+    world.broker.commit(transaction)
+    assert topic.late
+    world.lose(owner)
+    settle(world)
+    assert topic.late is None
+    assert world.memory_used() == 0
+
+
+def test_what_nobody_takes_is_sent_on_in_the_batch() -> None:
+    """After a crash nobody would know that it was not."""
+    world = EngineWorld(address("t", dead_letters__send_to_dla_on_no_route=True, dead_letter_address="dead"))
+    world.leave_steps(0)
+    commit(world, count=5)
+    assert world.topic("t").late is None
+    assert [one.body for one in world.dead_letters("dead")] == NUMBERS[:5]
+
+
+def test_a_crash_before_it_is_published_loses_nothing() -> None:
+    world = RestartWorld()
+    durable = with_durables(world, 3)
+    world.lose(durable)
+    world.sync()
+    world.leave_steps(0)
+    commit(world, count=5)
+    assert world.topic("t").late
+    world.broker.sync()
+    while world.workers.finish(SYNC_LANE):
+        pass
+    world.crash()
+    assert by_consumer(with_durables(world, 3)) == [NUMBERS[:5]] * 3
