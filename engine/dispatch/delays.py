@@ -24,21 +24,35 @@ LONG_DELAY_MS: Final = 100  # deliveries with a shorter delay keep their content
 RELOAD_RETRY_MS: Final = 1_000  # pause after the disk refused, or memory had no room for, content
 RELOAD_READER: Final = -2  # the reader to which the store answers for reloads
 DUE_AT_ONCE: Final = 2_048  # deliveries per turn; others that are due follow in the next turns
+FORGOTTEN_AT_MOST: Final = 1_024  # deliveries of ended queues stay in ``waiting``, or so many as others wait
 
 
 class Delays(TimerTarget):
     """reloading: (destination, priority, queue offset) -> due delivery whose content is being read again.
 
     reloading_bytes: of these.
-    waiting: a heap of (when due, number, delivery).  armed_ms: when the only valid timer fires, 0 for none; its key is
-    that time, so that an outdated timer is recognized when it fires.
+    of_queue: all of a queue that await redelivery, those in ``reloading`` too, with the time when they are due.
+    waiting: a heap of (when due, number, delivery).  ``forgotten`` of them are of queues that have ended.
+    armed_ms: when the only valid timer fires, 0 for none; its key is that time, so that an outdated timer is recognized
+    when it fires.
     """
 
-    __slots__ = ("context", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
+    __slots__ = (
+        "context",
+        "of_queue",
+        "waiting",
+        "forgotten",
+        "reloading",
+        "reloading_bytes",
+        "next_number",
+        "armed_ms",
+    )
 
     def __init__(self, context: Context, observers: list[Observer]) -> None:
         self.context = context
+        self.of_queue: dict[Queue, dict[Delivery, int]] = {}
         self.waiting: list[tuple[int, int, Delivery]] = []
+        self.forgotten = 0
         self.reloading: dict[tuple[int, int, int], Delivery] = {}
         self.reloading_bytes = 0
         self.next_number = 1
@@ -47,26 +61,24 @@ class Delays(TimerTarget):
 
     def delayed_of(self, queue: Queue) -> list[Delivery]:
         """Return the deliveries that await redelivery to a queue, including due ones that are being reloaded."""
-        found = [one for _, _, one in self.waiting if queue_of(one.lane) is queue]
-        return found + [one for one in self.reloading.values() if queue_of(one.lane) is queue]
+        return list(self.of_queue.get(queue, ()))
 
     def forget(self, queue: Queue) -> None:
         """Discard deliveries that await redelivery to a queue that has ended."""
-        if not queue.fates.delayed_count:
-            return
-        kept: list[tuple[int, int, Delivery]] = []
-        for one in self.waiting:
-            if queue_of(one[2].lane) is queue:
-                queue.release(one[2].message)
-            else:
-                kept.append(one)
-        for key, delivery in list(self.reloading.items()):
-            if queue_of(delivery.lane) is queue:
+        for delivery in self.of_queue.pop(queue, {}):
+            message = delivery.message
+            key = _key(queue, delivery)
+            if self.reloading.get(key) is delivery:
                 self._reloaded(*key)
-                queue.release(delivery.message)
-        heapify(kept)
-        self.waiting = kept
+            else:
+                self.forgotten += 1
+                delivery.message = message.twin(message.flags, b"", b"", b"")
+            queue.release(message)
         queue.fates.delayed_count = 0
+        if self.forgotten > max(FORGOTTEN_AT_MOST, len(self.waiting) // 2):
+            self.waiting = [one for one in self.waiting if self._is_awaited(one[2])]
+            heapify(self.waiting)
+            self.forgotten = 0
 
     def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
@@ -109,6 +121,9 @@ class Delays(TimerTarget):
         while count > 0 and waiting[0][0] <= now_ms:
             count -= 1
             delivery = heappop(waiting)[2]
+            if self.forgotten and not self._is_awaited(delivery):
+                self.forgotten -= 1
+                continue
             if delivery.message.is_hollow():
                 if self._has_room_for(delivery):
                     self._reload(delivery)
@@ -124,7 +139,8 @@ class Delays(TimerTarget):
                 lane.weigh_delayed(-_weight(delivery.message))
             lane.give_back(deliveries)
             queue = queue_of(lane)
-            queue.fates.delayed_count -= len(deliveries)
+            for delivery in deliveries:
+                self._waits_no_more(queue, delivery)
             queue.mark_dirty()
         self._set_timer()
 
@@ -146,7 +162,7 @@ class Delays(TimerTarget):
         delivery.state = advance(delivery.state, TIMER)
         lane.give_back([delivery])
         queue = queue_of(lane)
-        queue.fates.delayed_count -= 1
+        self._waits_no_more(queue, delivery)
         queue.mark_dirty()
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
@@ -163,7 +179,7 @@ class Delays(TimerTarget):
         delivery.state = advance(delivery.state, DROP)
         lane_of(delivery).weigh_delayed(-_weight(delivery.message))
         self.context.memory.unload(delivery.message)
-        queue_of(delivery.lane).fates.delayed_count -= 1
+        self._waits_no_more(queue_of(delivery.lane), delivery)
         return True
 
     def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:
@@ -196,17 +212,29 @@ class Delays(TimerTarget):
         message = delivery.message
         self.reloading_bytes += message.size
         queue = queue_of(delivery.lane)
-        self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
+        self.reloading[_key(queue, delivery)] = delivery
         store = self.context.store
         store.write()  # only written records can be read
         store.request(queue.destination_id, message.priority, message.queue_offset, 1, 1, RELOAD_READER)
 
     # -- the steps
 
+    def _is_awaited(self, delivery: Delivery) -> bool:
+        """Say whether its queue still has the delivery."""
+        return delivery in self.of_queue.get(queue_of(delivery.lane), ())
+
+    def _waits_no_more(self, queue: Queue, delivery: Delivery) -> None:
+        queue.fates.delayed_count -= 1
+        deliveries = self.of_queue[queue]
+        del deliveries[delivery]
+        if not deliveries:
+            del self.of_queue[queue]
+
     def _push(self, delivery: Delivery, delay_ms: int) -> None:
         number = self.next_number
         self.next_number = number + 1
         due_ms = self.context.clock.monotonic_ms() + max(0, delay_ms)
+        self.of_queue.setdefault(queue_of(delivery.lane), {})[delivery] = due_ms
         heappush(self.waiting, (due_ms, number, delivery))
         self._set_timer()
 
@@ -218,6 +246,11 @@ class Delays(TimerTarget):
         if not 0 < self.armed_ms <= due_ms:
             self.armed_ms = due_ms
             self.context.timers.call_at(due_ms, self, due_ms)
+
+
+def _key(queue: Queue, delivery: Delivery) -> tuple[int, int, int]:
+    message = delivery.message
+    return queue.destination_id, message.priority, message.queue_offset
 
 
 def _weight(message: Message) -> int:

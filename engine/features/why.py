@@ -11,7 +11,7 @@ from engine.dispatch.delays import Delays
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
-from engine.sources.queue import Queue, queue_of
+from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, ENLISTED, IN_FLIGHT, READY, Delivery, HandOvers
 
 
@@ -140,12 +140,8 @@ class Why:
                     state = {IN_FLIGHT: "in-flight", ENLISTED: "in-transaction"}.get(delivery.state, "in-flight")
                     since_ms = self._hand_overs.since_ms(delivery.tag)
                     return Whereabouts(state, self._holder(consumer), since_ms)
-        for due_ms, _, delivery in self._delays.waiting:
-            if (
-                queue_of(delivery.lane) is queue
-                and delivery.state == DELAYED
-                and _is_entry(delivery, priority, queue_offset)
-            ):
+        for delivery, due_ms in self._delays.of_queue.get(queue, {}).items():
+            if delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
                 return Whereabouts("delayed", None, 0, max(0, due_ms - self._context.clock.monotonic_ms()))
         lane = queue.lanes[priority]
         if lane is None:

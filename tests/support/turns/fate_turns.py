@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from engine.consumers.consumer import CLIENT, INDIVIDUAL
+from engine.sources.queue import Queue
+from engine.values.destination import TEMP_QUEUE
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.turns.turn_scenarios import Input, scenario
 
@@ -43,3 +45,18 @@ def _(count: int) -> Input:
     world = EngineWorld(address("q", expiry_address="ExpiryQueue"))
     world.send(*[b"x"] * (2 * count), expires_ms=world.clock.wall_ms() + 1_000)
     return lambda: world.advance(120_000)
+
+
+@scenario("temporary queues with a delayed message end beside many delayed messages")
+def _(count: int) -> Input:
+    world = EngineWorld(address(">", redelivery__initial_redelivery_delay_ms=3_600_000))
+    world.send(*[b"x"] * (5 * count), to="other")
+    world.refuse(*world.subscriber("other", INDIVIDUAL, 5 * count).take())
+    owner = world.client()
+    for _ in range(count // 10):
+        queue = world.broker.open_temporary(owner, TEMP_QUEUE)
+        assert isinstance(queue, Queue)
+        world.consumer(owner, queue, INDIVIDUAL)
+        world.send(b"x", to=queue, persistent=False)
+    world.refuse(*owner.take())
+    return lambda: world.lose(owner)
