@@ -27,6 +27,7 @@ from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DestinationInUse
 
 CLOSE_STEPS: Final = 12  # for one consumer, or for one temporary destination
+WAY_STEPS: Final = 200 * CLOSE_STEPS  # taken beyond a turn's, so that leaving consumers are not in a client's way
 SEAT_STEPS: Final = 15  # more for a consumer whose selector has found messages
 RECORD_STEPS: Final = 20  # more for a consumer that is blamed: a record is written
 GIVE_BACK_STEPS: Final = 2  # for a message that a consumer returns
@@ -65,9 +66,7 @@ class Departure(DepartureBase):
                     count = _take_steps(consumer, is_lost, steps, least)
                     if count and self.departures.owner.give_back_some(consumer, count, is_lost):
                         continue
-                steps.left -= CLOSE_STEPS + GIVE_BACK_STEPS * len(consumer.ledger)
-                if consumer.seat is not None:
-                    steps.left -= SEAT_STEPS
+                steps.left -= _close_steps(consumer)
                 self.departures.owner.unsubscribe(consumer, is_lost)
             self.consumers.popleft()
         while self.temporaries:
@@ -134,11 +133,19 @@ class Departures:
         self.steps.take_up(client.departure)
 
     def make_way(self, queue: Queue) -> None:
-        """Close the consumers that are leaving ``queue`` at once."""
-        if self.steps.chores:
-            for consumer in list(queue.consumers.values()):
-                if consumer.departing() is not None:
-                    self.owner.unsubscribe(consumer, _is_lost(consumer))
+        """Close the consumers that are leaving ``queue`` at once, but no more than a turn can bear.
+
+        Where thousands leave, the rest is in the way for some turns.
+        """
+        steps = self.steps
+        if not steps.chores:
+            return
+        for consumer in list(queue.consumers.values()):
+            if consumer.departing() is not None:
+                if steps.left <= -WAY_STEPS:
+                    break
+                steps.left -= _close_steps(consumer)
+                self.owner.unsubscribe(consumer, _is_lost(consumer))
 
     def close_temporary(self, destination: Queue | Topic) -> None:
         """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
@@ -160,6 +167,11 @@ def _is_lost(consumer: Consumer) -> bool:
     departure = consumer.departing()
     assert departure is not None, "it is leaving"
     return departure.is_lost
+
+
+def _close_steps(consumer: Consumer) -> int:
+    """Return the steps for closing a consumer with all that it still holds."""
+    return CLOSE_STEPS + GIVE_BACK_STEPS * len(consumer.ledger) + (SEAT_STEPS if consumer.seat is not None else 0)
 
 
 def _is_holding(consumer: Consumer, is_lost: bool, room: int) -> bool:

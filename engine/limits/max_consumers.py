@@ -27,7 +27,7 @@ class Places:
 
     def require(self, queue: Queue) -> None:
         """Raises: LimitReached for one consumer too many; leaving consumers do not count."""
-        if queue.settings.queue.max_consumers >= 0:
+        if self.is_full(queue):
             self._departures.make_way(queue)
         if self.is_full(queue):
             raise LimitReached(

@@ -9,6 +9,7 @@ from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
 from engine.sources.topics.topic import Topic
 from engine.values.destination import QUEUE, TEMP_QUEUE
+from engine.values.errors import SubscriptionInUse
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 from tests.support.turns.turn_scenarios import (
@@ -290,3 +291,23 @@ def _(count: int) -> Input:
     world.advance(0)
     deliveries = client.take()
     return lambda: world.acknowledge(*deliveries)
+
+
+@scenario("a shared subscription is changed while many of its consumers leave")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client("c", "c")
+    topic = world.topic("t")
+    for _ in range(5 * count):
+        world.consumer(client, topic, INDIVIDUAL, 1, is_durable=True, is_shared=True, subscription="s")
+    other = world.client("other", "c")
+
+    def change() -> None:
+        world.broker.disconnect(client, is_lost=True)
+        try:
+            world.consumer(other, topic, is_durable=True, is_shared=True, subscription="s", selector="n = 1")
+        except SubscriptionInUse:
+            pass  # so many leave over several turns
+        world.turn()
+
+    return change
