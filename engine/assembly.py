@@ -93,7 +93,7 @@ class GroundParts:
         self.observers: list[Observer] = []
         self.starved: dict[Queue, None] = {}
         self.clients: dict[int, Client] = {}
-        self.steps = Steps(clock, timers, context.agenda)
+        self.steps = Steps(context)
         self.access = Access(permissions)
         self.quotas = Quotas(user_limits)
         self.holdings = Holdings(connection_memory_bytes, context.agenda)

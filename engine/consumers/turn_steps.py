@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.backlog.context import TurnAgenda
+from engine.backlog.context import Context, TurnAgenda
 from engine.backlog.delivery_row import LaneOwner
-from engine.ports.clock import Clock
-from engine.ports.timers import Timers, TimerTarget
+from engine.ports.timers import TimerTarget
 
 TURN_STEPS: Final = 3_600  # per turn; a step is some 25 lines of Python
 CHORE_STEPS: Final = 1_800  # of these, per chore, so that others go on beside it
@@ -25,6 +25,7 @@ DEAD_LETTER_STEPS: Final = 30  # for a message that is given up, as it is added 
 QUEUE_STEPS: Final = 4  # for the dispatch of a queue that may have nothing to hand over
 POSTPONED_QUEUES: Final = 100  # that a turn takes up again: even queues that find no steps left cost something
 END_STEPS: Final = 500  # kept for the end of a turn, so that chores also finish under steady traffic
+NO_CHORE: Final = -1
 INPUT_PART: Final = 2  # part of the steps left at the end of a turn that frames of earlier reads leave to other work
 
 
@@ -46,6 +47,41 @@ class Chore:
         """Do some of it while ``steps.left`` allows; say whether all is done."""
 
 
+class Chores:
+    """Chores by the client whose input began them, 0 for the broker: clients take turns, so do the chores of each."""
+
+    __slots__ = ("_by_client", "_count")
+
+    def __init__(self) -> None:
+        self._by_client: dict[int, deque[Chore]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Chore]:
+        for chores in self._by_client.values():
+            yield from chores
+
+    def add(self, client: int, chore: Chore) -> None:
+        self._by_client.setdefault(client, deque()).append(chore)
+        self._count += 1
+
+    def take(self) -> tuple[int, Chore]:
+        """Remove and return the next chore and its client, whose others come after those of all clients."""
+        client = next(iter(self._by_client))
+        chores = self._by_client.pop(client)
+        chore = chores.popleft()
+        if chores:
+            self._by_client[client] = chores
+        self._count -= 1
+        return client, chore
+
+    def clear(self) -> None:
+        self._by_client.clear()
+        self._count = 0
+
+
 @dataclass(slots=True, eq=False)
 class Steps(TimerTarget):
     """The steps left in this turn, and the work that waits for the next ones.
@@ -53,28 +89,32 @@ class Steps(TimerTarget):
     left: below 0 only because of work that could not be divided.
     reserved: for the end of the turn; lent: what the end took beyond what was left.
     most: the most that one turn has taken.
-    chores: under way, the next one first.  postponed: queues to dispatch again in the next turn.
+    chores: under way.  postponed: queues to dispatch again in the next turn.
     inputs: connections whose frames wait, the next one first.  input_floor: steps that these leave to other work.
     turn: number of a turn; it stays the same over turns that take no steps.
     """
 
-    _clock: Clock
-    _timers: Timers
-    agenda: TurnAgenda
+    _context: Context
+    agenda: TurnAgenda = field(init=False)
     left: int = TURN_STEPS
     reserved: int = END_STEPS
     lent: int = 0
     most: int = 0
-    chores: deque[Chore] = field(default_factory=deque)
+    chores: Chores = field(default_factory=Chores)
     postponed: dict[LaneOwner, None] = field(default_factory=dict)
     inputs: deque[WaitingInput] = field(default_factory=deque)
     input_floor: int = 0
     turn: int = 0
     _is_armed: bool = False
+    _chore_client: int = NO_CHORE  # while a chore goes on: what it begins is of the same client
+
+    def __post_init__(self) -> None:
+        self.agenda = self._context.agenda
 
     def begin(self, chore: Chore) -> None:
         """Add a chore; it goes on in this turn as far as the steps allow."""
-        self.chores.append(chore)
+        client = self._context.sender if self._chore_client == NO_CHORE else self._chore_client
+        self.chores.add(client, chore)
         self.agenda.is_open = True
 
     def take_up(self, chore: Chore) -> None:
@@ -117,9 +157,10 @@ class Steps(TimerTarget):
         for _ in range(len(self.chores)):
             if self.left <= 0:
                 break
-            chore = self.chores.popleft()
+            self._chore_client, chore = self.chores.take()
             if not chore.go_on(self):
-                self.chores.append(chore)
+                self.chores.add(self._chore_client, chore)
+        self._chore_client = NO_CHORE
         if self.chores:
             self.need_a_turn()
 
@@ -140,7 +181,7 @@ class Steps(TimerTarget):
         """Request another turn right after this one."""
         if not self._is_armed:
             self._is_armed = True
-            self._timers.call_at(self._clock.monotonic_ms(), self, 0)
+            self._context.call_later(0, self, 0)
 
     def is_waiting(self) -> bool:
         """Say whether another turn was requested."""
