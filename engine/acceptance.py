@@ -58,7 +58,7 @@ class Acceptance:
         if destination.intake is not None:
             destination.intake.stamp(message, self.context.wall_ms)
         if self.joins and isinstance(destination, Topic):
-            self.publication.join_now(destination)
+            self.publication.join_now(destination, self.context.sender)
         if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
             self.store.append(message)
             if isinstance(destination, Queue):

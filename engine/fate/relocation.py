@@ -61,7 +61,7 @@ class Relocation:
         if target.intake is not None:
             target.intake.mark(moved)
         if self.publication.joins and isinstance(target, Topic):
-            self.publication.join_now(target)
+            self.publication.join_now(target, 0)
         self.context.store.append(moved)
 
     def _hand_on(self, target: Queue | Topic, moved: Message) -> None:

@@ -81,6 +81,7 @@ class Topic(SharedAddress):
     is_choosy: some subscriptions are not plain, or they are many, or the topic is_sent_on: messages that nobody takes
     are sent to the dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
+    joined: number of the newest wildcard with which a message to this topic was compared (``TopicJoins.serial``).
     late: messages whose publication waits for a later turn, with sender and number of the newest feed at their arrival;
     None unless a transaction sent more than a turn can publish.  Later messages wait behind them.
     """
@@ -103,6 +104,7 @@ class Topic(SharedAddress):
         "is_choosy",
         "is_sent_on",
         "copies",
+        "joined",
         "late",
         "enqueued_count",
         "fates",
@@ -127,6 +129,7 @@ class Topic(SharedAddress):
         self.choosy: dict[int, Queue] = {}
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
+        self.joined = 0
         self.late: deque[tuple[Message, int, int]] | None = None
         self.enqueued_count = 0
         self.fates = TopicFates()

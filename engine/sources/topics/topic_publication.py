@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from typing import Final
 
@@ -17,6 +18,7 @@ from engine.sources.topics.topic_offers import TopicOffers, give
 from engine.sources.topics.wildcard_joins import TopicJoins
 from engine.values.message import DEAD_LETTER, Message
 
+COMPARED_A_STEP: Final = 4  # wildcards with which a topic's name is compared
 PLAIN_A_STEP: Final = 4  # plain subscriptions; fewer in a turn would make many small writes to their sockets
 
 
@@ -119,11 +121,15 @@ class TopicPublication:
             if feed.selector is not None:
                 self.steps.left -= feed.selector.last_cost()
 
-    def join_now(self, topic: Topic) -> None:
+    def join_now(self, topic: Topic, sender: int) -> None:
         """Join ``topic``, which is about to get a message, to wildcards that are still joining."""
-        for joins in self.joins:
-            if joins.wildcard.matches(topic.name):
-                joins.join_one(topic)
+        waiting = self.joins[bisect_right(self.joins, topic.joined, key=_serial) :]
+        if waiting:
+            topic.joined = waiting[-1].serial
+            for joins in waiting:
+                if joins.wildcard.matches(topic.name):
+                    joins.join_one(topic)
+            self._charge(len(waiting) // COMPARED_A_STEP, sender)
 
     def take_unrouted(self) -> list[tuple[Topic, Message]]:
         """Return the published messages that nobody takes; the caller sends them on."""
@@ -171,6 +177,10 @@ class TopicPublication:
             queue.mark_dirty()
 
 
+def _serial(joins: TopicJoins) -> int:
+    return joins.serial
+
+
 class LatePublication(Chore):
     """Publishes what waits for one topic, in order, over several turns."""
 
@@ -193,6 +203,7 @@ class LatePublication(Chore):
                 return False
             message, sender, newest = late.popleft()
             if not topic.is_closed:
+                self._publication.join_now(topic, 0)  # a wildcard that has ended since takes nothing more
                 self._publication.charge_batch(topic)
                 self._publication.publish(topic, message, sender, newest)
             else:

@@ -69,6 +69,7 @@ class Subscriptions(Observer):
     named: dict[tuple[str, str, bool], NamedSubscription] = field(default_factory=dict)
     wildcards: AttachedWildcards = field(default_factory=AttachedWildcards)
     cursors: DurableCursors = field(init=False)
+    _next_join: int = 1
 
     def __post_init__(self) -> None:
         self.steps = self.ends.steps
@@ -273,6 +274,8 @@ class Subscriptions(Observer):
         self._begin(TopicAttachment(self, attached, client))
 
     def _begin(self, joins: TopicJoins) -> None:
+        joins.serial = self._next_join
+        self._next_join += 1
         self.joins.append(joins)
         self.steps.begin_now(joins)
 

@@ -110,16 +110,17 @@ class AttachedWildcards:
 class TopicJoins(Chore):
     """Applies one wildcard subscription to topics by ``join_one``, which may get a topic twice.
 
-    topics: those of the beginning that are not done.
+    topics: those of the beginning that are not done.  serial: ascending, 0 before it waits (``Topic.joined``).
     """
 
-    __slots__ = ("subscriptions", "wildcard", "topics", "topic_steps")
+    __slots__ = ("subscriptions", "wildcard", "topics", "topic_steps", "serial")
 
     def __init__(self, subscriptions: Subscriptions, wildcard: Wildcard, topic_steps: int) -> None:
         self.subscriptions = subscriptions
         self.wildcard = wildcard
         self.topics = subscriptions.destinations.topic_roster.walk()
         self.topic_steps = topic_steps
+        self.serial = 0
 
     def go_on(self, steps: Steps) -> bool:
         topics = self.topics

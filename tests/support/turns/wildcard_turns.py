@@ -165,3 +165,19 @@ def _(count: int) -> Input:
     world.send(b"1", to="a.1")
     world.send(b"2", to="a.2")
     return lambda: world.acknowledge(*client.take())
+
+
+@scenario("messages come to topics beside many wildcards that have not joined them")
+def _(count: int) -> Input:
+    world, client = _topics(count)
+    source = world.source(TOPIC, "b.>")
+    for _ in range(count):
+        world.consumer(client, source, AUTO)
+    topics = [world.topic(f"a.{number}") for number in range(4)]
+
+    def publish() -> None:
+        for topic in topics * 50:
+            world.broker.send(topic, world.message(topic, b"x", persistent=False))
+        world.turn()
+
+    return publish

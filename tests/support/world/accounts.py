@@ -45,6 +45,7 @@ class Accounts:
         pairs += [(queue, self.world.oracle.durables[name]) for name, queue in self.world.durable_queues()]
         under_way = self.world.returning()
         moving = sum(under_way.values())
+        late = sum(len(topic.late or ()) for topic in self.world.topics())  # published in later turns
         for queue, view in pairs:
             self.world.paged_count += queue.has_backlog()
             if view is None or view.is_loose:
@@ -55,7 +56,7 @@ class Accounts:
             # Messages that its client has refused or left are returned or moved in later turns.
             returning = under_way.get(queue, 0)
             most = depth + returning + (10_000 if name == "Expired" else 0)
-            least = depth - (moving - returning)
+            least = depth - (moving - returning) - late
             if queue.depth < least:
                 least -= sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
             if not least <= queue.depth <= most:
