@@ -32,6 +32,7 @@ SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT_ENTRY: Final = layout.SETTLEMENT_ENTRY.pack
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
+DIVIDED_BYTES: Final = 4 * PIECE_BYTES  # a larger transaction is written over several turns
 BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
 
@@ -239,7 +240,10 @@ class CommitLog:
                 # Leave room behind it, as the next segment's snapshot and file take time.
                 self._set_limit(layout.padded(self.end + self.files.segment_bytes // DRAFT_PART))
                 self._draft.expect_end(self.limit - self.end)
-            room.ended(self.end - room.start, self.files.segment_bytes // BATCH_PART)
+            size_bytes = self.end - room.start
+            if size_bytes > DIVIDED_BYTES:
+                self._cut_transaction()
+            room.ended(size_bytes, self.files.segment_bytes // BATCH_PART)
         self._transaction_flag = 0
 
     def _make_room(self, octets: int) -> None:
@@ -303,11 +307,18 @@ class CommitLog:
             self.files.drop(1)  # the empty placeholder of a new store
             self.closings.clear()
 
-    def _cut_chunk(self, part_count: int, end: int, next_sequence: int) -> None:
+    def _cut_transaction(self) -> None:
+        """Make a chunk of its own of the transaction that ends, to be written in pieces."""
+        room = self._room
+        if room.own is None:  # otherwise what came before it was cut off already
+            self._cut_chunk(room.part_count, room.start, room.sequence)
+        self._cut_chunk(len(self._parts), self.end, self.sequence, is_divided=True)
+
+    def _cut_chunk(self, part_count: int, end: int, next_sequence: int, is_divided: bool = False) -> None:
         """Make a chunk of the first parts collected: those below ``end``."""
         if part_count:
             parts = self._parts[:part_count]
-            if end - self._parts_offset <= PIECE_BYTES or max(map(len, parts)) <= PIECE_BYTES:
+            if not is_divided and (end - self._parts_offset <= PIECE_BYTES or max(map(len, parts)) <= PIECE_BYTES):
                 parts = [b"".join(parts)]
             self._chunks.append(
                 Chunk(self.files.segments[-1], self._parts_offset, parts, end, next_sequence, self.store_time_ms)

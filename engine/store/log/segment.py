@@ -198,7 +198,7 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
 class Chunk:
     """The octets of a batch, or of its part in one segment, kept until they are durable.
 
-    parts: one, unless the batch has messages of more than PIECE_BYTES; their octets are not copied.
+    parts: one, unless it is a large transaction or has messages of more than PIECE_BYTES; their octets are not copied.
     end, next_sequence, store_time_ms: the log as it is just past the chunk.
     """
 

@@ -8,6 +8,7 @@ from engine.ports.workers import Job
 from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Chunk, Segment, make_segment_file, seal, segment_name
+from engine.values.pieces import Pieces
 
 if TYPE_CHECKING:
     from engine.store.log.group_commit import GroupCommit
@@ -50,7 +51,7 @@ class SyncJob(Job):
 class RepairJob(Job):
     """Writes the octets of ``old`` that are not durable into a new file."""
 
-    __slots__ = ("_commit", "_files", "_old", "new", "_octets", "_created_ms", "_store_id", "_next_sequence", "reason")
+    __slots__ = ("_commit", "_files", "_old", "new", "_parts", "_created_ms", "_store_id", "_next_sequence", "reason")
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class RepairJob(Job):
         self._files = context.files
         self._old = old
         self.new = new
-        self._octets = [part for chunk in chunks for part in chunk.parts]
+        self._parts = [part for chunk in chunks for part in chunk.parts]
         self._created_ms = context.clock.wall_ms()
         self._store_id = context.store_id
         self._next_sequence = next_sequence
@@ -77,7 +78,9 @@ class RepairJob(Job):
         try:
             new.file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
             offset = new.base
-            for octets in self._octets:
+            pieces = Pieces()
+            while pieces.place < len(self._parts):
+                octets = pieces.take(self._parts)
                 new.write(octets, offset)
                 offset += len(octets)
             self._files.rename(path + NEW_SUFFIX, path + SUFFIX)

@@ -131,3 +131,43 @@ def test_a_flaw_of_a_large_record_is_found() -> None:
     home.store.request(queue, 4, 1, 1, 1 << 40)
     home.workers.run_all()
     assert home.listener.page_failures
+
+
+@pytest.mark.parametrize("fills_before", [0, 14 * PIECE_BYTES], ids=["in its segment", "in a segment of its own"])
+def test_a_large_transaction_is_written_in_pieces(fills_before: int) -> None:
+    home, queue = home_with_queue(ROOMY)
+    sent = home.send(queue, 1, fills_before)
+    home.flush()
+    durable = home.store.durable_offset()
+    sent += home.send(queue, 1)
+    home.store.begin()
+    sent += home.send(queue, 6 * 64, PIECE_BYTES // 64)
+    home.store.commit()
+    sent += home.send(queue, 1)
+    home.store.write()
+    turns = 1
+    while home.store.written_offset() < home.store.append_offset():
+        home.timers.fire_due()
+        turns += 1
+    assert turns == 7
+    home.flush()
+    assert home.store.durable_offset() > durable
+    home.restart()
+    found: list[bytes] = []
+    while len(found) < len(sent):
+        found += [one.body for one in home.page(queue, 4, len(found), len(sent) - len(found)).messages]
+    assert found == [one.body for one in sent]
+
+
+def test_a_kill_inside_a_large_transaction_cuts_off_all_of_it() -> None:
+    home, queue = home_with_queue(ROOMY)
+    home.flush()
+    sent = home.send(queue, 1)
+    home.store.begin()
+    home.send(queue, 6 * 64, PIECE_BYTES // 64)
+    home.store.commit()
+    home.store.write()
+    home.timers.fire_due()
+    home.kill()
+    home.flush()
+    assert [one.body for one in home.page(queue, 4, 0, 3).messages] == [one.body for one in sent]
