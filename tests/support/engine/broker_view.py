@@ -517,6 +517,10 @@ class BrokerView(FeatureView):
     def count_steps_anew(self) -> None:
         self._steps.most = 0
 
+    def begin_chore(self, chore: Chore) -> None:
+        """Begin a chore of the client whose inputs this turn has."""
+        self._steps.begin(chore)
+
     def chores(self) -> list[Chore]:
         """Return the chores."""
         return list(self._steps.chores)

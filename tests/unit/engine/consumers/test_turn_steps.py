@@ -30,10 +30,6 @@ class Going(Chore):
         return not self.turns
 
 
-def steps_of(world: EngineWorld) -> Steps:
-    return world.broker.turn.steps
-
-
 def test_a_client_with_one_wildcard_does_not_wait_for_those_of_another() -> None:
     world = EngineWorld()
     for number in range(QUEUES):
@@ -56,11 +52,10 @@ def test_a_client_with_one_wildcard_does_not_wait_for_those_of_another() -> None
 def test_clients_take_turns_and_so_do_the_chores_of_each() -> None:
     world = EngineWorld()
     told: list[str] = []
-    steps = steps_of(world)
     for client, names in ((1, "abc"), (2, "x"), (0, "0")):
         world.hear(client)
         for name in names:
-            steps.begin(Going(name, 2, told))
+            world.begin_chore(Going(name, 2, told))
     world.turn()
     assert "".join(told[:5]) == "ax0bx"
 
@@ -68,12 +63,11 @@ def test_clients_take_turns_and_so_do_the_chores_of_each() -> None:
 def test_what_a_chore_begins_is_of_its_client() -> None:
     world = EngineWorld()
     told: list[str] = []
-    steps = steps_of(world)
     world.hear(1)
-    steps.begin(Going("a", 1, told, also=Going("b", 1, told)))
-    steps.begin(Going("c", 1, told))
+    world.begin_chore(Going("a", 1, told, also=Going("b", 1, told)))
+    world.begin_chore(Going("c", 1, told))
     world.hear(2)
-    steps.begin(Going("x", 1, told))
+    world.begin_chore(Going("x", 1, told))
     world.turn()
     assert told[:2] == ["a", "x"]
     world.begin_later(0)
