@@ -71,6 +71,8 @@ class Commits:
         self._make_again(transaction)
         questions: list[tuple[QuestionQueue, Message]] = []
         self._context.begin_batch()
+        publication = self._acceptance.publication
+        publication.begin_transaction()
         for destination, message in transaction.sends:
             if destination.is_closed:
                 continue  # a temporary destination that has gone
@@ -78,8 +80,9 @@ class Commits:
                 questions.append((destination, message))
             elif not self._producer_gates.is_blocked or not self._producer_gates.discards(destination):
                 if isinstance(destination, Topic):
-                    self._acceptance.publication.charge_batch(destination)
+                    publication.charge_batch(destination)
                 self._acceptance.accept(destination, message)
+        publication.end_transaction()
         self._acceptance.send_on()
         for delayed, message in transaction.scheduled:
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"

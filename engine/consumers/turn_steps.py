@@ -90,7 +90,8 @@ class Steps(TimerTarget):
     reserved: for the end of the turn; lent: what the end took beyond what was left.
     most: the most that one turn has taken.
     chores: under way.  postponed: queues to dispatch again in the next turn.
-    inputs: connections whose frames wait, the next one first.  input_floor: steps that these leave to other work.
+    inputs: connections whose frames wait, the next one first.  input_floor: steps that these leave to other work,
+    0 while none of them goes on.
     turn: number of a turn; it stays the same over turns that take no steps.
     """
 
@@ -151,6 +152,7 @@ class Steps(TimerTarget):
             if self.left <= self.input_floor:
                 break
             self.inputs.popleft().go_on()
+        self.input_floor = 0
 
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the turn has no steps left."""

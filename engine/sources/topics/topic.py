@@ -22,7 +22,6 @@ from engine.values.message import Message
 FEW_COPIES: Final = 50  # queues that get a message without a count in the steps of the turn
 AT_ONCE_MOST: Final = 200  # queues that get a message in the turn of its publication, selectors aside
 EVERYTHING: Final = selector_of("TRUE")
-ALL_FEEDS: Final = 1 << 62  # more than the number of any feed
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +46,25 @@ class SelectedQueues:
     def remove(self, number: int) -> None:
         if self.queues.pop(number, None) is not None:
             self.selectors.remove(number)
+
+
+@dataclass(slots=True, eq=False)
+class LateMessage:
+    """A message that is published in a later turn, and who gets it: that was decided at its arrival.
+
+    sender: client number, 0 for the broker.  newest: number of the newest feed there was.
+    shunning: numbers of the feeds that leave out what the sender sends.
+    """
+
+    message: Message
+    sender: int
+    newest: int
+    shunning: frozenset[int]
+
+    def meant(self, queues: dict[int, Queue]) -> dict[int, Queue]:
+        """Return the queues that were there, by the number of their feed, and have not ended since."""
+        newest = self.newest
+        return {number: queue for number, queue in queues.items() if number <= newest and not queue.is_closed}
 
 
 class TopicFates(FateCounts):
@@ -82,8 +100,8 @@ class Topic(SharedAddress):
     are sent to the dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
     joined: number of the newest wildcard with which a message to this topic was compared (``TopicJoins.serial``).
-    late: messages whose publication waits for a later turn, with sender and number of the newest feed at their arrival;
-    None unless a transaction sent more than a turn can publish.  Later messages wait behind them.
+    late: messages to be published in later turns, None unless a transaction sent more than a turn can publish.  Later
+    messages wait behind them.
     """
 
     __slots__ = (
@@ -130,21 +148,24 @@ class Topic(SharedAddress):
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
         self.joined = 0
-        self.late: deque[tuple[Message, int, int]] | None = None
+        self.late: deque[LateMessage] | None = None
         self.enqueued_count = 0
         self.fates = TopicFates()
 
     def uri(self) -> str:
         return uri(self.kind, self.name)
 
-    def publish(self, message: Message, memory: MemoryBudget, newest: int = ALL_FEEDS) -> None:
+    def publish(self, message: Message, memory: MemoryBudget, late: LateMessage | None = None) -> None:
         """Give ``message`` to each plain subscription: to the socket at once if nothing waits, else behind the backlog.
 
-        A logged message waits for the end of the turn, when it has been written.  Feeds after ``newest`` get nothing.
+        A logged message waits for the end of the turn, when it has been written.  late: about one of an earlier turn.
         """
-        self.enqueued_count += 1
+        if late is None:
+            self.enqueued_count += 1
+            plain = self.plain
+        else:
+            plain = late.meant(self.plain)
         is_direct = message.log_offset < 0 and not message.expires_ms
-        plain = self.plain if newest == ALL_FEEDS else up_to(newest, self.plain)
         for queue in plain.values():
             if is_direct and queue.rotation and not queue.depth:
                 consumer = queue.rotation[0]
@@ -186,6 +207,10 @@ class Topic(SharedAddress):
     def _judge(self) -> None:
         self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected.queues) or len(self.plain) > FEW_COPIES
 
+    def has_readers(self) -> bool:
+        """Say whether a message has anybody to go to."""
+        return bool(self.plain or self.choosy or self.selected.queues)
+
     def longest_durable(self) -> int:
         return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)
 
@@ -203,8 +228,3 @@ class Topic(SharedAddress):
         if queue is None:
             return
         self.fates.subscription_ended(queue)
-
-
-def up_to(newest: int, queues: dict[int, Queue]) -> dict[int, Queue]:
-    """Return the queues whose feeds existed when feed ``newest`` was the last one."""
-    return {number: queue for number, queue in queues.items() if number <= newest}

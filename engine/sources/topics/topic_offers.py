@@ -16,7 +16,7 @@ from engine.sources.queue import Queue
 from engine.values.message import Message
 
 if TYPE_CHECKING:
-    from engine.sources.topics.topic import SelectedQueues
+    from engine.sources.topics.topic import LateMessage, SelectedQueues
 
 FEW_CONDITIONS: Final = 50  # selectors of a topic evaluated at once, whatever is left of the turn; without XPath
 
@@ -45,12 +45,12 @@ class TopicOffers(Chore):
         self.unasked: list[int] | None = None
         self.properties: Properties | None = None
 
-    def offer(self, message: Message, steps: Steps, newest: int) -> None:
+    def offer(self, message: Message, steps: Steps, late: LateMessage | None) -> None:
         """Evaluate the selectors for ``message`` as far as the turn allows; it waits behind earlier messages.
 
-        Feeds after ``newest`` do not get it.
+        late: about a message of an earlier turn.
         """
-        newest = min(newest, self.selected.newest)
+        newest = self.selected.newest if late is None else min(late.newest, self.selected.newest)
         if self.waiting:
             self._keep(message, newest)
             return

@@ -13,12 +13,14 @@ from engine.consumers.turn_steps import Chore, Steps
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue
-from engine.sources.topics.topic import ALL_FEEDS, FEW_COPIES, Topic, up_to
+from engine.sources.topics.topic import FEW_COPIES, LateMessage, Topic
 from engine.sources.topics.topic_offers import TopicOffers, give
 from engine.sources.topics.wildcard_joins import TopicJoins
 from engine.values.message import DEAD_LETTER, Message
 
 COMPARED_A_STEP: Final = 4  # wildcards with which a topic's name is compared
+LATE_PERCENT: Final = 150  # of the steps of a message's copies, for its sender, if it is published later
+NOBODY: Final[frozenset[int]] = frozenset()
 PLAIN_A_STEP: Final = 4  # plain subscriptions; fewer in a turn would make many small writes to their sockets
 
 
@@ -26,9 +28,11 @@ class TopicPublication:
     """clients: by number.  joins: of wildcards that have not joined all topics yet.
 
     unrouted: messages just published that nobody takes, of topics that send them on.
+    shunning: by the topic's number, what ``LateMessage`` says about the sender of the transaction that is applied just
+    now; None if there is none.
     """
 
-    __slots__ = ("store", "memory", "readers", "feeds", "steps", "clients", "joins", "unrouted")
+    __slots__ = ("store", "memory", "readers", "feeds", "steps", "clients", "joins", "unrouted", "shunning")
 
     def __init__(self, context: Context, feeds: Feeds, steps: Steps, clients: dict[int, Client]) -> None:
         self.store = context.store
@@ -39,24 +43,51 @@ class TopicPublication:
         self.clients = clients
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
+        self.shunning: dict[int, frozenset[int]] | None = None
 
-    def publish(self, topic: Topic, message: Message, sender: int, newest: int = ALL_FEEDS) -> None:
+    def publish(self, topic: Topic, message: Message, sender: int) -> None:
         """Give a message to every subscription of its topic that takes it, behind those that wait for a later turn.
 
-        sender: client number, 0 for the broker.  Feeds after ``newest`` get nothing.
+        sender: client number, 0 for the broker.
         """
-        if topic.late is not None and newest == ALL_FEEDS:
+        if topic.late is not None:
             self.keep(topic, topic.late, message, sender)
             return
-        topic.publish(message, self.memory, newest)
+        topic.publish(message, self.memory)
         if topic.is_choosy:
-            self.offer(topic, message, sender, newest)
+            self.offer(topic, message, sender)
 
-    def keep(self, topic: Topic, late: deque[tuple[Message, int, int]], message: Message, sender: int) -> None:
+    def publish_late(self, topic: Topic, late: LateMessage) -> None:
+        """Do the same with a message of an earlier turn, counting its copies."""
+        self._charge_few(topic)
+        topic.publish(late.message, self.memory, late)
+        if topic.is_choosy:
+            self.offer(topic, late.message, late.sender, late)
+
+    def keep(self, topic: Topic, late: deque[LateMessage], message: Message, sender: int) -> None:
         """Publish a message of a topic in a later turn, to the subscriptions that there are now."""
+        shunning = NOBODY
+        steps = 1
+        if self.shunning is None:
+            # More than its copies will cost: what waits grows shorter, however much is sent.
+            steps += (len(topic.choosy) + len(topic.plain) // PLAIN_A_STEP) * LATE_PERCENT // 100
+            shunning = _shunning(topic, sender)
+        elif sender:
+            found = self.shunning.get(topic.destination_id)
+            if found is None:
+                found = self.shunning[topic.destination_id] = _shunning(topic, sender)
+            shunning = found
+        topic.enqueued_count += 1
         self.memory.hold(message)
-        late.append((message, sender, self.feeds.newest()))
-        self._charge(1, sender)
+        late.append(LateMessage(message, sender, self.feeds.newest(), shunning))
+        self._charge(steps, sender)
+
+    def begin_transaction(self) -> None:
+        """Publish for a transaction from now on: its sends are not charged for what later turns do."""
+        self.shunning = {}
+
+    def end_transaction(self) -> None:
+        self.shunning = None
 
     def charge_batch(self, topic: Topic) -> None:
         """Count the copies of a message that a transaction is about to send to ``topic``.
@@ -64,14 +95,18 @@ class TopicPublication:
         Without steps left, this message and those after it are published in later turns: their log records are one
         batch, their copies need not be.  A topic that sends on what nobody takes has to decide that in the batch.
         """
-        copies = len(topic.plain) + len(topic.choosy)
-        self.steps.left -= 1 + (copies // PLAIN_A_STEP if copies <= FEW_COPIES else 0)  # ``offer`` counts more
-        if self.steps.left <= 0 and topic.late is None and not topic.is_sent_on:
+        self._charge_few(topic)
+        if self.steps.left <= 0 and topic.late is None and topic.has_readers() and not topic.is_sent_on:
             topic.late = deque()
             self.steps.begin(LatePublication(self, topic, topic.late))
             self.steps.need_a_turn()
 
-    def offer(self, topic: Topic, message: Message, sender: int, newest: int = ALL_FEEDS) -> None:
+    def _charge_few(self, topic: Topic) -> None:
+        """Count what ``offer`` does not: the few copies of a message, and the message."""
+        copies = len(topic.plain) + len(topic.choosy)
+        self.steps.left -= 1 + (copies // PLAIN_A_STEP if copies <= FEW_COPIES else 0)
+
+    def offer(self, topic: Topic, message: Message, sender: int, late: LateMessage | None = None) -> None:
         """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
         if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
             self.unrouted.append((topic, message))
@@ -83,24 +118,25 @@ class TopicPublication:
         if selected.queues:
             if selected.offers is None:
                 selected.offers = TopicOffers(selected, self.readers, self.memory)
-            selected.offers.offer(message, self.steps, newest)
+            selected.offers.offer(message, self.steps, late)
         if topic.choosy:
-            self._offer_to_choosy(topic, message, sender, newest)
+            self._offer_to_choosy(topic, message, sender, late)
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.store)
 
     def _charge(self, count: int, sender: int) -> None:
         """Count the steps of a message's copies; without steps left its sender's next input waits for a later turn."""
-        self.steps.left -= count
-        if self.steps.left <= 0 and sender in self.clients:
+        steps = self.steps
+        steps.left -= count
+        if steps.left <= steps.input_floor and sender in self.clients:
             self.clients[sender].end_input()
 
-    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int, newest: int) -> None:
+    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int, late: LateMessage | None) -> None:
         properties = self.readers.properties(message, 1, False)
-        choosy = topic.choosy if newest == ALL_FEEDS else up_to(newest, topic.choosy)
+        choosy = topic.choosy if late is None else late.meant(topic.choosy)
         for queue in choosy.values():
             feed = queue.feed
-            is_shunned = sender > 0 and feed.shunned == sender
+            is_shunned = sender > 0 and feed.shunned == sender if late is None else feed.number in late.shunning
             if feed.is_browser:
                 feed.message_came(message, is_shunned)
                 continue
@@ -181,19 +217,22 @@ def _serial(joins: TopicJoins) -> int:
     return joins.serial
 
 
+def _shunning(topic: Topic, sender: int) -> frozenset[int]:
+    return frozenset([number for number, queue in topic.choosy.items() if 0 < queue.feed.shunned == sender])
+
+
 class LatePublication(Chore):
     """Publishes what waits for one topic, in order, over several turns."""
 
     __slots__ = ("_publication", "_topic", "_late")
 
-    def __init__(self, publication: TopicPublication, topic: Topic, late: deque[tuple[Message, int, int]]) -> None:
+    def __init__(self, publication: TopicPublication, topic: Topic, late: deque[LateMessage]) -> None:
         self._publication = publication
         self._topic = topic
         self._late = late
 
     def go_on(self, steps: Steps) -> bool:
         late = self._late
-        topic = self._topic
         memory = self._publication.memory
         if memory.is_relieved:
             return False
@@ -201,13 +240,8 @@ class LatePublication(Chore):
         while late:
             if steps.left <= least:
                 return False
-            message, sender, newest = late.popleft()
-            if not topic.is_closed:
-                self._publication.join_now(topic, 0)  # a wildcard that has ended since takes nothing more
-                self._publication.charge_batch(topic)
-                self._publication.publish(topic, message, sender, newest)
-            else:
-                steps.left -= 1
-            memory.release(message)
-        topic.late = None
+            one = late.popleft()
+            self._publication.publish_late(self._topic, one)
+            memory.release(one.message)
+        self._topic.late = None
         return True

@@ -375,3 +375,28 @@ def test_a_lost_connection_that_waits_again_before_a_defect_leaves_once() -> Non
     session.share.lose()
     gateway.settle()
     assert len(link.faults) == 1 and session.state == CLOSED
+
+
+@pytest.mark.parametrize("to", ["t", "u"], ids=["the same topic", "another topic"])
+def test_what_a_commit_has_left_is_published_while_others_send(to: str) -> None:
+    gateway = StompGateway()
+    away = gateway.connect("1.2", **{"client-id": "away"})
+    for topic in ("t", "u"):
+        for number in range(400):
+            name = {"activemq.subscriptionName": f"{topic}{number}"}
+            away.send_octets(frame("SUBSCRIBE", destination=f"/topic/{topic}", id=f"{topic}{number}", **name))
+    away.vanish()
+    gateway.settle()
+    committing, sending = gateway.connect("1.2"), gateway.connect("1.2")
+    sends = frame("SEND", transaction="x", destination="/topic/t", persistent="true") * 50
+    commit = frame("BEGIN", transaction="x") + sends + frame("COMMIT", transaction="x", receipt="r")
+    arrive(gateway, sending, frame("SEND", destination=f"/topic/{to}", persistent="true") * 5_000)
+    arrive(gateway, committing, commit)
+    while not gateway.topic("t").late:
+        one_turn(gateway)
+    turns = 0
+    while gateway.topic("t").late:
+        one_turn(gateway)
+        turns += 1
+        assert turns < 200
+    assert sending.session.share.is_waiting, "the other one still sends"

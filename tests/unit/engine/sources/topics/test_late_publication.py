@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.turn_steps import END_STEPS, TURN_STEPS
 from engine.ports.workers import SYNC_LANE
 from engine.sources.topics.topic import Topic
+from engine.sources.topics.topic_publication import LATE_PERCENT
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.destination import TEMP_TOPIC
+from engine.values.destination import TEMP_TOPIC, TOPIC
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
@@ -30,9 +31,10 @@ def with_durables(world: EngineWorld, count: int, selector: str = "") -> FakeCli
     return client
 
 
-def commit(world: EngineWorld, persistent: bool = True, count: int = SENDS) -> None:
+def commit(world: EngineWorld, persistent: bool = True, count: int = SENDS, sender: FakeClient | None = None) -> None:
     """Send the numbers up to ``count`` to the topic ``t`` in one transaction; the turn stays open."""
-    transaction = Transaction(world.client(), "t", LIMITS)
+    transaction = Transaction(sender or world.client(), "t", LIMITS)
+    world.hear(transaction.client.client_number)
     topic = world.topic("t")
     for number in range(count):
         message = world.message(topic, b"%d" % number, persistent=persistent, headers="n:7")
@@ -67,7 +69,8 @@ def test_all_get_it_in_order_over_several_turns() -> None:
     settle(world)
     assert plain.bodies() == [*NUMBERS, b"later"]
     assert by_consumer(durable) == [[*NUMBERS, b"later"]] * MANY
-    assert world.most_steps() <= TURN_STEPS + END_STEPS + 2 * MANY  # one message more, at the COMMIT and at the end
+    # One message more at the COMMIT and at the end, and what the later one is charged.
+    assert world.most_steps() <= TURN_STEPS + END_STEPS + 2 * MANY + MANY * LATE_PERCENT // 100 + 1
     assert world.topic("t").late is None
 
 
@@ -108,11 +111,78 @@ def test_who_leaves_before_gets_nothing_more() -> None:
     assert world.topic("t").late is None
 
 
+def without_own(world: EngineWorld, client: FakeClient) -> Consumer:
+    return world.subscribe(client, world.topic("t"), INDIVIDUAL, is_durable=True, subscription="s", is_no_local=True)
+
+
+def test_what_a_client_leaves_out_of_its_own_is_known_at_the_commit() -> None:
+    world = EngineWorld()
+    client = world.client("c", "c")
+    consumer = without_own(world, client)
+    world.leave_steps(0)
+    commit(world, sender=client)
+    assert world.topic("t").late
+    world.broker.unsubscribe(consumer, is_lost=False)
+    settle(world)
+    without_own(world, client)
+    assert client.bodies() == []
+
+
+def test_what_was_committed_while_a_subscription_had_no_consumer_is_for_it() -> None:
+    world = EngineWorld()
+    client = world.client("c", "c")
+    world.unsubscribe(without_own(world, client))
+    world.leave_steps(0)
+    commit(world, sender=client)
+    without_own(world, client)
+    settle(world)
+    assert client.bodies() == NUMBERS
+
+
+def test_a_wildcard_that_has_ended_is_given_nothing() -> None:
+    world = EngineWorld()
+    for number in range(TURN_STEPS):
+        world.topic(f"t.{number}")
+    topic = world.topic("t")
+    client = world.client()
+    consumer = world.consumer(client, world.source(TOPIC, ">"), AUTO)
+    settle(world)
+    world.leave_steps(0)
+    commit(world, persistent=False)
+    world.leave_steps(0)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    assert topic.plain, "it leaves its topics over several turns"
+    settle(world)
+    assert client.bodies() == []
+    assert world.memory_used() == 0
+
+
+def test_a_topic_that_is_deleted_has_had_its_messages() -> None:
+    world = EngineWorld()
+    wildcard = world.subscriber(world.source(TOPIC, "t.>"), AUTO)
+    topic = world.topic("t.1")
+    transaction = Transaction(world.client(), "t", LIMITS)
+    world.broker.send_in(transaction, topic, world.message(topic, b"1"))
+    world.leave_steps(0)
+    world.broker.commit(transaction)
+    world.delete(topic)
+    settle(world)
+    assert wildcard.bodies() == [b"1"]
+
+
+def test_nothing_waits_for_nobody() -> None:
+    world = EngineWorld()
+    world.leave_steps(0)
+    commit(world)
+    assert world.topic("t").late is None
+
+
 def test_what_waits_for_a_topic_that_ends_is_dropped() -> None:
     world = EngineWorld()
     owner = world.client("owner")
     topic = world.broker.open_temporary(owner, TEMP_TOPIC)
     assert isinstance(topic, Topic)
+    world.subscribe(owner, topic, AUTO)
     transaction = Transaction(owner, "t", LIMITS)
     for number in range(SENDS):
         world.broker.send_in(transaction, topic, world.message(topic, b"%d" % number, persistent=False))
