@@ -66,7 +66,7 @@ class FeatureView:
         return self.broker.refusals.redelivery.delays.delayed_of(queue)
 
     def delayed_count(self) -> int:
-        return len(self.broker.refusals.redelivery.delays.waiting)
+        return sum(map(len, self.broker.refusals.redelivery.delays.of_queue.values()))
 
     def reloading_count(self) -> int:
         """Return how many messages are read again for their redelivery."""
