@@ -79,7 +79,7 @@ class Acceptance:
                     self.producer_gates.block()
                 return
         if destination.late is not None:
-            self.publication.keep(destination, destination.late, message, self.context.sender)
+            self.publication.publish_later(destination, destination.late, message, self.context.sender)
         else:
             destination.publish(message, self.memory)
             if destination.is_choosy:

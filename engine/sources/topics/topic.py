@@ -99,7 +99,6 @@ class Topic(SharedAddress):
     is_choosy: some subscriptions are not plain, or they are many, or the topic is_sent_on: messages that nobody takes
     are sent to the dead-letter address in their own batch, so such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
-    joined: number of the newest wildcard with which a message to this topic was compared (``TopicJoins.serial``).
     late: messages to be published in later turns, None unless a transaction sent more than a turn can publish.  Later
     messages wait behind them.
     """
@@ -122,7 +121,6 @@ class Topic(SharedAddress):
         "is_choosy",
         "is_sent_on",
         "copies",
-        "joined",
         "late",
         "enqueued_count",
         "fates",
@@ -147,7 +145,6 @@ class Topic(SharedAddress):
         self.choosy: dict[int, Queue] = {}
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
-        self.joined = 0
         self.late: deque[LateMessage] | None = None
         self.enqueued_count = 0
         self.fates = TopicFates()

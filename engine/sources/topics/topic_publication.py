@@ -27,12 +27,26 @@ PLAIN_A_STEP: Final = 4  # plain subscriptions; fewer in a turn would make many 
 class TopicPublication:
     """clients: by number.  joins: of wildcards that have not joined all topics yet.
 
+    joined: by a topic's number, the serial of the newest of them with which a message to it was compared.
+    newest_joined: the largest of these.
     unrouted: messages just published that nobody takes, of topics that send them on.
     shunning: by the topic's number, what ``LateMessage`` says about the sender of the transaction that is applied just
     now; None if there is none.
     """
 
-    __slots__ = ("store", "memory", "readers", "feeds", "steps", "clients", "joins", "unrouted", "shunning")
+    __slots__ = (
+        "store",
+        "memory",
+        "readers",
+        "feeds",
+        "steps",
+        "clients",
+        "joins",
+        "joined",
+        "newest_joined",
+        "unrouted",
+        "shunning",
+    )
 
     def __init__(self, context: Context, feeds: Feeds, steps: Steps, clients: dict[int, Client]) -> None:
         self.store = context.store
@@ -42,6 +56,8 @@ class TopicPublication:
         self.steps = steps
         self.clients = clients
         self.joins: list[TopicJoins] = []
+        self.joined: dict[int, int] = {}
+        self.newest_joined = 0
         self.unrouted: list[tuple[Topic, Message]] = []
         self.shunning: dict[int, frozenset[int]] | None = None
 
@@ -51,7 +67,7 @@ class TopicPublication:
         sender: client number, 0 for the broker.
         """
         if topic.late is not None:
-            self.keep(topic, topic.late, message, sender)
+            self.publish_later(topic, topic.late, message, sender)
             return
         topic.publish(message, self.memory)
         if topic.is_choosy:
@@ -64,8 +80,8 @@ class TopicPublication:
         if topic.is_choosy:
             self.offer(topic, late.message, late.sender, late)
 
-    def keep(self, topic: Topic, late: deque[LateMessage], message: Message, sender: int) -> None:
-        """Publish a message of a topic in a later turn, to the subscriptions that there are now."""
+    def publish_later(self, topic: Topic, late: deque[LateMessage], message: Message, sender: int) -> None:
+        """Publish a message in a later turn, to the subscriptions that there are now."""
         shunning = NOBODY
         steps = 1
         if self.shunning is None:
@@ -159,9 +175,13 @@ class TopicPublication:
 
     def join_now(self, topic: Topic, sender: int) -> None:
         """Join ``topic``, which is about to get a message, to wildcards that are still joining."""
-        waiting = self.joins[bisect_right(self.joins, topic.joined, key=_serial) :]
-        if waiting:
-            topic.joined = waiting[-1].serial
+        newest = self.joins[-1].serial
+        joined = self.joined.get(topic.destination_id, 0)
+        if joined < newest:
+            if self.joins[0].serial > self.newest_joined:
+                self.joined.clear()  # of wildcards that have all joined everything
+            self.joined[topic.destination_id] = self.newest_joined = newest
+            waiting = self.joins[bisect_right(self.joins, joined, key=_serial) :]
             for joins in waiting:
                 if joins.wildcard.matches(topic.name):
                     joins.join_one(topic)

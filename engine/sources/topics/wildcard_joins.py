@@ -110,7 +110,7 @@ class AttachedWildcards:
 class TopicJoins(Chore):
     """Applies one wildcard subscription to topics by ``join_one``, which may get a topic twice.
 
-    topics: those of the beginning that are not done.  serial: ascending, 0 before it waits (``Topic.joined``).
+    topics: those of the beginning that are not done.  serial: ascending, 0 before it waits.
     """
 
     __slots__ = ("subscriptions", "wildcard", "topics", "topic_steps", "serial")
