@@ -303,17 +303,18 @@ class Subscribing(ConsumerOwner):
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier
         lead = self._add(client, anchor, options, window)
+        number = client.client_number
         siblings = Siblings(lead, wildcards, subscription, options, self.wakes)
-        self.steps.begin_now(Joins(self, zip(repeat(siblings), queues, strict=False), False))
+        self.steps.begin_now(Joins(self, zip(repeat(siblings), queues, strict=False), False), number)
         while_present = takewhile(_is_present, repeat(siblings))
         if wildcards:
             self.joinable.add(lead.consumer_id, siblings)
             found = destinations.queue_roster.walk()
-            self.steps.begin_now(Joins(self, zip(while_present, found, strict=False), True))
+            self.steps.begin_now(Joins(self, zip(while_present, found, strict=False), True), number)
         if subscription is not None:
             self.of_durable.setdefault(subscription.key(), Roster({})).add(lead.consumer_id, siblings)
             cursors = subscription.roster.walk()
-            self.steps.begin_now(Joins(self, zip(while_present, cursors, strict=False), False))
+            self.steps.begin_now(Joins(self, zip(while_present, cursors, strict=False), False), number)
         return lead
 
     def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:

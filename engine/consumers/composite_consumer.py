@@ -94,7 +94,7 @@ class Siblings(SiblingsBase):
 
     def start(self) -> None:
         self.resting.outlet = self.lead.outlet
-        self._wakes.steps.take_up(Starts(self))
+        self._wakes.steps.take_up(Starts(self), self.lead.client.client_number)
 
     def beyond(self, first: int, held_by: frozenset[int]) -> int:
         steps = self._wakes.steps

@@ -17,7 +17,7 @@ from typing import Final
 from engine.consumers.client import Client, DepartureBase
 from engine.consumers.composite_consumer import ConsumerOwner
 from engine.consumers.consumer import Consumer, consumer_of
-from engine.consumers.turn_steps import DEAD_LETTER_STEPS, Steps
+from engine.consumers.turn_steps import DEAD_LETTER_STEPS, NOBODY, Steps
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
@@ -27,6 +27,7 @@ from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DestinationInUse
 
 CLOSE_STEPS: Final = 12  # for one consumer, or for one temporary destination
+FEW_IN_WAY: Final = 20  # leaving consumers of one queue that are closed at once whatever the turn has taken
 WAY_STEPS: Final = 200 * CLOSE_STEPS  # taken beyond a turn's, so that leaving consumers are not in a client's way
 SEAT_STEPS: Final = 15  # more for a consumer whose selector has found messages
 RECORD_STEPS: Final = 20  # more for a consumer that is blamed: a record is written
@@ -118,12 +119,12 @@ class Departures:
                 else:
                     consumer.window.close()
                     departure.consumers += consumer.siblings.members
-        self.steps.take_up(departure)
+        self.steps.take_up(departure, consumers[0].client.client_number if consumers else NOBODY)
 
     def part(self, lead: Consumer, members: list[Consumer], is_lost: bool) -> None:
         """Close the rest of a subscription to several destinations, whose window is shut and which holds nothing."""
         lead.departure = Departure(self, members, [], None, is_lost)
-        self.steps.take_up(lead.departure)
+        self.steps.take_up(lead.departure, lead.client.client_number)
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of a client that has gone, then its temporary destinations."""
@@ -140,10 +141,12 @@ class Departures:
         steps = self.steps
         if not steps.chores:
             return
+        count = 0
         for consumer in list(queue.consumers.values()):
             if consumer.departing() is not None:
-                if steps.left <= -WAY_STEPS:
+                if count >= FEW_IN_WAY and steps.left <= -WAY_STEPS:
                     break
+                count += 1
                 steps.left -= _close_steps(consumer)
                 self.owner.unsubscribe(consumer, _is_lost(consumer))
 

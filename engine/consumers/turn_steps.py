@@ -25,7 +25,7 @@ DEAD_LETTER_STEPS: Final = 30  # for a message that is given up, as it is added 
 QUEUE_STEPS: Final = 4  # for the dispatch of a queue that may have nothing to hand over
 POSTPONED_QUEUES: Final = 100  # that a turn takes up again: even queues that find no steps left cost something
 END_STEPS: Final = 500  # kept for the end of a turn, so that chores also finish under steady traffic
-NO_CHORE: Final = -1
+NOBODY: Final = 0  # instead of a client: the chore is for several, or for none
 INPUT_PART: Final = 2  # part of the steps left at the end of a turn that frames of earlier reads leave to other work
 
 
@@ -48,37 +48,48 @@ class Chore:
 
 
 class Chores:
-    """Chores by the client whose input began them, 0 for the broker: clients take turns, so do the chores of each."""
+    """Chores in rows: one for each client that may begin thousands, and one for each that is nobody's.
 
-    __slots__ = ("_by_client", "_count")
+    Rows take turns, and so do the chores of a row, so none waits behind all that another client has begun.
+    """
+
+    __slots__ = ("_rows", "_count", "_next_row")
 
     def __init__(self) -> None:
-        self._by_client: dict[int, deque[Chore]] = {}
+        self._rows: dict[int, deque[Chore]] = {}
         self._count = 0
+        self._next_row = -1
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Chore]:
-        for chores in self._by_client.values():
+        for chores in self._rows.values():
             yield from chores
 
-    def add(self, client: int, chore: Chore) -> None:
-        self._by_client.setdefault(client, deque()).append(chore)
-        self._count += 1
+    def add(self, chore: Chore, client: int) -> None:
+        row = client
+        if client == NOBODY:
+            row = self._next_row
+            self._next_row = row - 1
+        self.put_back(chore, row)
 
-    def take(self) -> tuple[int, Chore]:
-        """Remove and return the next chore and its client, whose others come after those of all clients."""
-        client = next(iter(self._by_client))
-        chores = self._by_client.pop(client)
+    def take(self) -> tuple[Chore, int]:
+        """Remove and return the next chore and its row, whose others come after those of all rows."""
+        row = next(iter(self._rows))
+        chores = self._rows.pop(row)
         chore = chores.popleft()
         if chores:
-            self._by_client[client] = chores
+            self._rows[row] = chores
         self._count -= 1
-        return client, chore
+        return chore, row
+
+    def put_back(self, chore: Chore, row: int) -> None:
+        self._rows.setdefault(row, deque()).append(chore)
+        self._count += 1
 
     def clear(self) -> None:
-        self._by_client.clear()
+        self._rows.clear()
         self._count = 0
 
 
@@ -107,27 +118,25 @@ class Steps(TimerTarget):
     input_floor: int = 0
     turn: int = 0
     _is_armed: bool = False
-    _chore_client: int = NO_CHORE  # while a chore goes on: what it begins is of the same client
 
     def __post_init__(self) -> None:
         self.agenda = self._context.agenda
 
-    def begin(self, chore: Chore) -> None:
-        """Add a chore; it goes on in this turn as far as the steps allow."""
-        client = self._context.sender if self._chore_client == NO_CHORE else self._chore_client
-        self.chores.add(client, chore)
+    def begin(self, chore: Chore, client: int = NOBODY) -> None:
+        """Add a chore; it goes on in this turn as far as the steps allow.  client: one that may begin thousands."""
+        self.chores.add(chore, client)
         self.agenda.is_open = True
 
-    def take_up(self, chore: Chore) -> None:
+    def take_up(self, chore: Chore, client: int = NOBODY) -> None:
         """Let a chore go on at once; what this turn does not finish follows in the next ones."""
-        if self.begin_now(chore):
+        if self.begin_now(chore, client):
             self.need_a_turn()
 
-    def begin_now(self, chore: Chore) -> bool:
+    def begin_now(self, chore: Chore, client: int = NOBODY) -> bool:
         """Do the same if the turn ends in any case; say whether something is left."""
         if chore.go_on(self):
             return False
-        self.begin(chore)
+        self.begin(chore, client)
         return True
 
     def wait(self, one: WaitingInput) -> None:
@@ -159,10 +168,9 @@ class Steps(TimerTarget):
         for _ in range(len(self.chores)):
             if self.left <= 0:
                 break
-            self._chore_client, chore = self.chores.take()
+            chore, row = self.chores.take()
             if not chore.go_on(self):
-                self.chores.add(self._chore_client, chore)
-        self._chore_client = NO_CHORE
+                self.chores.put_back(chore, row)
         if self.chores:
             self.need_a_turn()
 

@@ -31,8 +31,9 @@ class Delays(TimerTarget):
     """reloading: (destination, priority, queue offset) -> due delivery whose content is being read again.
 
     reloading_bytes: of these.
-    of_queue: all of a queue that await redelivery, those in ``reloading`` too, with the time when they are due.
-    waiting: a heap of (when due, number, delivery).  ``forgotten`` of them are of queues that have ended.
+    of_queue: all of a queue that await redelivery, those in ``reloading`` too: when they are due, and their number.
+    awaited: those that are not in ``reloading``, by their number.
+    waiting: a heap of (when due, number).  ``forgotten`` of them are of queues that have ended.
     armed_ms: when the only valid timer fires, 0 for none; its key is that time, so that an outdated timer is recognized
     when it fires.
     """
@@ -40,6 +41,7 @@ class Delays(TimerTarget):
     __slots__ = (
         "context",
         "of_queue",
+        "awaited",
         "waiting",
         "forgotten",
         "reloading",
@@ -50,8 +52,9 @@ class Delays(TimerTarget):
 
     def __init__(self, context: Context, observers: list[Observer]) -> None:
         self.context = context
-        self.of_queue: dict[Queue, dict[Delivery, int]] = {}
-        self.waiting: list[tuple[int, int, Delivery]] = []
+        self.of_queue: dict[Queue, dict[Delivery, tuple[int, int]]] = {}
+        self.awaited: dict[int, Delivery] = {}
+        self.waiting: list[tuple[int, int]] = []
         self.forgotten = 0
         self.reloading: dict[tuple[int, int, int], Delivery] = {}
         self.reloading_bytes = 0
@@ -65,18 +68,15 @@ class Delays(TimerTarget):
 
     def forget(self, queue: Queue) -> None:
         """Discard deliveries that await redelivery to a queue that has ended."""
-        for delivery in self.of_queue.pop(queue, {}):
-            message = delivery.message
-            key = _key(queue, delivery)
-            if self.reloading.get(key) is delivery:
-                self._reloaded(*key)
+        for delivery, (_, number) in self.of_queue.pop(queue, {}).items():
+            if self.awaited.pop(number, None) is None:
+                self._reloaded(*_key(queue, delivery))
             else:
                 self.forgotten += 1
-                delivery.message = message.twin(message.flags, b"", b"", b"")
-            queue.release(message)
+            queue.release(delivery.message)
         queue.fates.delayed_count = 0
         if self.forgotten > max(FORGOTTEN_AT_MOST, len(self.waiting) // 2):
-            self.waiting = [one for one in self.waiting if self._is_awaited(one[2])]
+            self.waiting = [one for one in self.waiting if one[1] in self.awaited]
             heapify(self.waiting)
             self.forgotten = 0
 
@@ -120,8 +120,8 @@ class Delays(TimerTarget):
         count = min(len(waiting), DUE_AT_ONCE)
         while count > 0 and waiting[0][0] <= now_ms:
             count -= 1
-            delivery = heappop(waiting)[2]
-            if self.forgotten and not self._is_awaited(delivery):
+            delivery = self.awaited.pop(heappop(waiting)[1], None)
+            if delivery is None:
                 self.forgotten -= 1
                 continue
             if delivery.message.is_hollow():
@@ -219,10 +219,6 @@ class Delays(TimerTarget):
 
     # -- the steps
 
-    def _is_awaited(self, delivery: Delivery) -> bool:
-        """Say whether its queue still has the delivery."""
-        return delivery in self.of_queue.get(queue_of(delivery.lane), ())
-
     def _waits_no_more(self, queue: Queue, delivery: Delivery) -> None:
         queue.fates.delayed_count -= 1
         deliveries = self.of_queue[queue]
@@ -234,8 +230,9 @@ class Delays(TimerTarget):
         number = self.next_number
         self.next_number = number + 1
         due_ms = self.context.clock.monotonic_ms() + max(0, delay_ms)
-        self.of_queue.setdefault(queue_of(delivery.lane), {})[delivery] = due_ms
-        heappush(self.waiting, (due_ms, number, delivery))
+        self.of_queue.setdefault(queue_of(delivery.lane), {})[delivery] = (due_ms, number)
+        self.awaited[number] = delivery
+        heappush(self.waiting, (due_ms, number))
         self._set_timer()
 
     def _set_timer(self) -> None:

@@ -140,7 +140,7 @@ class Why:
                     state = {IN_FLIGHT: "in-flight", ENLISTED: "in-transaction"}.get(delivery.state, "in-flight")
                     since_ms = self._hand_overs.since_ms(delivery.tag)
                     return Whereabouts(state, self._holder(consumer), since_ms)
-        for delivery, due_ms in self._delays.of_queue.get(queue, {}).items():
+        for delivery, (due_ms, _) in self._delays.of_queue.get(queue, {}).items():
             if delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
                 return Whereabouts("delayed", None, 0, max(0, due_ms - self._context.clock.monotonic_ms()))
         lane = queue.lanes[priority]

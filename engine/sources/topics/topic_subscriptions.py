@@ -235,7 +235,7 @@ class Subscriptions(Observer):
             carrier = store.open_destination(TOPIC, source.name)
             number = store.open_subscription(carrier, subscription.full_name(), subscription.description())
             subscription.carrier = self.cursors.queue(subscription, number, carrier, source.name)
-            self._begin(CursorOpening(self, source, subscription, options))
+            self._begin(CursorOpening(self, source, subscription, options), client)
 
     def open_cursor(self, subscription: NamedSubscription, topic: Topic, options: SubscribeOptions | None) -> None:
         """Let a durable wildcard take from a topic, unless it already does, or its owner may not read that topic.
@@ -271,13 +271,13 @@ class Subscriptions(Observer):
             return
         attached = Attached(source, queue, is_plain, client)
         self.wildcards.add(attached)
-        self._begin(TopicAttachment(self, attached, client))
+        self._begin(TopicAttachment(self, attached, client), client)
 
-    def _begin(self, joins: TopicJoins) -> None:
+    def _begin(self, joins: TopicJoins, client: Client) -> None:
         joins.serial = self._next_join
         self._next_join += 1
         self.joins.append(joins)
-        self.steps.begin_now(joins)
+        self.steps.begin_now(joins, client.client_number)
 
     def _drop(self, subscription: NamedSubscription) -> None:
         """End a named subscription without consumers.
@@ -318,7 +318,7 @@ class Subscriptions(Observer):
         attached = self.wildcards.pop(feed.number)
         topic = destinations.by_id.get(feed.source_id)
         if attached is not None:
-            self._begin(TopicDetachment(self, attached, feed.number))
+            self._begin(TopicDetachment(self, attached, feed.number), attached.client)
         elif isinstance(topic, Topic):
             topic.remove(feed.number)
             if not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:

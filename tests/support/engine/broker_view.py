@@ -13,7 +13,7 @@ from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
 from engine.consumers.departures import Departure
-from engine.consumers.turn_steps import Chore, Steps
+from engine.consumers.turn_steps import NOBODY, Chore, Steps
 from engine.consumers.unsettled_memory import UNIT_BYTES
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.refusals import Refusing
@@ -517,9 +517,8 @@ class BrokerView(FeatureView):
     def count_steps_anew(self) -> None:
         self._steps.most = 0
 
-    def begin_chore(self, chore: Chore) -> None:
-        """Begin a chore of the client whose inputs this turn has."""
-        self._steps.begin(chore)
+    def begin_chore(self, chore: Chore, client: int = NOBODY) -> None:
+        self._steps.begin(chore, client)
 
     def chores(self) -> list[Chore]:
         """Return the chores."""

@@ -323,3 +323,25 @@ def test_who_has_unsubscribed_is_not_blamed_for_a_connection_that_is_lost_meanwh
     world.advance(0)
     assert consumer.is_closed and world.stats().in_flight == 0
     assert world.store.failed == []
+
+
+def with_a_costly_turn(world: EngineWorld) -> None:
+    """Take more steps than a turn has, as the COMMIT of another client may."""
+    world.leave_steps(-2 * TURN_STEPS)
+
+
+def test_who_comes_again_in_a_costly_turn_finds_nobody_in_the_way() -> None:
+    world = EngineWorld(address("q", queue__max_consumers=1))
+    lost = world.client("c", "c")
+    world.consumer(lost, world.topic("news"), is_durable=True, subscription="s")
+    world.consumer(lost, world.topic("news"), is_durable=True, subscription="deleted")
+    world.consumer(lost, "q")
+    world.turn()
+    with_a_costly_turn(world)
+    world.broker.disconnect(lost, is_lost=True)
+    back = world.client("c", "c")
+    world.consumer(back, world.topic("news"), is_durable=True, subscription="s")
+    world.broker.delete_subscription(back, "c", "deleted")
+    world.consumer(back, "q")
+    world.turn()
+    assert len(back.consumers) == 2
