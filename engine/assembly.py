@@ -283,6 +283,7 @@ def why_of(
     return Why(
         ground.context,
         clients.by_number,
+        ground.destinations,
         ground.producer_gates,
         ground.pending_memory,
         turn.hand_overs,

@@ -12,6 +12,8 @@ from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.sources.topics.topic import Topic
 from engine.values.delivery import DELAYED, ENLISTED, IN_FLIGHT, READY, Delivery, HandOvers
 
 
@@ -87,6 +89,7 @@ class Why:
 
     _context: Context
     _clients: dict[int, Client]
+    _destinations: Destinations
     _producer_gates: ProducerGates
     _pending_memory: PendingMemory
     _hand_overs: HandOvers
@@ -100,7 +103,7 @@ class Why:
             if consumer is not None:
                 queue = consumer.queue
                 others = [self._holder(one) for one in queue.consumers.values() if one is not consumer]
-                lost = self._pending_memory.remark(client.holder)
+                remarks = [self._pending_memory.remark(client.holder), self._late_remark(queue)]
                 others.sort(key=lambda holder: -holder.in_flight)
                 return ConsumerView(
                     self._holder(consumer),
@@ -111,11 +114,17 @@ class Why:
                     queue.in_flight_count,
                     queue.fates.delayed_count,
                     queue.feed.describe(),
-                    (*consumer.remarks, lost) if lost else consumer.remarks,
+                    (*consumer.remarks, *[remark for remark in remarks if remark]),
                     [group for group, owner in queue.group_owners().items() if owner == consumer_id],
                     others,
                 )
         return None
+
+    def _late_remark(self, queue: Queue) -> str:
+        topic = self._destinations.by_id.get(queue.feed.source_id)
+        if not isinstance(topic, Topic) or not topic.late:
+            return ""
+        return f"{len(topic.late)} messages of a large transaction and after it are published in the next turns"
 
     def producer(self, connection_id: int) -> ProducerView | None:
         """Return None if there is no such connection."""

@@ -66,6 +66,10 @@ def test_all_get_it_in_order_over_several_turns() -> None:
     commit(world)
     world.send(b"later", to=world.topic("t"))
     assert len(plain.handed) < SENDS, "the rest is published in the next turns"
+    left = len(world.topic("t").late or ())
+    why = world.why.consumer(next(iter(plain.consumers)))
+    assert why is not None
+    assert why.remarks == (f"{left} messages of a large transaction and after it are published in the next turns",)
     settle(world)
     assert plain.bodies() == [*NUMBERS, b"later"]
     assert by_consumer(durable) == [[*NUMBERS, b"later"]] * MANY
