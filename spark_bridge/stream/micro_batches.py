@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from engine.store.disk.directory_lock import is_held
 from engine.store.read import selection
-from engine.store.read.reader import StoreReader, read_checkpoint
+from engine.store.read.reader import StoreReader
+from engine.store.read.segment_files import read_checkpoint
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.arrays import to_numpy
 from spark_bridge.arrow.schema import MESSAGES

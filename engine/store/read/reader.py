@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
-from engine.store.format.file_heads import Checkpoint, is_known_version, other_version, unpack_checkpoint
+from engine.store.format.file_heads import Checkpoint, is_known_version, other_version
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import NO_CHECKSUMS, ONE_RECORD_BYTES, PIECE_BYTES, RecordCursor
 from engine.store.read.entry_files import are_complete
-from engine.store.read.segment_files import SegmentFile, list_segments, open_segment
+from engine.store.read.segment_files import SegmentFile, list_segments, open_segment, read_checkpoint
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION
-
-CHECKPOINT_TRIES: Final = 20
-CHECKPOINT_WAIT_S: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,21 +321,3 @@ def _store_id(directory: Path) -> str:
     if not is_known_version(described.get("format")):
         raise other_version(str(directory / "store.json"), -1, described.get("format"))
     return str(described["store_id"])
-
-
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """Return the newer valid slot; None if there is no checkpoint or neither slot is valid.
-
-    The gateway overwrites the older slot while we read, so a single bad read proves nothing.
-    """
-    for attempt in range(CHECKPOINT_TRIES):
-        if attempt:
-            time.sleep(CHECKPOINT_WAIT_S)
-        try:
-            octets = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        found = unpack_checkpoint(octets, str(path))
-        if found is not None:
-            return found
-    return None

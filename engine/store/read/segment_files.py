@@ -6,15 +6,28 @@ Spark workers load this module from a zip that holds little else, so it imports 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from engine.store.format import layout
-from engine.store.format.file_heads import HEADS_BYTES, NotWhole, unpack_seal, unpack_segment_header, unpack_sparse_head
+from engine.store.format.file_heads import (
+    HEADS_BYTES,
+    Checkpoint,
+    NotWhole,
+    unpack_checkpoint,
+    unpack_seal,
+    unpack_segment_header,
+    unpack_sparse_head,
+)
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import LogOctets, record_at
 from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
-from engine.values.errors import RangeGone, StoreCorrupt
+from engine.values.errors import RangeGone, StoreCorrupt, StoreError
+
+CHECKPOINT_TRIES: Final = 20
+CHECKPOINT_WAIT_S: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +75,14 @@ class OpenSegment(LogOctets):
 def open_segment(segment: SegmentFile) -> OpenSegment:
     """Open a segment's file and find its records.
 
-    Raises: RangeGone if the file is gone, StoreCorrupt.
+    Raises: RangeGone if retention has dropped the file, StoreCorrupt, also if it is missing otherwise.
     """
     try:
         descriptor = os.open(segment.path, os.O_RDONLY)
     except FileNotFoundError:
         descriptor = _open_successor(segment)
         if descriptor < 0:
-            raise RangeGone(
-                f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
-            ) from None
+            raise _gone(segment) from None
     try:
         octets = os.pread(descriptor, HEADS_BYTES, 0)
         unpack_segment_header(octets, str(segment.path))
@@ -84,6 +95,15 @@ def open_segment(segment: SegmentFile) -> OpenSegment:
         os.close(descriptor)
         raise
     return OpenSegment(segment, descriptor, runs)
+
+
+def _gone(segment: SegmentFile) -> StoreError:
+    """Return why a file is not there any more.  Retention publishes where the log begins before it drops one."""
+    checkpoint = read_checkpoint(segment.path.parent.parent / "checkpoint")
+    offsets = f"log offsets {segment.base} to {segment.limit}"
+    if checkpoint is not None and checkpoint.first_offset <= segment.base:
+        return StoreCorrupt(f"{offsets} do not exist: the file of that segment, {segment.path.name}, is missing")
+    return RangeGone(f"{offsets} are gone: retention has dropped {segment.path.name}")
 
 
 def _open_successor(segment: SegmentFile) -> int:
@@ -155,3 +175,21 @@ def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
             limit, span_end = min(limit, next_base), min(span_end, next_base)
         segments.append(SegmentFile(path, base, limit, span_end, is_continuation, is_sparse))
     return segments
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """Return the newer valid slot; None if there is no checkpoint or neither slot is valid.
+
+    The gateway overwrites the older slot while we read, so a single bad read proves nothing.
+    """
+    for attempt in range(CHECKPOINT_TRIES):
+        if attempt:
+            time.sleep(CHECKPOINT_WAIT_S)
+        try:
+            octets = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        found = unpack_checkpoint(octets, str(path))
+        if found is not None:
+            return found
+    return None

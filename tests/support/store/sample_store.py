@@ -30,6 +30,7 @@ class SampleStore:
         self.offset = 0
         self.sequence = 1
         self.entries_offset = 0
+        self._durable_offset = -1  # as published, -1 before
         self.first_offset = 0
         self.generation = 0
         self._destinations: dict[int, tuple[int, str]] = {}
@@ -207,12 +208,13 @@ class SampleStore:
             self._write_entries()
             self.entries_offset = self.offset
         self.generation = self.generation + 1 if generation is None else generation
+        self._durable_offset = self.offset if durable_offset is None else durable_offset
         body = layout.CHECKPOINT.pack(
             layout.CHECKPOINT_MAGIC,
             layout.FORMAT_VERSION,
             layout.CLEAN_STOP if is_clean else 0,
             self.generation,
-            self.offset if durable_offset is None else durable_offset,
+            self._durable_offset,
             self.now_ms,
             self.sequence,
             self.entries_offset,
@@ -226,10 +228,12 @@ class SampleStore:
         path.write_bytes(octets[:at] + slot + octets[at + layout.CHECKPOINT_SLOT_BYTES :])
 
     def drop_first_segment(self) -> None:
-        """Drop segments like retention; the next ``publish`` shows it."""
+        """Drop a segment like retention, which publishes where the log begins before it removes a file."""
         paths = sorted((self.directory / "commitlog").iterdir())
-        paths[0].unlink()
         self.first_offset = int(paths[1].stem)
+        if self._durable_offset >= 0:
+            self.publish(durable_offset=self._durable_offset)
+        paths[0].unlink()
 
     def __enter__(self) -> SampleStore:
         return self

@@ -155,24 +155,35 @@ def test_what_belongs_to_others_is_not_counted(store: SampleStore) -> None:
     assert lost.damaged == []
 
 
-def test_a_file_that_goes_while_it_is_read_is_a_range_that_is_gone(store: SampleStore) -> None:
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_file_that_goes_while_it_is_read_is_a_range_that_is_gone(store: SampleStore, skips: bool) -> None:
     sent = fill(store)
     store.publish(is_clean=True)
-    for skips in (False, True):
-        plan = make_plan(StoreReader(store.directory), parse(">"), skip_gone=skips)
-        path = store.directory / f"commitlog/{SEGMENT_BYTES:020}.log"
-        octets = path.read_bytes()
-        path.unlink()
-        lost = Lost()
-        read_all = (batch for pieces in plan.partitions for batch in read_pieces(plan, pieces, lost=lost))
-        if skips:
-            assert sum(len(batch) for batch in read_all) < len(sent)
-            ((first, end),) = lost.gone
-            assert SEGMENT_BYTES <= first < end == 2 * SEGMENT_BYTES
-        else:
-            with pytest.raises(RangeGone, match=f"log offsets {SEGMENT_BYTES} to {2 * SEGMENT_BYTES} are gone"):
-                list(read_all)
-        path.write_bytes(octets)
+    plan = make_plan(StoreReader(store.directory), parse(">"), skip_gone=skips)
+    store.drop_first_segment()
+    lost = Lost()
+    read_all = (batch for pieces in plan.partitions for batch in read_pieces(plan, pieces, lost=lost))
+    if skips:
+        assert sum(len(batch) for batch in read_all) < len(sent)
+        ((first, end),) = lost.gone
+        assert 0 <= first < end == SEGMENT_BYTES
+    else:
+        with pytest.raises(RangeGone, match=f"log offsets 0 to {SEGMENT_BYTES} are gone"):
+            list(read_all)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_file_that_is_lost_while_it_is_read_is_no_work_of_retention(store: SampleStore, skips: bool) -> None:
+    fill(store)
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"), skip_gone=skips)
+    (store.directory / f"commitlog/{SEGMENT_BYTES:020}.log").unlink()
+    lost = Lost()
+    with pytest.raises(
+        StoreCorrupt, match=f"log offsets {SEGMENT_BYTES} to {2 * SEGMENT_BYTES} do not exist.* missing"
+    ):
+        [batch for pieces in plan.partitions for batch in read_pieces(plan, pieces, lost=lost)]
+    assert lost.gone == []
 
 
 def test_what_is_said_of_much_damage() -> None:

@@ -19,8 +19,9 @@ from engine.store.format import layout
 from engine.store.read.backup import back_up
 from engine.store.read.found_message import Bounds
 from engine.store.read.query import StoreQuery
-from engine.store.read.reader import StoreReader, read_checkpoint
+from engine.store.read.reader import StoreReader
 from engine.store.read.scheduled_messages import scheduled_in
+from engine.store.read.segment_files import read_checkpoint
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.values.destination import SCHEDULE_QUEUE

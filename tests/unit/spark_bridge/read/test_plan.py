@@ -297,7 +297,7 @@ def test_range_that_is_gone(store: SampleStore) -> None:
     with pytest.raises(RangeGone, match="0 to 8192"):
         plan_of(store, start=0)
     plan = plan_of(store)
-    plan.partitions[0][0].segment.path.unlink()
+    store.drop_first_segment()
     with pytest.raises(RangeGone, match="are gone"):
         rows_of(plan)
 

@@ -11,7 +11,8 @@ import pytest
 from engine.store.disk.directory_lock import take
 from engine.store.format import layout
 from engine.store.read.catalog import read_catalog
-from engine.store.read.reader import DestinationInfo, StoreReader, read_checkpoint, scan_piece
+from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
+from engine.store.read.segment_files import read_checkpoint
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 from tests.support.store.sample_store import SampleStore
@@ -187,10 +188,24 @@ def test_segment_that_goes_while_it_is_wanted(store: SampleStore) -> None:
     store.publish(is_clean=True)
     reader = StoreReader(store.directory)
     reader.end()
-    reader.segments[1].path.unlink()
-    with pytest.raises(RangeGone, match="8192 to 16384 are gone"):
+    for _ in range(2):
+        store.drop_first_segment()
+    store.publish(is_clean=True)
+    with pytest.raises(RangeGone, match="0 to 8192 are gone: retention"):
         list(reader.scan(0, store.offset))
-    with pytest.raises(RangeGone):
+    with pytest.raises(RangeGone, match="8192 to 16384 are gone: retention"):
+        list(scan_piece(reader.segments[1], 8192, 16384))
+
+
+def test_a_segment_that_is_lost_while_it_is_wanted_is_no_work_of_retention(store: SampleStore) -> None:
+    fill(store, store.destination("orders"), 200)
+    store.publish(is_clean=True)
+    reader = StoreReader(store.directory)
+    reader.end()
+    reader.segments[1].path.unlink()
+    with pytest.raises(StoreCorrupt, match="8192 to 16384 do not exist: the file of that segment, .*, is missing"):
+        list(reader.scan(0, store.offset))
+    with pytest.raises(StoreCorrupt, match="is missing"):
         list(scan_piece(reader.segments[1], 8192, 16384))
 
 
