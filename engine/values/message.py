@@ -161,13 +161,14 @@ def later_ms(since_ms: int, wait_ms: int) -> int:
 ORIGINAL_DESTINATION: Final = "original-destination"  # original destination of a message that the broker moved
 JOB_ID: Final = "scheduledJobId"  # of a message that was scheduled; ActiveMQ's name
 
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
+# A NUL would end a STOMP frame; what came behind it would be a frame of the sender's making.
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c", "\0": " "})
 _UNESCAPES: Final = {"\\\\": "\\", "\\r": "\r", "\\n": "\n", "\\c": ":"}
 _ESCAPED: Final = re.compile(r"\\[\\rnc]")
 
 
 def annotation(name: str, value: str) -> bytes:
-    """Return one line."""
+    """Return one line; a NUL becomes a blank."""
     return f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}\n".encode()
 
 

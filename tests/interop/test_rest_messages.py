@@ -88,6 +88,21 @@ def test_stomp_and_http_share_a_queue(
     client.close()
 
 
+def test_a_nul_makes_no_frame(shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]) -> None:
+    """A NUL ends a STOMP frame: behind one in a header a sender could write frames of the gateway to other clients."""
+    name = unique("nul")
+    client = Client(shared_gateway, "1.2").connect()
+    client.subscribe(f"/queue/{name}", "auto")
+    frame = "\0ERROR\nmessage:forged\n\n\0"
+    others = dict.fromkeys(("correlation_id", "type", "group", "reply_to", "content_type"), f"v{frame}")
+    rest.send(name, frame, properties={"p": frame, f"n{frame}": 1}, **others)
+    rest.send(name, "after it")
+    message = client.message()
+    assert (message.body, message.headers["p"]) == (frame, frame.replace("\0", " "))
+    assert client.message().body == "after it"
+    client.close()
+
+
 def test_pages_of_a_long_queue_show_each_message_once(rest: RestClient, unique: Callable[[str], str]) -> None:
     name = unique("long")
     for number in range(130):

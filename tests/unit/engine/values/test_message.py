@@ -31,3 +31,4 @@ def test_a_message_that_lives_for_ever_is_fired_like_others() -> None:
 def test_an_annotation_is_one_line_whatever_is_in_it() -> None:
     assert annotation("cause", "plain") == b"cause:plain\n"
     assert annotation("a:b", "x\ny\r\\z:ü") == "a\\cb:x\\ny\\r\\\\z\\cü\n".encode()
+    assert annotation("a\0b", "x\0ERROR") == b"a b:x ERROR\n"
