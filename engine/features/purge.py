@@ -29,6 +29,8 @@ from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
 
 TICK_MS: Final = 20
+DROPPED_AT_ONCE: Final = 1_500  # messages, in some 2 ms; the rest waits for the next tick
+MORE_MS: Final = 1  # until that tick
 PURGE_STEPS: Final = 14  # to begin one
 
 
@@ -64,15 +66,19 @@ class _Due(Chore):
 
 
 class Purge(QueueRun):
-    """Drops what waits in a queue, or what a selector matches of it.  count: messages dropped."""
+    """Drops what waits in a queue, or what a selector matches of it.
 
-    __slots__ = ("count",)
+    count: messages dropped.  rest_at: the count from which on the others wait for the next tick.
+    """
+
+    __slots__ = ("count", "rest_at")
 
     def __init__(self, upkeep: Upkeep, queue: Queue, selector: str) -> None:
         """Raises: InvalidSelector, LimitReached."""
         options = SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
         super().__init__(upkeep.context, upkeep.connections, upkeep.subscribing, queue, options)
         self.count = 0
+        self.rest_at = DROPPED_AT_ONCE
         self.consumer.batch.outcome = DROPPED
         self.consumer.batch.cause = CAUSE_PURGED
         self.consumer.start()
@@ -83,9 +89,15 @@ class Purge(QueueRun):
 
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         self.count += 1
+        if self.count == self.rest_at:
+            self.is_output_full = True  # no socket is full, but it holds back the dispatcher in the same way
 
     def tick(self) -> None:
-        if not self.queue.is_dirty and self.is_idle():
+        self.rest_at = self.count + DROPPED_AT_ONCE
+        if self.is_output_full:
+            self.connections.output_drained(self)
+            self.call_again(MORE_MS)
+        elif not self.queue.is_dirty and self.is_idle():
             self.end()
         else:
             self.call_again(TICK_MS)

@@ -59,6 +59,18 @@ def _(count: int) -> Input:
     return purge
 
 
+@scenario("a queue of messages in memory is purged")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    world.send(*[b"x"] * (20 * count), persistent=False)
+
+    def purge() -> None:
+        world.purge(world.queue("q"))
+        world.advance(1_000)
+
+    return purge
+
+
 @scenario("a queue is deleted")
 def _(count: int) -> Input:
     world = EngineWorld()
