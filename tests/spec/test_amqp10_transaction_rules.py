@@ -275,7 +275,11 @@ EXCHANGES: Final[dict[str, list[Exchange]]] = {
         (partial(coordinator, outcomes=ACCEPTED_ONLY), asked(Declare(b"global")), "detach precondition-failed"),
     ],
     "4.2 other sections of a request are passed over": [
-        (coordinator, sent(b"\x00\x53\x70\x45\x00\x53\x73\x45" + request(Declare()), 9), "declared")
+        (
+            coordinator,
+            sent(b"\x00\x53\x70\x45\x00\x53\x73\x45" + request(Declare()) + b"\x00\x53\x78\xc1\x01\x00", 9),
+            "declared",
+        )
     ],
     "4.2 a request may come in several transfers, and be aborted": [
         (
@@ -298,7 +302,10 @@ EXCHANGES: Final[dict[str, list[Exchange]]] = {
     ],
     "4.2 a request is a declare or a discharge, and 4.5.3 a discharge has a txn-id": [
         (coordinator, sent(body, 9), "rejected decode-error")
-        for body in (MESSAGE, b"\x00\x53\x75\xa0\x01x", request(Accepted()), b"\x00\x53\x77" + encode(typed(0x32)))
+        for body in (
+            *(MESSAGE, b"\x00\x53\x75\xa0\x01x", request(Accepted()), b"\x00\x53\x77" + encode(typed(0x32))),
+            request(Declare()) * 2,
+        )
     ],
     "4.3 discharge that is sent settled": [
         (coordinator, asked(Discharge(b"none"), settled=True), "detach illegal-state")

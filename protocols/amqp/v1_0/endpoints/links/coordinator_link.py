@@ -16,7 +16,7 @@ from protocols.amqp.v1_0.wire.composites.termini import Source
 from protocols.amqp.v1_0.wire.composites.transaction_types import TRANSACTION_CODES, Declare, Discharge
 from protocols.amqp.v1_0.wire.errors import DecodeError, LinkError, RolledBack, SentSettled, TransferLimitExceeded
 from protocols.amqp.v1_0.wire.messages.scanner import Scanner
-from protocols.amqp.v1_0.wire.messages.sections import VALUE
+from protocols.amqp.v1_0.wire.messages.sections import FOOTER, VALUE
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 COORDINATOR_CREDIT: Final = 100
@@ -96,6 +96,8 @@ def _request(payload: bytes) -> Declare | Discharge:
     body = Scanner().scan(payload).body
     if body[:3] != bytes((0, 0x53, VALUE)):
         raise DecodeError("a message to the coordinator has no amqp-value")
-    request, _ = read_composite(body, 3, TRANSACTION_CODES)
+    request, end = read_composite(body, 3, TRANSACTION_CODES)
+    if end < len(body) and body[end : end + 3] != bytes((0, 0x53, FOOTER)):
+        raise DecodeError(f"a message to the coordinator has {len(body) - end} octets behind its declare or discharge")
     assert isinstance(request, (Declare, Discharge)), "the codes allow nothing else"
     return request
