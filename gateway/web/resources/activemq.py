@@ -30,6 +30,7 @@ from gateway.web.resources.messages import (
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import ACKNOWLEDGE, RELEASE, Outgoing, Took, Watch
+from gateway.web.routing.bodies import form_fields
 from gateway.web.routing.fields import Choice, Text, Whole, shown
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.routes import SEES, Media, Permission, Route, Values
@@ -112,8 +113,7 @@ class MessageServlet:
         more: dict[str, str] = asked["more"]
         text = asked["body"]
         if text is None and request.content_type == "application/x-www-form-urlencoded":
-            form = await request.post()
-            given = {name: value for name, value in form.items() if isinstance(value, str)}
+            given = await form_fields(request)
             text = given.pop("body", None)
             more = {**given, **more}
         octets = await request.read() if text is None else text.encode()

@@ -23,6 +23,7 @@ from gateway.web.rest.requests import (
     Took,
     Watch,
 )
+from gateway.web.routing.bodies import refuse_charset
 from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import (
     Anything,
@@ -240,9 +241,8 @@ class MessageRoutes:
         body = await request.read()
         kind = request.content_type
         is_text = kind.startswith("text/") or kind == "application/json"
-        if is_text and (request.charset or "utf-8").lower() != "utf-8":
-            raise Problem(400, f"charset is {shown(request.charset)}; allowed is utf-8")
         if is_text:
+            refuse_charset(request)
             try:
                 body.decode()
             except UnicodeDecodeError as error:

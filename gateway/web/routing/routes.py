@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,8 +9,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.permissions import SEEING, SEEING_WORDS, Action
+from gateway.web.routing.bodies import json_object
 from gateway.web.routing.fields import Fields, Schema, read_members, read_texts
-from gateway.web.routing.problems import Problem
 
 ROUTES: Final = web.AppKey("routes", dict[web.AbstractRoute, "Route"])
 
@@ -105,17 +104,6 @@ class Route:
         if self.body is not None:
             values |= read_members(self.body, await json_object(request))
         return await self.take(request, values)
-
-
-async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body's JSON object.  Raises: Problem for anything else, for example deeply nested JSON."""
-    try:
-        asked = json.loads(await request.text() or "null")
-    except (ValueError, LookupError, RecursionError):  # no JSON, unknown charset, too deep
-        asked = None
-    if not isinstance(asked, dict):
-        raise Problem(400, "the body is not a JSON object; allowed is one in UTF-8, not deeply nested")
-    return asked
 
 
 def add_routes(application: web.Application, routes: Iterable[Route]) -> None:

@@ -1,0 +1,48 @@
+"""Bodies of requests as text: only in charsets whose decoding takes no longer than reading.
+
+Python has a codec for every name that a client may think of: those of punycode and idna take most of a minute for a
+megabyte.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from aiohttp import web
+
+from gateway.web.routing.fields import shown
+from gateway.web.routing.problems import Problem
+
+UTF_8: Final = ("utf-8", "us-ascii")  # us-ascii is a part of it
+OF_FORMS: Final = (*UTF_8, "iso-8859-1")
+
+
+def refuse_charset(request: web.Request, allowed: tuple[str, ...] = UTF_8) -> None:
+    """Raises: Problem if the Content-Type names another charset."""
+    charset = request.charset
+    if charset is not None and charset.lower() not in allowed:
+        raise Problem(400, f"charset is {shown(charset)}; allowed is one of {', '.join(allowed)}")
+
+
+async def json_object(request: web.Request) -> dict[str, Any]:
+    """Return the body's JSON object; it is UTF-8 (RFC 8259, 8.1).
+
+    Raises: Problem for anything else, for example deeply nested JSON.
+    """
+    refuse_charset(request)
+    octets = await request.read()
+    try:
+        asked = json.loads(octets.decode() or "null")
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, too deep
+        asked = None
+    if not isinstance(asked, dict):
+        raise Problem(400, "the body is not a JSON object; allowed is one in UTF-8, not deeply nested")
+    return asked
+
+
+async def form_fields(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form (application/x-www-form-urlencoded).  Raises: Problem."""
+    refuse_charset(request, OF_FORMS)
+    form = await request.post()
+    return {name: value for name, value in form.items() if isinstance(value, str)}
