@@ -44,5 +44,10 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 async def form_fields(request: web.Request) -> dict[str, str]:
     """Return the fields of a form (application/x-www-form-urlencoded).  Raises: Problem."""
     refuse_charset(request, OF_FORMS)
-    form = await request.post()
+    try:
+        form = await request.post()
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"the form is not {request.charset or 'utf-8'} at octet {error.start}") from None
+    except ValueError as error:
+        raise Problem(400, f"the form cannot be read: {error}") from None
     return {name: value for name, value in form.items() if isinstance(value, str)}

@@ -48,3 +48,15 @@ async def test_a_form_in_another_charset_is_refused(charset: str) -> None:
     assert status == 400
     assert f"charset is '{charset}'; allowed is one of utf-8, us-ascii, iso-8859-1".encode() in octets
     assert messages.sent == []
+
+
+@pytest.mark.parametrize(
+    ("octets", "charset"),
+    [(b"body=\xff", ""), (b"a=\xff", "utf-8"), (b"body=\xe4", "us-ascii")],
+)
+async def test_a_form_that_is_not_in_its_charset_is_no_defect(
+    octets: bytes, charset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, answer = await send_form(octets, charset, Sending())
+    assert (status, caplog.records) == (400, []), answer
+    assert f"the form is not {charset or 'utf-8'} at octet {len(octets) - 1}".encode() in answer
