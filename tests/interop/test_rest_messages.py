@@ -308,7 +308,11 @@ permissions:
     assert alice.ask("GET", f"{path_of('orders.eu')}/messages")[0] == 403
     assert eve.ask("GET", f"{path_of('nowhere')}/messages")[0] == 403, "whether it exists is nobody's business"
     assert bodies(eve.browse("orders.eu")["messages"]) == ["x"]
-    assert eve.ask("GET", f"/api/messages/{sent['id']}")[0] == 403
+    store, _, digits = sent["id"].rpartition("-")
+    for offset in (int(digits), int(digits) + 1):  # a message, and the middle of its record
+        status, document = eve.ask("GET", f"/api/messages/{store}-{offset}")
+        assert (status, document["detail"]) == (404, f"no message is at log offset {offset}"), document
+        assert document["condition"] == "unknown-message"
     assert bob.ask("GET", f"/api/messages/{sent['id']}")[0] == 200
     taken = bob.take("orders.eu", lease_ms=3_600_000)
     assert alice.settle(taken) == {"settled": 0, "unknown": [taken[0]["lease"]]}, "a lease belongs to its user"

@@ -20,6 +20,10 @@ class UnknownMessage(StoreError):
     condition: ClassVar[str] = "unknown-message"
 
 
+def no_message_at(offset: int) -> UnknownMessage:
+    return UnknownMessage(f"no message is at log offset {offset}")
+
+
 DIGITS_MOST: Final = 20  # of a log offset
 
 
@@ -74,7 +78,7 @@ class Records:
         if record is None and self._names_itself(offset):
             raise StoreCorrupt(f"the record at log offset {offset} is damaged: its checksum does not match")
         if record is None or record.type != layout.MESSAGE:
-            raise UnknownMessage(f"no message is at log offset {offset}")
+            raise no_message_at(offset)
         return record
 
     def at(self, offset: int) -> Record | None:

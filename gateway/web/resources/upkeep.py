@@ -160,17 +160,19 @@ class UpkeepRoutes:
         return str(name)
 
     def _check_run(self, request: web.Request, number: int) -> None:
-        """Raises: Problem unless it exists and its queue may be purged."""
+        """Raises: Problem unless it exists and its queue may be purged; it names no queue, as numbers can be guessed."""
         name = self._source.purged(number)
-        if name is None:
+        if name is None or not self._may_delete(request, (QUEUE, name)):
             raise Problem(404, f"no purge {number}")
-        self._check(request, (QUEUE, name))
 
     def _answer(self, number: int, status: int) -> web.Response:
         return web.json_response({"purge": number, **self._source.status(number)}, status=status)
 
     def _check(self, request: web.Request, destination: Named) -> None:
         """Raises: Problem."""
-        if not self._security.may(login_of(request), "delete", *destination):
+        if not self._may_delete(request, destination):
             shown = DestinationName().show(destination)
             raise Problem(403, f"{request.method} {request.path} needs the permission delete for {shown}")
+
+    def _may_delete(self, request: web.Request, destination: Named) -> bool:
+        return self._security.may(login_of(request), "delete", *destination)

@@ -14,6 +14,7 @@ from config.matching import QUEUE, TOPIC
 from engine.store.read.found_message import FoundMessage
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
+from engine.store.read.records import no_message_at
 from engine.values import gates
 from engine.values.destination import KINDS_BY_NAME
 from engine.values.errors import InvalidDestination
@@ -72,9 +73,12 @@ class LiveMessages:
             kind, _, name = found.destination.partition("://")
             client = self._clients.client(asking)
             number = KINDS_BY_NAME.get(kind, 0)
-            if number not in (QUEUE, TOPIC):
+            is_temporary = number not in (QUEUE, TOPIC)
+            access = self._clients.engine.access
+            if not access.is_open and (is_temporary or not access.allows(client, "read", number, name)):
+                raise no_message_at(found.log_offset)  # offsets can be guessed: who may not read learns no names
+            if is_temporary:
                 raise InvalidDestination(f"{found.destination} is temporary; allowed are messages of queues and topics")
-            self._clients.engine.access.require(client, "read", number, name)
             return await self._clients.memory.made(
                 asking.address,
                 lambda: document_text(found_message(found), found.message_id, found.destination, body_form),

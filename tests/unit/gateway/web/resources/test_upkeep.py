@@ -74,8 +74,11 @@ async def test_it_needs_the_permission_for_that_destination_only() -> None:
             assert (await client.post(path, json={"destination": "q"}, headers=ann)).status == 403
         assert source.asked == []
         assert (await client.post("/api/purge", json=orders, headers=ann)).status == 201
-        assert (await client.get("/api/purge/1", headers=bob)).status == 403
-        assert (await client.delete("/api/purge/1", headers=bob)).status == 403
+        for method in ("GET", "DELETE"):
+            refused = await client.request(method, "/api/purge/1", headers=bob)
+            unknown = await client.request(method, "/api/purge/2", headers=bob)
+            assert refused.status == unknown.status == 404
+            assert (await refused.text()).replace("/1", "/2").replace("purge 1", "purge 2") == await unknown.text()
         assert (await client.get("/api/purge/1", headers=ann)).status == 200
         assert (await client.post("/api/delete", json=orders, headers=ann)).status == 200
         assert (await client.get("/api/stat", headers=ann)).status == 403
