@@ -315,6 +315,8 @@ GRANTS: Final[Mapping[str, tuple[Action, ...]]] = {
     "subscribe-durable": ("subscribe-durable",),
     "unsubscribe": ("unsubscribe",),
 }
+ADMIN: Final = "admin"
+ADMIN_PARTS: Final[tuple[Action, ...]] = GRANTS[ADMIN]  # keys that an entry with ``admin`` may not have beside it
 PERMISSION_KEYS: Final = (*ENTRY_KEYS, UNITES_KEY, *GRANTS)
 ADDRESS_KEYS: Final = (*ENTRY_KEYS, GROUP_KEY, *ADDRESS)
 

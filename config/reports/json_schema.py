@@ -8,7 +8,7 @@ from typing import Final
 from config.model import ServerConfig, VirtualTopic
 from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, Verifier
 from config.policies import DEFAULT_ADDRESS_SETTINGS
-from config.schema import ADDRESS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
+from config.schema import ADDRESS, ADMIN, ADMIN_PARTS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
 from config.values import JsonSchema
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -69,7 +69,10 @@ def _names() -> JsonSchema:
 
 
 def _permission() -> JsonSchema:
-    return _entry({UNITES_KEY: {"type": "boolean", "default": False}, **{key: _names() for key in GRANTS}})
+    entry = _entry({UNITES_KEY: {"type": "boolean", "default": False}, **{key: _names() for key in GRANTS}})
+    # Those are two ways to grant the same.
+    both = {"required": [ADMIN], "anyOf": [{"required": [key]} for key in ADMIN_PARTS]}
+    return {**entry, "not": both}
 
 
 def _virtual_topic() -> JsonSchema:

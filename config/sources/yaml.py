@@ -18,6 +18,8 @@ from config.permissions import Action, Permission
 from config.schema import (
     ADDRESS,
     ADDRESS_KEYS,
+    ADMIN,
+    ADMIN_PARTS,
     ENTRY_KEYS,
     GRANTS,
     GROUP_KEY,
@@ -219,7 +221,9 @@ class _Reader:
         unites = False
         sources: dict[str, str] = {}
         problem_count = len(self.document.problems)
+        keys: set[str] = set()
         for key, inner in self._entries(node, element, PERMISSION_KEYS):
+            keys.add(key)
             if key in ENTRY_KEYS:
                 pattern, kinds = self._matching(key, inner, f"{element}.{key}", pattern, kinds)
                 continue
@@ -230,6 +234,14 @@ class _Reader:
             for action in GRANTS[key]:
                 grants[action] = groups
                 sources[action] = self._place(inner)
+        for key in ADMIN_PARTS if ADMIN in keys else ():
+            if key in keys:  # the order of the keys would decide
+                self._report(
+                    node,
+                    element,
+                    f"'{ADMIN}' and '{key}' both grant {key}; allowed is '{ADMIN}' alone, or 'create' and 'delete' "
+                    "without it",
+                )
         if pattern is not None:
             self.document.permissions.append(Permission(pattern, kinds, grants, unites, sources))
         elif len(self.document.problems) == problem_count:

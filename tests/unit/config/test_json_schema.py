@@ -67,6 +67,8 @@ def test_what_the_reader_takes_the_schema_takes(text: str) -> None:
         "addresses: [{nack: redeliver}]",
         "addresses: [{match: a, nack: never}]",
         "permissions: [{match: a, reed: b}]",
+        "permissions: [{match: a, create: b, admin: b}]",
+        "permissions: [{match: a, admin: b, delete: b}]",
         "users: {alice: {groups: a}}",
         "destinations: queue://a",
         "virtual-topics: [{pattern: a}]",

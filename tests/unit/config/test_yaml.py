@@ -226,6 +226,16 @@ def test_destinations() -> None:
         ("permissions: [{match: a, reads: b}]", "permissions[0].reads: unknown key (did you mean 'read'?)"),
         ("permissions: [{match: a, read: [[]]}]", "permissions[0].read[0]: a list, allowed is the name of a group"),
         ("permissions: [{match: a, read: 'x,y'}]", "permissions[0].read: 'x,y', allowed is the name of a group"),
+        (
+            "permissions: [{match: a, create: ops, admin: low}]",
+            "p.yaml:1: permissions[0]: 'admin' and 'create' both grant create; allowed is 'admin' alone, or 'create' and "
+            "'delete' without it",
+        ),
+        (
+            "permissions: [{match: a, admin: low, delete: ops}]",
+            "p.yaml:1: permissions[0]: 'admin' and 'delete' both grant delete; allowed is 'admin' alone, or 'create' and "
+            "'delete' without it",
+        ),
         ("destinations: ['a.>']", "p.yaml:1: destinations[0]: 'a.>', allowed is queue://NAME or topic://NAME"),
         ("virtual-topics: [{prefix: Consumer.}]", "virtual-topics[0].prefix: 'Consumer.', allowed is elements"),
         ("virtual-topics: [{match: a.>.b}]", "virtual-topics[0].match: 'a.>.b' has '>' or '#' before its end"),
