@@ -79,7 +79,7 @@ class LineLimit:
 
 
 class PeerLines:
-    """Warnings about peers, as many as ``LineLimit`` allows for each address.  clock: monotonic, in seconds."""
+    """Lines about peers, as many as ``LineLimit`` allows for each address.  clock: monotonic, in seconds."""
 
     def __init__(self, counters: GatewayCounters, clock: Callable[[], float] = time.monotonic) -> None:
         self._counters = counters
@@ -88,9 +88,16 @@ class PeerLines:
 
     def warn(self, logger: logging.Logger, address: str, text: str, peer: str = "") -> None:
         """Write a line that begins with ``peer``, which is the address where nothing else is given."""
+        self._write(logger, logging.WARNING, address, f"{peer or address}: {text}", None)
+
+    def defect(self, logger: logging.Logger, address: str, text: str, error: BaseException | None) -> None:
+        """Write a defect of the gateway that a peer has met, with its traceback."""
+        self._write(logger, logging.ERROR, address, f"{address}: {text}", error)
+
+    def _write(self, logger: logging.Logger, level: int, address: str, line: str, error: BaseException | None) -> None:
         left = self._limit.left(address, round(self._clock() * 1_000))
         if left < 0:
             self._counters.left_out_lines += 1
             return
         more = "" if left else f"; more of {address} is left out for {PERIOD_MS // 1_000} s"
-        logger.warning("%s: %s%s", peer or address, text, more)
+        logger.log(level, "%s%s", line, more, exc_info=error)

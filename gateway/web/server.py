@@ -13,6 +13,7 @@ from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.security import Security
+from gateway.process.log_lines import PeerLines
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
@@ -53,12 +54,11 @@ class HttpServer:
         share = LoopShare()
         memory = memory or RequestMemory()
         application = create_app(sources, security, endpoint.host, sockets, share, memory)
-        logger = RequestLog(admission.lines)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S, logger=logger)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:
             listening = await listening_socket(endpoint)
-            accepted = partial(_accepted, runner, logger, share, memory)
+            accepted = partial(_accepted, runner, admission.lines, share, memory)
             acceptor = Acceptor(listening, admission, accepted, security.tls_context, endpoint.is_tls(), REQUEST_TIME_S)
             acceptor.start()
         except OSError:
@@ -72,12 +72,12 @@ class HttpServer:
 
 
 def _accepted(
-    runner: web.AppRunner, logger: RequestLog, share: LoopShare, memory: RequestMemory, place: Place
+    runner: web.AppRunner, lines: PeerLines, share: LoopShare, memory: RequestMemory, place: Place
 ) -> HttpConnection | None:
     server = runner.server
     if place.refusal or server is None:
         return None
-    options: dict[str, Any] = {"access_log": None, "logger": logger}
+    options: dict[str, Any] = {"access_log": None, "logger": RequestLog(lines, place.address)}
     return HttpConnection(Requests(share, memory, server, loop=asyncio.get_running_loop(), **options), place)
 
 

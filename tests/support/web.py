@@ -303,11 +303,14 @@ async def serving(
 
 @asynccontextmanager
 async def listening(
-    stats: BrokerStats | None = None, sockets: SocketRoute | None = None, memory: RequestMemory | None = None
+    stats: BrokerStats | None = None,
+    sockets: SocketRoute | None = None,
+    memory: RequestMemory | None = None,
+    **others: Any,
 ) -> AsyncIterator[Endpoint]:
-    """Yield the address of a listener on fakes."""
+    """Yield the address of a listener on fakes, see ``sources``."""
     endpoint = Endpoint("http", "127.0.0.1", 0)
-    server = await HttpServer.start(endpoint, sources(stats), OPEN, sockets, memory)
+    server = await HttpServer.start(endpoint, sources(stats, **others), OPEN, sockets, memory)
     try:
         yield server.endpoint
     finally:

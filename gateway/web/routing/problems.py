@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
@@ -12,8 +11,6 @@ from aiohttp import web
 from aiohttp.http_exceptions import ContentEncodingError
 
 from engine.values.errors import EngineError, PenstockError, StoreError
-
-log: Final = logging.getLogger("penstock.http")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -107,7 +104,8 @@ async def with_problems(request: web.Request, handler: Handler) -> web.StreamRes
         refused = refusal(error)
         if refused is not None:
             return refused.answer()
-        log.exception("%s %s: a defect of the gateway, answered 500", request.method, request.rel_url.raw_path)
+        asked = f"{request.method} {request.rel_url.raw_path[:200]}"
+        request.protocol.logger.exception("%s: a defect of the gateway, answered 500", asked)
         return Problem(500, DEFECT).answer()
     if not response.prepared:
         response.headers.update(HEADERS)

@@ -70,8 +70,7 @@ class SimulatedWeb:
         )
         sockets = SocketRoute(gateway.listener.new_socket_connection)
         application = create_app(sources, security, "localhost", sockets, self._share, self._memory)
-        self._logger = RequestLog(self.admission.lines)
-        self._runner = web.AppRunner(application, access_log=None, logger=self._logger)
+        self._runner = web.AppRunner(application, access_log=None)
         gateway.loop.run_until_complete(self._runner.setup())
         gateway.web = self
 
@@ -94,7 +93,8 @@ class SimulatedWeb:
     def _connection(self, place: Place) -> HttpConnection:
         server = self._runner.server
         assert server is not None
-        options: dict[str, Any] = {"access_log": None, "logger": self._logger}
+        logger = RequestLog(self.admission.lines, place.address)
+        options: dict[str, Any] = {"access_log": None, "logger": logger}
         requests = Requests(self._share, self._memory, server, loop=self._gateway.loop, **options)
         return HttpConnection(requests, place)
 

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from engine.values.errors import AccessDenied, AddressFull, EngineError, LimitReached, PenstockError, StoreError
+from gateway.process.log_lines import LINES_MAX
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
@@ -161,6 +162,34 @@ async def test_a_client_that_leaves_within_a_request_fills_no_log(caplog: pytest
         async with ClientSession() as session, session.get(f"{endpoint}/healthz") as response:
             assert response.status == 200
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [("Content-Length: 4", b"xxxx"), ("Transfer-Encoding: chunked", b"4\r\nxxxx\r\n0\r\n\r\n")],
+)
+async def test_a_body_that_is_no_gzip_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, head: str, body: bytes
+) -> None:
+    async with listening() as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(f"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n{head}\r\n\r\n".encode())
+        writer.write(body)
+        assert b" 400 " in await reader.readline()
+        await reader.read()
+        writer.close()
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage() == "127.0.0.1: not a request, answered 400: Can not decode content-encoding: gzip"
+
+
+async def test_one_address_provokes_so_many_lines_about_defects(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(why=Broken()) as endpoint, ClientSession() as session:
+        for _ in range(LINES_MAX + 5):
+            async with session.get(f"{endpoint}/api/explain/consumer/1") as response:
+                assert response.status == 500
+    assert len(caplog.records) == LINES_MAX
+    assert caplog.records[0].getMessage().startswith("127.0.0.1: GET /api/explain/consumer/1: a defect")
 
 
 async def test_a_connection_that_is_lost_as_soon_as_it_is_made_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
