@@ -129,6 +129,12 @@ def test_a_cursor_leads_to_one_page(rest: RestClient, unique: Callable[[str], st
     assert (status, "begin again" in answer["detail"]) == (404, True)
 
 
+def test_a_name_with_braces(rest: RestClient, unique: Callable[[str], str]) -> None:
+    name = unique("low.{x}")
+    assert rest.send(name, "b")[0] == 201
+    assert bodies(rest.browse(name)["messages"]) == bodies(rest.take(name)) == ["b"]
+
+
 def test_outcomes(shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]) -> None:
     name = unique("outcomes")
     rest.send(name, "x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,7 @@ from gateway.web.routing.fields import Fields, Schema, read_members, read_texts
 ROUTES: Final = web.AppKey("routes", dict[web.AbstractRoute, "Route"])
 
 BODY_BYTES_MAX: Final = 64 * 1024
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")  # of a path
 
 Values = dict[str, Any]
 Take = Callable[[web.Request, Values], Awaitable[web.StreamResponse]]
@@ -110,9 +112,10 @@ def add_routes(application: web.Application, routes: Iterable[Route]) -> None:
     """Make the router of the application from the table."""
     found: dict[web.AbstractRoute, Route] = {}
     for route in routes:
-        found[application.router.add_route(route.method, route.path, route.answer)] = route
+        path = _PARAMETER.sub(r"{\1:[^/]+}", route.path)  # aiohttp's {name} takes no braces, which names may have
+        found[application.router.add_route(route.method, path, route.answer)] = route
         if route.method == "GET" and route.has_head:
-            found[application.router.add_route("HEAD", route.path, route.answer)] = route
+            found[application.router.add_route("HEAD", path, route.answer)] = route
     application[ROUTES] = found
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from yarl import URL
 
 from gateway.web.api import create_app
 from gateway.web.routing.fields import Choice, Destination, Field, Flag, Text, Texts, Whole, object_schema
@@ -54,6 +56,13 @@ async def test_each_operation_says_what_it_needs_and_how_it_fails() -> None:
         for operation in methods.values():
             for one in operation["parameters"]:
                 assert one["required"] is (one["in"] == "path") or one["in"] == "query"
+
+
+@pytest.mark.parametrize("name", ["{", "}", "a{b}c", "a/b", "%"])
+async def test_any_name_may_be_in_a_path(name: str) -> None:
+    async with serving() as client:
+        response = await client.get(URL(f"/api/explain/destination/{quote(name, safe='')}", encoded=True))
+        assert (await response.json())["what"] == name
 
 
 async def test_a_parameter_is_given_once() -> None:
