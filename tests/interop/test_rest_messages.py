@@ -129,6 +129,22 @@ def test_a_cursor_leads_to_one_page(rest: RestClient, unique: Callable[[str], st
     assert (status, "begin again" in answer["detail"]) == (404, True)
 
 
+def test_head_neither_opens_nor_uses_a_cursor(
+    shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]
+) -> None:
+    name = unique("head")
+    for number in range(2):
+        rest.send(name, str(number))
+    path = f"/api/cursors/{rest.browse(name, limit=1)['next']}"
+    for one, allowed in ((path, {"GET"}), (f"{path_of(name)}/messages", {"GET", "POST"})):
+        rest._connection.request("HEAD", one)
+        response = rest._connection.getresponse()
+        assert (response.status, response.read()) == (405, b"")
+        assert set(response.headers["Allow"].split(", ")) == allowed
+    status, page = rest.ask("GET", path)
+    assert (status, bodies(page["messages"])) == (200, ["1"])
+
+
 def test_a_name_with_braces(rest: RestClient, unique: Callable[[str], str]) -> None:
     name = unique("low.{x}")
     assert rest.send(name, "b")[0] == 201

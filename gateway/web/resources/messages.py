@@ -159,6 +159,7 @@ class MessageRoutes:
                 parameters=(_DESTINATION, _FILTER, limit, _BODY_FORM),
                 answers={200: page},
                 problems=(404, 429, 503),
+                has_head=False,  # it would open a cursor that nobody learns of
             ),
             Route(
                 path="/api/cursors/{cursor}",
@@ -169,6 +170,7 @@ class MessageRoutes:
                 parameters=(Text("cursor", "next of the last page."), limit),
                 answers={200: page},
                 problems=(404, 503),
+                has_head=False,  # it would use the cursor up
             ),
             Route(
                 path="/api/messages/{id}",
