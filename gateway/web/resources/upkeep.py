@@ -160,7 +160,7 @@ class UpkeepRoutes:
         return str(name)
 
     def _check_run(self, request: web.Request, number: int) -> None:
-        """Raises: Problem unless it exists and its queue may be purged; it names no queue, as numbers can be guessed."""
+        """Raises: Problem unless it exists and its queue may be purged; it names no queue: numbers are guessed."""
         name = self._source.purged(number)
         if name is None or not self._may_delete(request, (QUEUE, name)):
             raise Problem(404, f"no purge {number}")

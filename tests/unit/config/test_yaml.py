@@ -228,13 +228,13 @@ def test_destinations() -> None:
         ("permissions: [{match: a, read: 'x,y'}]", "permissions[0].read: 'x,y', allowed is the name of a group"),
         (
             "permissions: [{match: a, create: ops, admin: low}]",
-            "p.yaml:1: permissions[0]: 'admin' and 'create' both grant create; allowed is 'admin' alone, or 'create' and "
-            "'delete' without it",
+            "p.yaml:1: permissions[0]: 'admin' and 'create' both grant create; allowed is 'admin' alone, or 'create' "
+            "and 'delete' without it",
         ),
         (
             "permissions: [{match: a, admin: low, delete: ops}]",
-            "p.yaml:1: permissions[0]: 'admin' and 'delete' both grant delete; allowed is 'admin' alone, or 'create' and "
-            "'delete' without it",
+            "p.yaml:1: permissions[0]: 'admin' and 'delete' both grant delete; allowed is 'admin' alone, or 'create' "
+            "and 'delete' without it",
         ),
         ("destinations: ['a.>']", "p.yaml:1: destinations[0]: 'a.>', allowed is queue://NAME or topic://NAME"),
         ("virtual-topics: [{prefix: Consumer.}]", "virtual-topics[0].prefix: 'Consumer.', allowed is elements"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +139,27 @@ def test_unusable_changes_leave_the_earlier_certificate(
     assert tls.context is first
     assert caplog.text.count("changed files of TLS cannot be used") == 1
     assert str(file) in caplog.text
+
+
+@pytest.mark.parametrize("key", ["certificate", "key", "client_ca"])
+def test_what_is_no_regular_file_is_not_waited_for(
+    key: str, certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Opening a FIFO waits for its writer, and this is the thread of the event loop."""
+    file = tmp_path / "it.pem"
+    file.write_bytes((certificates.ca if key == "client_ca" else certificates.gateway).read_bytes())
+    config = configured(**{"certificate": certificates.gateway, key: file})
+    tls = ServerTls(config)
+    first = tls.context
+    file.unlink()
+    os.mkfifo(file)
+    signal.alarm(10)  # before the mend it waited for ever
+    try:
+        tls.check()
+    finally:
+        signal.alarm(0)
+    assert tls.context is first
+    assert f"tls.{key.replace('_', '-')}: {str(file)!r} cannot be read: not a regular file" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["stomp", "amqp", "http"])
