@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+import stat
 from typing import Any, Final
 
 from config.errors import ConfigError, Problem
@@ -110,12 +111,18 @@ def _refuse_without_certificate(config: ServerConfig) -> None:
 
 
 def _require_readable(config: ServerConfig, key: str, path: str) -> None:
+    """Raises: ConfigError.  A FIFO or a device could keep the event loop waiting: the files are read on its thread."""
     try:
-        with open(path, "rb"):
-            pass
+        is_regular = stat.S_ISREG(os.stat(path).st_mode)
+        if is_regular:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            os.close(descriptor)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise _problem(config, key, f"{path!r} cannot be read: {reason}") from None
+    if not is_regular:
+        raise _problem(config, key, f"{path!r} cannot be read: it is not a regular file")
 
 
 def _unusable(config: ServerConfig, error: ssl.SSLError, is_encrypted: bool) -> ConfigError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -151,15 +150,11 @@ def test_what_is_no_regular_file_is_not_waited_for(
     config = configured(**{"certificate": certificates.gateway, key: file})
     tls = ServerTls(config)
     first = tls.context
-    file.unlink()
+    os.unlink(file)
     os.mkfifo(file)
-    signal.alarm(10)  # before the mend it waited for ever
-    try:
-        tls.check()
-    finally:
-        signal.alarm(0)
+    tls.check()
     assert tls.context is first
-    assert f"tls.{key.replace('_', '-')}: {str(file)!r} cannot be read: not a regular file" in caplog.text
+    assert f"tls.{key.replace('_', '-')}: {str(file)!r} cannot be read: it is not a regular file" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["stomp", "amqp", "http"])
