@@ -16,6 +16,20 @@ from gateway.web.routing.problems import Problem
 
 UTF_8: Final = ("utf-8", "us-ascii")  # us-ascii is a part of it
 OF_FORMS: Final = (*UTF_8, "iso-8859-1")
+CONTENT_TYPE_MOST: Final = 250  # characters; 8,000 of them take the email package, which aiohttp asks, up to a second
+
+
+def check_content_type(request: web.Request) -> None:
+    """Make sure that aiohttp can tell the content type and the charset.  Raises: Problem."""
+    told = request.headers.get("Content-Type", "")
+    try:
+        if len(told) <= CONTENT_TYPE_MOST:
+            request.content_type  # noqa: B018  # it is parsed when it is first asked for, and then kept
+            return
+    except (ValueError, RecursionError):  # parameters of RFC 2231 may name a charset of their own
+        pass
+    allowed = f"type/subtype and parameters, at most {CONTENT_TYPE_MOST} characters"
+    raise Problem(400, f"Content-Type is {shown(told)}; allowed is {allowed}")
 
 
 def refuse_charset(request: web.Request, allowed: tuple[str, ...] = UTF_8) -> None:

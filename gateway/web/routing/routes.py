@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.permissions import SEEING, SEEING_WORDS, Action
-from gateway.web.routing.bodies import json_object
+from gateway.web.routing.bodies import check_content_type, json_object
 from gateway.web.routing.fields import Fields, Schema, read_members, read_texts
 
 ROUTES: Final = web.AppKey("routes", dict[web.AbstractRoute, "Route"])
@@ -103,6 +103,8 @@ class Route:
             more = {name: text for name, text in given if name not in known}
             given = [(name, text) for name, text in given if name in known]
         values = {**read_texts(self.parameters, given, "parameter"), "more": more}
+        if self.body is not None or self.raw_body:
+            check_content_type(request)
         if self.body is not None:
             values |= read_members(self.body, await json_object(request))
         return await self.take(request, values)
