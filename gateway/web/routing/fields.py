@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from config.names import DestinationName
 from gateway.web.routing.problems import Problem
 
+PROPERTIES_MAX: Final = 1_000  # of a message: each has a cost, and as many headers of a STOMP frame are allowed
 NUMBER_MOST: Final = 2**63 - 1
 SEEN_CHARACTERS: Final = 80  # of a wrong value, in an error
 
@@ -230,10 +231,11 @@ class Properties(Field[dict[str, str | int | float | bool]]):
         super().__init__(name, says, {})
 
     def allowed(self) -> str:
-        return "a JSON object whose values are texts, finite numbers or booleans"
+        return f"a JSON object of at most {PROPERTIES_MAX} texts, finite numbers or booleans"
 
     def schema(self) -> Schema:
-        return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+        values = {"type": ["string", "number", "boolean"]}
+        return {"type": "object", "additionalProperties": values, "maxProperties": PROPERTIES_MAX}
 
     def text_schema(self) -> Schema:
         return {"type": "string", "contentMediaType": "application/json", "description": self.allowed()}
@@ -245,7 +247,7 @@ class Properties(Field[dict[str, str | int | float | bool]]):
             raise ValueError from None
 
     def take(self, value: object) -> dict[str, str | int | float | bool]:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or len(value) > PROPERTIES_MAX:
             raise ValueError
         for one in value.values():
             if not isinstance(one, str | int | float) or (isinstance(one, float) and not math.isfinite(one)):
