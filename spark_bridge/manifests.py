@@ -10,7 +10,8 @@ The rename of its manifest commits a range, before its files leave the staging d
 of an uncommitted range.  A killed export leaves a staging directory without a manifest, or one with a manifest.  The
 next export first deletes the former and exports the range again, or moves the remaining files of the latter.  Workers
 of a killed Spark may write on for a moment: the token keeps their files out of the next attempt, and only files in a
-manifest move.
+manifest move.  Directories and files get the modes of the store's, as they hold the same bodies; a target that
+exists keeps its own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
+from engine.store.disk.modes import make_directory, open_as_store
 from engine.values.errors import PenstockError, StoreError
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.log.lost import Damaged
@@ -132,8 +134,8 @@ class Target:
 
         Raises: TargetError if another export is at work here.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with open(self._folder / "lock", "a+b") as lock:
+        make_directory(str(self._folder))
+        with open(self._folder / "lock", "a+b", opener=open_as_store) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -225,7 +227,7 @@ class Target:
     def staging(self, number: int) -> Path:
         """Return a new directory whose files ``commit`` will move: paths in it are paths in the target."""
         path = self._staging / f"{number:08}-{secrets.token_hex(4)}"
-        path.mkdir(parents=True)
+        make_directory(str(path))
         return path
 
     def commit(self, manifest: Manifest) -> Path:
@@ -233,7 +235,7 @@ class Target:
         _sync_all(Path(folder) for folder, _, _ in os.walk(self._staging / manifest.staging))
         path = self._folder / f"manifest-{manifest.number:08}.json"
         temporary = path.with_suffix(".tmp")
-        with open(temporary, "w", encoding="utf-8") as output:
+        with open(temporary, "w", encoding="utf-8", opener=open_as_store) as output:
             json.dump(asdict(manifest) | {"rows": manifest.rows, "bytes": manifest.bytes}, output, indent=1)
             output.write("\n")
             output.flush()
@@ -249,7 +251,7 @@ class Target:
         for file in manifest.files:
             staged, place = staging / file.path, self.directory / file.path
             if staged.exists():  # otherwise an earlier attempt has moved it
-                place.parent.mkdir(parents=True, exist_ok=True)
+                make_directory(str(place.parent))
                 os.rename(staged, place)
                 touched.update(parent for parent in place.parents if parent.is_relative_to(self.directory))
         _sync_all(touched)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.store.disk.modes import make_directory, open_as_store
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.schema import DEAD_LETTERS, MESSAGES
 from spark_bridge.log.lost import Lost
@@ -193,8 +194,8 @@ class _Writer:
             self._flush()
 
     def _open(self) -> tuple[BinaryIO, pq.ParquetWriter]:
-        self._place.parent.mkdir(parents=True, exist_ok=True)
-        file = open(self._temporary, "wb")  # noqa: SIM115
+        make_directory(str(self._place.parent))
+        file = open(self._temporary, "wb", opener=open_as_store)  # noqa: SIM115
         names = self._schema.names
         repeating = [name for name in names if name in REPEATING_COLUMNS]
         for name in names:

@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[2]
 # By room, "*" for all of its modules; each room has its ``__init__``, and so have the rooms above it.
 WORKER_MODULES: Final = {
     "engine/values": "message destination errors outcomes",
-    "engine/store/disk": "directory_lock",
+    "engine/store/disk": "directory_lock modes",
     "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",
     "engine/store": "plain_words",
     "engine/store/read": "catalog entry_files reader segment_files selection",

@@ -9,14 +9,11 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from engine.store.disk.directory_lock import take
-
-DIRECTORY_MODE: Final = 0o750
-FILE_MODE: Final = 0o640
+from engine.store.disk.modes import FILE_MODE, make_directory
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -262,11 +259,7 @@ class RealFiles(Files):
             return []
 
     def make_directory(self, path: str) -> None:
-        if not os.path.isdir(path):
-            parent = os.path.dirname(path.rstrip("/"))
-            if parent:
-                self.make_directory(parent)  # os.makedirs would make those between readable for everybody
-            os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+        make_directory(path)
 
     def remove_directory(self, path: str) -> None:
         try:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE, RealFiles
+from engine.store.disk.files import RealFiles
+from engine.store.disk.modes import DIRECTORY_MODE, FILE_MODE, make_directory
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, pack_checkpoint
 from engine.store.read.reader import StoreReader
@@ -111,7 +112,7 @@ class _Copy:
             raise StoreError(f"{reader.directory} has no checkpoint: start a gateway on it first")
         end = reader.end()
         self._made.until_offset, self._made.until_ms = end.offset, end.time_ms
-        self._target.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(str(self._target.parent))
         self._make_directory("")
         used = [segment for segment in reader.segments if segment.base < max(end.offset, 1)]
         self._make_directory("commitlog")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.store.disk.files import Files, RealFiles, read_fully
+from engine.store.disk.modes import DIRECTORY_MODE, open_as_store
 from engine.store.read.selection import Selection, parse
 from engine.values.errors import StoreError
 
@@ -96,7 +97,7 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
     Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(DIRECTORY_MODE, exist_ok=True)
     path = _path(data, mark.is_stream, mark.reader)
     before = _parsed(path.read_bytes(), store_id) if path.exists() else None
     since_offset, since_ms = mark.to_offset, mark.written_ms
@@ -118,7 +119,7 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
         "since_ms": since_ms,
     }
     temporary = path.with_name(f"{path.stem}.{os.getpid()}.tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
+    with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
         json.dump(described, file)
         file.write("\n")
         file.flush()

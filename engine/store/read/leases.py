@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.disk.files import Files, read_fully
+from engine.store.disk.modes import DIRECTORY_MODE, open_as_store
 
 FOLDER: Final = "readers"
 FORMAT: Final = 1
@@ -37,7 +38,7 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
     Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(DIRECTORY_MODE, exist_ok=True)
     described = {
         "format": FORMAT,
         "store_id": store_id,
@@ -48,7 +49,8 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
     }
     path = _path(data, lease.reader)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(described) + "\n", encoding="utf-8")
+    with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
+        file.write(json.dumps(described) + "\n")
     os.rename(temporary, path)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.disk.files import Files, RealFiles, read_file
+from engine.store.disk.modes import DIRECTORY_MODE
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
 from engine.store.format.record import Record
@@ -294,7 +295,7 @@ def _in_the_original(finding: Finding, copy: str, directory: str) -> Finding:
 
 
 def _link_index(directory: Path, copy: Path, end: int) -> None:
-    (copy / INDEX_DIRECTORY).mkdir()
+    (copy / INDEX_DIRECTORY).mkdir(DIRECTORY_MODE)
     for file in list_index(directory, StoreReader(directory).store_id, False, end):
         if file.header.is_sealed and file.header.end <= end:
             try:

@@ -10,6 +10,7 @@ import pytest
 
 from engine.values.errors import StoreError
 from spark_bridge.manifests import ExportedFile, Manifest, Target, TargetError, check_continues
+from tests.support.disk.modes import modes, umask
 
 MESSAGES_ALONE = ("messages",)
 
@@ -55,6 +56,25 @@ def test_committed_files_are_in_place_and_the_next_range_follows(target: Target)
     with target.hold():
         assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
         assert target.manifests() == [manifest]
+
+
+@pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
+def test_a_target_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, directories: int, files: int) -> None:
+    with umask(mask):
+        target = Target(tmp_path / "lake/out")
+        with target.hold():
+            manifest = stage(target, X)
+            (target.directory / "_penstock/staging" / manifest.staging / X).chmod(files)  # as a worker writes it
+            target.commit(manifest)
+    assert modes(tmp_path / "lake") == ({directories}, {files})
+
+
+def test_a_target_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out").chmod(0o755)
+    with Target(tmp_path / "out").hold():
+        pass
+    assert modes(tmp_path / "out") == ({0o755, 0o750}, {0o640})
 
 
 def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:

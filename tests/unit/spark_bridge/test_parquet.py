@@ -20,6 +20,7 @@ from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
 from spark_bridge.parquet import PARTITION_COLUMNS, directory_name, write_partition
 from spark_bridge.read.plan import make_plan
+from tests.support.disk.modes import modes, umask
 from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
@@ -60,6 +61,18 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
     table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
     assert sorted(table["log_offset"].to_pylist()) == sent
     assert set(table["destination"].to_pylist()) == {"queue://a", "queue://b/ü:c"}
+
+
+@pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
+def test_files_are_no_more_readable_than_the_store(
+    store: SampleStore, tmp_path: Path, mask: int, directories: int, files: int
+) -> None:
+    store.send(store.destination("a"))
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"))
+    with umask(mask):
+        write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    assert modes(tmp_path / "out") == ({directories}, {files})
 
 
 def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:

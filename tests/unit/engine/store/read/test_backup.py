@@ -19,6 +19,7 @@ from engine.values.destination import QUEUE
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.disk.modes import modes, umask
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store.store_home import lane, message
 from tests.support.store.store_world import RecordingListener
@@ -142,6 +143,15 @@ def test_nothing_is_left_of_a_copy_that_failed(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a store"):
         back_up(tmp_path / "nothing", tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_directories_above_a_backup_are_no_more_readable_than_the_store(tmp_path: Path) -> None:
+    home = RealHome(tmp_path / "data")
+    home.send(1)
+    home.stop()
+    with umask(0):
+        back_up(tmp_path / "data", tmp_path / "backups/daily/copy")
+    assert modes(tmp_path / "backups")[0] == {0o750}
 
 
 def test_nobody_may_read_more_of_a_backup_than_of_the_store(tmp_path: Path) -> None:

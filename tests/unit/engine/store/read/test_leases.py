@@ -16,6 +16,7 @@ from engine.store.space.retention_rules import NoPolicies
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.disk.modes import modes, umask
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome
 
@@ -45,6 +46,13 @@ def test_a_lease_counts_until_its_deadline_or_that_of_the_gateway(tmp_path: Path
     end_lease(tmp_path, "me")
     end_lease(tmp_path, "me")
     assert found(NOW_MS) == []
+
+
+@pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
+def test_a_lease_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, directories: int, files: int) -> None:
+    with umask(mask):
+        write_lease(tmp_path, "cafe", Lease("me", 4096, NOW_MS + 1_000), NOW_MS)
+    assert modes(tmp_path / "readers") == ({directories}, {files})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 2}'])

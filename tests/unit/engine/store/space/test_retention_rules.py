@@ -26,6 +26,7 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.disk.modes import modes, umask
 from tests.support.fakes import START_WALL_MS
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
@@ -252,6 +253,15 @@ def test_what_an_export_writes_the_gateway_reads(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(list((tmp_path / "exports").iterdir())) == 2
     assert read_watermarks(RealFiles(), str(tmp_path / "nothing"), "0a1b") == Watermarks()
+
+
+@pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
+def test_a_watermark_is_no_more_readable_than_the_store(
+    tmp_path: Path, mask: int, directories: int, files: int
+) -> None:
+    with umask(mask):
+        write_watermark(tmp_path, "0a1b", exported_to("/lake/orders", "orders.>", 500, 3))
+    assert modes(tmp_path / "exports") == ({directories}, {files})
 
 
 def test_every_stream_counts_and_of_exports_the_furthest(tmp_path: Path) -> None:
