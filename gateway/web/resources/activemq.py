@@ -42,6 +42,7 @@ _KINDS: Final = {"queue": QUEUE, "topic": TOPIC}
 _OPTIONS: Final = ("clientId", "oneShot", "destination")  # of the servlet; they have no effect here
 # A page of another site can make a browser send a GET without an Origin, and this one takes a message.
 _FOREIGN: Final = ("cross-site", "same-site")
+_BROWSER: Final = "Mozilla/"  # how the User-Agent of every browser begins
 
 Sampled = Callable[[], Awaitable[BrokerStats]]
 
@@ -140,10 +141,7 @@ class MessageServlet:
         return web.Response(text="Message sent", headers={"messageID": message_id or ""})
 
     async def _receive(self, request: web.Request, asked: Values) -> web.Response:
-        if request.headers.get("Sec-Fetch-Site", "") in _FOREIGN:
-            raise Problem(
-                403, "a page of another site asks for a message; allowed are programs and this server's pages"
-            )
+        _check_site(request)
         asking = asking_of(request)
         took = Took("", 1, asked["readTimeout"], LEASE_DEFAULT_MS, False, "auto")
         watch = Watch(connection_of(request))
@@ -162,6 +160,22 @@ class MessageServlet:
             return web.Response(text=message["body"], headers=headers)
         return web.Response(
             body=base64.b64decode(message["body_base64"]), content_type="application/octet-stream", headers=headers
+        )
+
+
+def _check_site(request: web.Request) -> None:
+    """Refuse a page of another site.  Raises: Problem."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site in _FOREIGN:
+        raise Problem(403, "a page of another site asks for a message; allowed are programs and this server's pages")
+    # Browsers say where a request comes from only to https and to this machine (Fetch Metadata, "Potentially
+    # trustworthy URL").  DELETE needs no such guess: other sites must ask first (CORS), which nothing here answers.
+    if site is None and request.method == "GET" and request.headers.get("User-Agent", "").startswith(_BROWSER):
+        raise Problem(
+            403,
+            "a browser asks for a message by GET and does not say from which site (no Sec-Fetch-Site), so any page "
+            "could make it take messages; allowed are POST /api/destinations/DEST/take, https, and clients "
+            f"whose User-Agent does not begin with {_BROWSER}",
         )
 
 
