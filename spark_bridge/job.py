@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -20,6 +21,7 @@ from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
 from spark_bridge.parquet import Written, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
+from spark_bridge.spark.session import HeldInterrupt
 
 T = TypeVar("T")
 
@@ -54,7 +56,8 @@ def settled(spark: SparkContext, plan: Plan) -> Plan:
     try:
         return with_settled(plan, _run(spark, tasks.map(task), 0, False))
     finally:
-        shared.destroy()
+        with suppress(Py4JError, OSError):
+            shared.destroy()
 
 
 def write_files(
@@ -79,7 +82,8 @@ def write_files(
     try:
         return _run(spark, tasks.map(task), plan.stop - plan.start, shows_progress)
     finally:
-        shared.destroy()
+        with suppress(Py4JError, OSError):
+            shared.destroy()
 
 
 def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
@@ -87,12 +91,14 @@ def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: boo
     with ThreadPoolExecutor(1, "export") as threads:
         running = threads.submit(job.collect)
         try:
-            _watch(spark, running, total_bytes, shows_progress)
+            with HeldInterrupt() as interrupt:
+                _watch(spark, running, total_bytes, shows_progress, interrupt)
             return running.result()
         except (Py4JError, PySparkException) as error:  # the latter where a session of SQL exists, too
             raise _of_worker(str(error)) from error
         except KeyboardInterrupt:
-            spark.cancelAllJobs()
+            with suppress(Py4JError, OSError):  # a terminal interrupts the JVM, too
+                spark.cancelAllJobs()
             raise
 
 
@@ -104,13 +110,17 @@ def _of_worker(text: str) -> PenstockError:
     return STORE_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
 
 
-def _watch(spark: SparkContext, running: Future[Any], total_bytes: int, shows_progress: bool) -> None:
-    """Draw the progress of Spark's tasks until they end."""
+def _watch(
+    spark: SparkContext, running: Future[Any], total_bytes: int, shows_progress: bool, interrupt: HeldInterrupt
+) -> None:
+    """Draw the progress of Spark's tasks until they end.  Raises: KeyboardInterrupt."""
     tracker = spark.statusTracker()
     with tqdm(total=total_bytes, desc="export", unit="B", unit_scale=True, disable=not shows_progress) as bar:
-        while not wait([running], PROGRESS_INTERVAL_S).done:
+        while not wait([running], PROGRESS_INTERVAL_S).done and not interrupt.has_come:
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
                 if info is not None and info.numTasks:
                     bar.update(total_bytes * info.numCompletedTasks // info.numTasks - bar.n)
+        if interrupt.has_come:  # which may also be why the tasks have ended
+            raise KeyboardInterrupt
         bar.update(total_bytes - bar.n)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Final, TypeVar
+from typing import Any, BinaryIO, ClassVar, Final, Self, TypeVar
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -84,7 +84,7 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> S
     settings.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     settings.set("spark.local.dir", str(scratch))
     output = scratch / "jvm.log"
-    interrupt = _HeldInterrupt()
+    interrupt = HeldInterrupt()
     try:
         with interrupt, open(output, "wb") as file:
             context = SparkContext(conf=settings, gateway=niced(nice, partial(_launch, settings, file)))
@@ -98,10 +98,11 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> S
     return context
 
 
-class _HeldInterrupt:
+class HeldInterrupt:
     """Holds Ctrl-C back inside its ``with`` block: pyspark forgets a JVM whose start is interrupted, and it stays.
 
-    It also undoes pyspark's own handler, which talks to the JVM through the connection that it interrupts.
+    py4j reports a call that is cut, and reads its answer as that of the next one.  The block also undoes pyspark's own
+    handler, which talks to the JVM through the connection that it interrupts.
     """
 
     def __init__(self) -> None:
@@ -109,9 +110,10 @@ class _HeldInterrupt:
         self._is_main = threading.current_thread() is threading.main_thread()
         self._before = signal.getsignal(signal.SIGINT)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         if self._is_main:
             signal.signal(signal.SIGINT, self._take)
+        return self
 
     def __exit__(self, *_: object) -> None:
         if self._is_main:

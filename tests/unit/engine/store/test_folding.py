@@ -13,6 +13,7 @@ from engine.store.read.reader import StoreReader
 from engine.store.read.segment_files import SegmentFile, list_segments, open_segment
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
+from engine.values.errors import StoreCorrupt
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from tests.support.disk.crash_points import StoppableFiles, disks_left_by
@@ -124,7 +125,7 @@ def test_readers_that_knew_the_files_find_them_in_what_they_became(tmp_path: Pat
     # Someone who looked at them one by one while they became one looks again.
     assert [each.base for each in list_segments(known.directory / "commitlog", known.store_id)] == bases(home)
     lost = SegmentFile(tmp_path / "data" / "commitlog" / "0.log", 0, 80, 80, False)
-    with pytest.raises(Exception, match="retention has dropped"):
+    with pytest.raises(StoreCorrupt, match=r"the file of that segment, 0\.log, is missing"):
         open_segment(lost)
 
 
