@@ -6,12 +6,13 @@ import asyncio
 import errno
 import socket
 import ssl
+from collections import Counter
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from gateway.connections.acceptor import Acceptor
+from gateway.connections.acceptor import HANDSHAKES_AT_ONCE, Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
@@ -223,3 +224,50 @@ async def test_handshakes_that_fail_are_not_more_lines_than_an_address_may_cause
     assert sum("no TLS handshake" in record.getMessage() for record in caplog.records) == LINES_MAX
     assert served.counters.left_out_lines == 5
     await served.close()
+
+
+async def test_few_handshakes_begin_in_a_turn(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 3 * HANDSHAKES_AT_ONCE
+    served = Served(certificates.gateway, most=count, address_most=count, is_tls_only=True)
+    loop = asyncio.get_running_loop()
+    begun: list[int] = []
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if len(begun) < count:
+            loop.call_soon(turn)
+
+    start = loop.connect_accepted_socket
+
+    async def noted(*given: Any, **asked: Any) -> object:
+        begun.append(turns)
+        return await start(*given, **asked)
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", noted)
+    served.listening.listen(count)
+    clients = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(count)]
+    served.server.start()
+    turn()
+    async with asyncio.timeout(LIMIT_S):
+        while len(begun) < count:
+            await asyncio.sleep(0)
+    assert max(Counter(begun).values()) <= HANDSHAKES_AT_ONCE
+    for client in clients:
+        client.close()
+    await served.close()
+
+
+async def test_what_waits_for_its_handshake_ends_with_the_server(certificates: Certificates) -> None:
+    count = 3 * HANDSHAKES_AT_ONCE
+    served = Served(certificates.gateway, most=count, address_most=count, is_tls_only=True)
+    served.listening.listen(count)
+    clients = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(count)]
+    served.server.start()
+    while served.admission.open_count < count:
+        await asyncio.sleep(0)
+    served.server.close()
+    await served.emptied()
+    for client in clients:
+        client.close()
