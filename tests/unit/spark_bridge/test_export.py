@@ -489,13 +489,21 @@ def test_an_interrupt_leaves_neither_a_jvm_nor_a_traceback(tmp_path: Path, momen
     finally:
         with suppress(ProcessLookupError):
             os.killpg(export_.pid, signal.SIGKILL)
+        export_.communicate()  # otherwise its remains would be found in another test
     assert list((tmp_path / "out").glob("_penstock/manifest-*")) == []
 
 
 def has_come(moment: str, session: int, target: Path) -> bool:
     if moment == "while Spark starts":
-        return any(b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of(session))
+        return any(b"SparkSubmit" in command_of(pid) for pid in processes_of(session))
     return bool(list(target.glob("_penstock/staging/*/*/*/*.parquet")))
+
+
+def command_of(process: int) -> bytes:
+    """Return the command line of a process, nothing if it has just ended: short ones come and go as Spark starts."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 def processes_of(session: int) -> list[int]:
