@@ -20,7 +20,7 @@ from engine.values.message import DEAD_LETTER, Message
 
 COMPARED_A_STEP: Final = 4  # wildcards with which a topic's name is compared
 LATE_PERCENT: Final = 150  # of the steps of a message's copies, for its sender, if it is published later
-NOBODY: Final[frozenset[int]] = frozenset()
+NO_FEEDS: Final[frozenset[int]] = frozenset()
 PLAIN_A_STEP: Final = 4  # plain subscriptions; fewer in a turn would make many small writes to their sockets
 
 
@@ -82,7 +82,7 @@ class TopicPublication:
 
     def publish_later(self, topic: Topic, late: deque[LateMessage], message: Message, sender: int) -> None:
         """Publish a message in a later turn, to the subscriptions that there are now."""
-        shunning = NOBODY
+        shunning = NO_FEEDS
         steps = 1
         if self.shunning is None:
             # More than its copies will cost: what waits grows shorter, however much is sent.
@@ -93,6 +93,7 @@ class TopicPublication:
             if found is None:
                 found = self.shunning[topic.destination_id] = _shunning(topic, sender)
             shunning = found
+        self._note_unrouted(topic, message, sender)
         topic.enqueued_count += 1
         self.memory.hold(message)
         late.append(LateMessage(message, sender, self.feeds.newest(), shunning))
@@ -109,10 +110,10 @@ class TopicPublication:
         """Count the copies of a message that a transaction is about to send to ``topic``.
 
         Without steps left, this message and those after it are published in later turns: their log records are one
-        batch, their copies need not be.  A topic that sends on what nobody takes has to decide that in the batch.
+        batch, their copies need not be.
         """
         self._charge_few(topic)
-        if self.steps.left <= 0 and topic.late is None and topic.has_readers() and not topic.is_sent_on:
+        if self.steps.left <= 0 and topic.late is None and topic.has_readers():
             topic.late = deque()
             self.steps.begin(LatePublication(self, topic, topic.late))
             self.steps.need_a_turn()
@@ -124,8 +125,8 @@ class TopicPublication:
 
     def offer(self, topic: Topic, message: Message, sender: int, late: LateMessage | None = None) -> None:
         """Give a message to the choosy subscriptions that want it; note it if nobody does and the topic sends it on."""
-        if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
-            self.unrouted.append((topic, message))
+        if late is None:
+            self._note_unrouted(topic, message, sender)
         if len(topic.plain) + len(topic.choosy) > FEW_COPIES:
             self._charge(len(topic.choosy) + len(topic.plain) // PLAIN_A_STEP, sender)
         selected = topic.selected
@@ -191,6 +192,11 @@ class TopicPublication:
         """Return the published messages that nobody takes; the caller sends them on."""
         unrouted, self.unrouted = self.unrouted, []
         return unrouted
+
+    def _note_unrouted(self, topic: Topic, message: Message, sender: int) -> None:
+        """Note a message for the dead-letter address, in its batch, if nobody takes it and its topic wants that."""
+        if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
+            self.unrouted.append((topic, message))
 
     def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
         """Say whether a subscription or a queue takes a message that is being published."""

@@ -202,10 +202,28 @@ def test_what_waits_for_a_topic_that_ends_is_dropped() -> None:
 def test_what_nobody_takes_is_sent_on_in_the_batch() -> None:
     """After a crash nobody would know that it was not."""
     world = EngineWorld(address("t", dead_letters__send_to_dla_on_no_route=True, dead_letter_address="dead"))
+    durable = with_durables(world, 3, "n = 8")
     world.leave_steps(0)
     commit(world, count=5)
-    assert world.topic("t").late is None
+    late = len(world.topic("t").late or ())
+    assert late == 5
+    assert world.depth("dead") == 5
+    settle(world)
     assert [one.body for one in world.dead_letters("dead")] == NUMBERS[:5]
+    assert durable.handed == []
+
+
+def test_what_is_taken_later_is_not_sent_on() -> None:
+    world = EngineWorld(address("t", dead_letters__send_to_dla_on_no_route=True, dead_letter_address="dead"))
+    durable = with_durables(world, MANY, "n = 7")
+    commit(world)
+    assert world.topic("t").late
+    world.lose(durable)
+    settle(world)
+    assert world.dead_letters("dead") == []
+    durable = with_durables(world, MANY, "n = 7")
+    settle(world)
+    assert by_consumer(durable) == [NUMBERS] * MANY
 
 
 def test_a_crash_before_it_is_published_loses_nothing() -> None:
