@@ -33,7 +33,7 @@ class Naming:
 
     def target(self, client: Client, kind: int, name: str) -> Target:
         """Return a destination for ``client`` to send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
-        self._require(client, "write", kind, name)
+        self.require(client, "write", kind, name)
         if self.destinations.is_new(kind, name):
             return self._made(client, kind, name)
         return self.destinations.target(kind, name)
@@ -44,7 +44,7 @@ class Naming:
         if kind == QUEUE and not self.access.allows(client, "read", kind, name):
             if self.access.allows(client, "browse", kind, name):
                 action = "browse"  # ``subscribe`` checks whether it only browses
-        self._require(client, action, kind, name)
+        self.require(client, action, kind, name)
         if self.destinations.is_new(kind, name):
             return self._made(client, kind, name)
         return self.destinations.source(kind, name)
@@ -87,7 +87,8 @@ class Naming:
         self.quotas.made(client, target)
         return target
 
-    def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
+    def require(self, client: Client, action: Action, kind: int, name: str) -> None:
+        """Require a permission, and that to create a destination that is not there.  Raises: AccessDenied."""
         if self.access.is_open or kind not in (QUEUE, TOPIC):
             return  # only the owner of a temporary destination receives from it, and everybody may send to it
         self.access.require(client, action, kind, name)

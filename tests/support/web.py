@@ -37,6 +37,7 @@ from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import Answer, LiveWhy
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.named_destination import Named
+from gateway.web.rest.requests import Asking
 from gateway.web.server import HttpServer
 from tests.support.engine.snapshots import broker, destination
 
@@ -271,6 +272,9 @@ class NoMessages(LiveMessages):
 
     def __init__(self) -> None:
         """Nothing of the gateway is here."""
+
+    def require_target(self, asking: Asking, destination: Named) -> None:
+        """Everybody may send to every destination."""
 
     def stop(self) -> None:
         """Nothing waits."""

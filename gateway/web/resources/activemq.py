@@ -75,6 +75,7 @@ class MessageServlet:
                 name="servletSend",
                 says="As ActiveMQ's servlet: send the parameter or form field body, or the request's body, as a text.",
                 permission=Permission(of_one="write"),
+                check=self._check_send,
                 parameters=(
                     *named,
                     Text("body", "The text.", None),
@@ -109,6 +110,9 @@ class MessageServlet:
                 for method in ("GET", "DELETE")
             ),
         ]
+
+    def _check_send(self, request: web.Request, asked: Values) -> None:
+        self._source.require_target(asking_of(request), _destination(asked))
 
     async def _send(self, request: web.Request, asked: Values) -> web.Response:
         more: dict[str, str] = asked["more"]

@@ -119,6 +119,7 @@ class MessageRoutes:
                 name="send",
                 says="Send a message; answered once it is durable.",
                 permission=Permission(of_one="write"),
+                check=self._check_send,
                 parameters=(_DESTINATION,),
                 body=(
                     Text("body", "A text; only one of the three bodies.", None),
@@ -138,6 +139,7 @@ class MessageRoutes:
                 name="sendBody",
                 says="Send the request's body as a message: a text if its Content-Type is text or JSON, else octets.",
                 permission=Permission(of_one="write"),
+                check=self._check_send,
                 parameters=(_DESTINATION, *_SENT),
                 raw_body={"application/octet-stream": {}, "text/plain": STRING},
                 answers={201: sent},
@@ -231,6 +233,9 @@ class MessageRoutes:
         ]
 
     # -- answers
+
+    def _check_send(self, request: web.Request, asked: Values) -> None:
+        self._source.require_target(asking_of(request), asked["destination"])
 
     async def _send(self, request: web.Request, asked: Values) -> web.Response:
         given = [name for name in _BODIES if asked[name] is not None]

@@ -51,6 +51,10 @@ class LiveMessages:
         self.leases = Leases(self._clients)
         self.single = SingleMessages(self._clients)
 
+    def require_target(self, asking: Asking, destination: Named) -> None:
+        """Raises: AccessDenied for a destination that the user may not send to."""
+        self._clients.engine.naming.require(self._clients.client(asking), "write", *destination)
+
     async def send(self, asking: Asking, destination: Named, outgoing: Outgoing) -> str | None:
         """Return the message's id once it is durable, None if it has none yet.  Raises: NotNow."""
         client = self._clients.sender(asking)

@@ -20,6 +20,7 @@ _PARAMETER: Final = re.compile(r"\{(\w+)\}")  # of a path
 
 Values = dict[str, Any]
 Take = Callable[[web.Request, Values], Awaitable[web.StreamResponse]]
+Check = Callable[[web.Request, Values], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,9 @@ class Media:
 class Route:
     """One operation.
 
-    take: answers it; it gets the checked values of parameters and members.  name: of the operation, for clients
-    generated from the description.  parameters: of the path, as in ``{name}``, and of the query.
+    take: answers it; it gets the checked values of parameters and members.  check: raises before the body is parsed,
+    by the parameters alone.  name: of the operation, for clients generated from the description.
+    parameters: of the path, as in ``{name}``, and of the query.
     body: members of its JSON object; None if it takes no body, or reads it itself.  raw_body: how it then is described.
     answers: schema of the JSON, or a Media, by status; the first is the usual one.
     problems: statuses of its own errors, beside those that every route may have.  body_bytes_max: of a request.
@@ -78,6 +80,7 @@ class Route:
     name: str
     says: str
     permission: Permission
+    check: Check | None = None
     parameters: Fields = ()
     body: Fields | None = None
     raw_body: Mapping[str, Schema] = field(default_factory=dict)
@@ -103,6 +106,8 @@ class Route:
             more = {name: text for name, text in given if name not in known}
             given = [(name, text) for name, text in given if name in known]
         values = {**read_texts(self.parameters, given, "parameter"), "more": more}
+        if self.check is not None:
+            self.check(request, values)
         if self.body is not None or self.raw_body:
             check_content_type(request)
         if self.body is not None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 
-from tests.support.web import listening, serving
+from engine.values.errors import AccessDenied
+from gateway.web.rest.named_destination import Named
+from gateway.web.rest.requests import Asking, Outgoing
+from gateway.web.routing.bodies import JSON_DIGITS_MAX, JSON_PARTS_MAX, has_many_parts
+from tests.support.web import NoMessages, listening, serving
 
 QUEUE = '{"queue": "dead"}'
 
@@ -47,3 +53,79 @@ async def test_a_content_type_that_cannot_be_read(kind: str, path: str, caplog: 
         writer.close()
     assert (b" 400 " in answer.splitlines()[0], b"Content-Type is" in answer) == (True, True), answer
     assert caplog.records == []
+
+
+class Sending(NoMessages):
+    """Takes messages for ``q`` only; remembers them."""
+
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+
+    def require_target(self, asking: Asking, destination: Named) -> None:
+        if destination[1] != "q":
+            raise AccessDenied("no permission")
+
+    async def send(self, asking: Asking, destination: Named, outgoing: Outgoing) -> str | None:
+        self.sent.append(outgoing)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/api/destinations/other/messages", "application/json"),
+        ("/api/destinations/other/body", "text/plain"),
+        ("/api/message/other?type=queue", "application/x-www-form-urlencoded"),
+    ],
+)
+async def test_the_destination_is_checked_before_the_body_is_parsed(path: str, kind: str) -> None:
+    async with serving(messages=Sending()) as client:
+        response = await client.post(path, data=b"\xff[", headers={"Content-Type": kind})
+        assert (response.status, (await response.json(content_type=None))["condition"]) == (403, "access-denied")
+
+
+async def sent_json(document: str) -> tuple[int, Any, list[Outgoing]]:
+    messages = Sending()
+    async with serving(messages=messages) as client:
+        response = await client.post("/api/destinations/q/messages", data=document.encode())
+        return response.status, await response.json(content_type=None), messages.sent
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[" + "[]," * (JSON_PARTS_MAX // 2) + "1]",
+        "[" + "1," * JSON_PARTS_MAX + "1]",
+        "[" + '"",' * (JSON_PARTS_MAX // 2) + "1]",
+        "[" + ",".join(["[" * 400 + "]" * 400] * (JSON_PARTS_MAX // 400 + 1)) + "]",
+        "{" + ",".join(f'"{number}":1' for number in range(JSON_PARTS_MAX // 2 + 1)) + "}",
+        "[" + '"\\\\",' * (JSON_PARTS_MAX // 2) + "1]",
+    ],
+    ids=["lists", "numbers", "texts", "nested", "names", "backslashes"],
+)
+async def test_json_of_more_parts_than_one_step_parses_is_refused(value: str) -> None:
+    status, answer, sent = await sent_json(f'{{"body_json": {value}}}')
+    assert (status, answer["condition"], sent) == (413, "body-too-large", [])
+    assert f"more than {JSON_PARTS_MAX} texts, commas and opening brackets" in answer["detail"]
+
+
+@pytest.mark.parametrize("text", ["a,[{" * 100_000, '",' * 100_000, "\\," * 100_000, '\\",[' * 100_000])
+async def test_a_text_is_one_part_whatever_it_holds(text: str) -> None:
+    status, answer, sent = await sent_json(json.dumps({"body": text}))
+    assert (status, [one.body.decode() == text for one in sent]) == (201, [True]), answer
+
+
+@pytest.mark.parametrize(
+    "document", [{"ids": ["i" * 40] * 10_000}, {"body_json": list(range(JSON_PARTS_MAX - 3))}], ids=["ids", "numbers"]
+)
+def test_json_of_as_many_parts_as_are_allowed(document: dict[str, Any]) -> None:
+    assert not has_many_parts(json.dumps(document).encode())
+
+
+async def test_numbers_have_limits() -> None:
+    longest = "1" * JSON_DIGITS_MAX
+    status, answer, sent = await sent_json(f'{{"body_json": [{longest}]}}')
+    assert (status, [one.body.decode() for one in sent]) == (201, [f"[{longest}]"]), answer
+    status, answer, sent = await sent_json(f'{{"body_json": [{longest}1]}}')
+    assert (status, sent) == (400, [])
+    assert f"whole numbers have at most {JSON_DIGITS_MAX} digits" in answer["detail"]

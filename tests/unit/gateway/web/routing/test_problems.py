@@ -47,7 +47,7 @@ def document(status: int, octets: bytes) -> dict[str, Any]:
         ("PUT", "/api/stat", "", 405, "method-not-allowed", "method is PUT /api/stat; allowed is GET, HEAD"),
         ("GET", "/api/why/consumer/x", "", 400, "invalid-request", "id is 'x'; allowed is a whole number"),
         ("GET", "/api/why/consumer/9", "", 404, "not-found", "no consumer 9"),
-        ("POST", "/api/retry", "[" * 60_000, 400, "invalid-request", "the body is not a JSON object"),
+        ("POST", "/api/retry", "[" * 40_000, 400, "invalid-request", "the body is not a JSON object"),
         ("POST", "/api/retry", "x" * 70_000, 413, "body-too-large", "maximum request body size 65536 exceeded"),
         ("POST", "/api/retry", '{"queue": "dead", "filter": "bad"}', 400, "invalid-selector", "nothing to compare"),
         ("POST", "/api/store/rebuild", "", 409, "conflict", "task 1 on the store is under way"),
