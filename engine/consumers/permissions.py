@@ -43,7 +43,10 @@ class Access:
         return kind != TOPIC or action == "write" or self._may_see_advised(client, name)
 
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
-        """Raises: AccessDenied, which names the action, the destination and the groups on both sides."""
+        """Raises: AccessDenied, which names the action, the destination and the client's groups.
+
+        The client reads the text, so it does not name the groups that may (``penstock explain`` does).
+        """
         if self.allows(client, action, kind, name):
             return
         if self.permissions.allows(action, kind, name, client.groups):
@@ -52,10 +55,7 @@ class Access:
                 "permission browse or read"
             )
         own = ", ".join(sorted(client.groups)) or "none"
-        allowed = ", ".join(sorted(self.permissions.groups_for(action, kind, name))) or "nobody"
-        raise AccessDenied(
-            f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
-        )
+        raise AccessDenied(f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}")
 
     def may_keep_for(self, user: str, kind: int, name: str) -> bool:
         """Say whether messages of a destination may be kept for a user, "" for none."""

@@ -37,15 +37,24 @@ def test_without_entries_everybody_may_do_everything() -> None:
 def test_reading_does_not_include_writing() -> None:
     world, client = world_with(read="workers", write="senders", create="workers")
     assert world.broker.source(client, QUEUE, "orders.eu").name == "orders.eu"
-    with pytest.raises(
-        AccessDenied, match="no permission to write queue://orders.eu: your groups are workers; allowed"
-    ):
+    with pytest.raises(AccessDenied, match="no permission to write queue://orders.eu: your groups are workers"):
         world.broker.target(client, QUEUE, "orders.eu")
+
+
+def test_a_refusal_does_not_say_which_groups_may() -> None:
+    world, client = world_with(read="workers", write="senders", create="makers")
+    refused: list[str] = []
+    for name in ("orders.eu", "payments"):  # the first has an entry, the second none
+        with pytest.raises(AccessDenied) as caught:
+            world.broker.target(client, QUEUE, name)
+        refused.append(str(caught.value).replace(name, "NAME"))
+    assert "senders" not in refused[0]
+    assert refused[0] == refused[1], "it does not say either whether any group may"
 
 
 def test_what_no_entry_grants_is_refused() -> None:
     world, client = world_with(read="workers", write="workers", create="workers")
-    with pytest.raises(AccessDenied, match="allowed: nobody"):
+    with pytest.raises(AccessDenied, match="no permission to write queue://payments"):
         world.broker.target(client, QUEUE, "payments")
     assert world.queue_names() == [], "nothing is made for who may not use it"
 
@@ -235,7 +244,7 @@ def test_only_an_entry_for_advisories_lets_clients_send_them(name: str) -> None:
     all_actions: dict[Action, frozenset[str]] = {"read": everything, "write": everything, "create": everything}
     world = EngineWorld(permissions=PermissionMap([Permission(Pattern.parse(">"), BOTH, all_actions)]))
     guest = world.client()
-    with pytest.raises(AccessDenied, match=f"no permission to write topic://{name}: .* allowed: nobody"):
+    with pytest.raises(AccessDenied, match=f"no permission to write topic://{name}"):
         world.broker.target(guest, TOPIC, name)
     assert world.broker.source(guest, TOPIC, name).name == name
     with pytest.raises(AccessDenied):
