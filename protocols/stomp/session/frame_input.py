@@ -302,10 +302,10 @@ class FrameInput(MessageOutput):
 
     def let_go(self, is_lost: bool) -> None:
         """Abort open transactions and return unsettled deliveries."""
+        if self.blocked.waiting:
+            self.socket.frames_dropped(len(self.blocked.waiting))
         self.transactions.abort_all(self.engine)
-        dropped = len(self.blocked.take_all())
-        if dropped:
-            self.socket.frames_dropped(dropped)
+        self.blocked.take_all()
         self.engine.disconnect(self, is_lost)
         self.unsettled.clear()
         self.decoder.drop()

@@ -323,10 +323,15 @@ class AmqpPeer(SocketPeer):
     def lose(self) -> None:
         self.world.note(f"{self.number} is lost")
         self.connection.share.lose()
-        self.is_lost = True
-        self._end(is_lost=True)
-        self.asked.clear()
-        self.settling.clear()
+        self.is_lost = self.is_leaving = True
+        self._look_whether_lost()
+
+    def _look_whether_lost(self) -> None:
+        """The engine loses the client after the frames that waited for steps: gates may have opened for others."""
+        if self.is_lost and not self.is_closed and self.connection.client_number not in self.world.broker.clients:
+            self._end(is_lost=True)
+            self.asked.clear()
+            self.settling.clear()
 
     def _end(self, is_lost: bool) -> None:
         for transaction in [*self.transactions.values(), *self.committing.values()]:
@@ -340,6 +345,10 @@ class AmqpPeer(SocketPeer):
         self.is_closed = True
 
     # -- octets in
+
+    def turn_ended(self) -> None:
+        super().turn_ended()
+        self._look_whether_lost()
 
     def read_octets(self, octets: bytes) -> None:
         self.decoder.receive_data(octets)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SimulatedLink(PeerSocket):
     """is_reading: the connection takes octets.  is_touched: it may have output at the end of the turn."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, peer: SocketPeer) -> None:
         self._world = world
-        self._number = number
+        self._peer = peer
         self.is_reading = True
         self.is_touched = False
 
@@ -42,11 +42,16 @@ class SimulatedLink(PeerSocket):
     def tick_soon(self) -> None:
         pass  # the world ticks by itself
 
+    def frames_dropped(self, count: int) -> None:
+        self._peer.take_admitted()
+        self._peer.parked.clear()
+        super().frames_dropped(count)
+
     def warn(self, text: str) -> None:
         self._world.note(f"warning: {text}")
 
     def peer(self) -> str:
-        return f"sim:{self._number}"
+        return f"sim:{self._peer.number}"
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +73,7 @@ class SocketPeer(Peer):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
-        self.link = SimulatedLink(world, number)
+        self.link = SimulatedLink(world, self)
         self.parked: list[Parked] = []
         self.is_paused = False
         self.is_lost = False
@@ -96,6 +101,9 @@ class SocketPeer(Peer):
             parked.taken()
 
     def turn_ended(self) -> None:
+        self.take_admitted()
+
+    def take_admitted(self) -> None:
         """Take the frames admitted at a gate in this turn, before any of their effects is examined."""
         parked = self.parked
         self.parked = []

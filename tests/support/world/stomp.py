@@ -206,8 +206,12 @@ class StompPeer(SocketPeer):
     def lose(self) -> None:
         self.world.note(f"{self.number} is lost")
         self.session.share.lose()
-        self.is_lost = True
-        self._leave = None
+        self.is_lost = self.is_leaving = True
+        self._leave = self._gone
+        self._look_whether_left()
+
+    def _gone(self) -> None:
+        """The engine has lost the client, after the frames that waited for steps: gates may have opened for others."""
         for transaction in self.committing.values():
             self.oracle.abort(transaction.model)
         self.committing.clear()

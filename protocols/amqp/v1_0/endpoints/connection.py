@@ -257,9 +257,10 @@ class AmqpConnection(ConnectionEndpoint):
             self.end(b"")
 
     def let_go(self, is_lost: bool) -> None:
+        blocked = self.producers.blocked
+        if blocked.waiting:
+            self.socket.frames_dropped(len(blocked.waiting))
         self.producers.transactions.close_all()
-        dropped = len(self.producers.blocked.take_all())
-        if dropped:
-            self.socket.frames_dropped(dropped)
+        blocked.take_all()
         self.channels.close(is_lost)
         self.engine.disconnect(self, is_lost)
