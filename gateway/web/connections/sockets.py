@@ -168,13 +168,16 @@ class WebSocketTransport(asyncio.Transport):
         http = connection_of(self._request)
         taken = 0
         async for message in self._socket:
-            if message.type not in self._carriage.accepted:
+            if message.type is WSMsgType.PING:
+                await self._socket.pong(message.data)
+            elif message.type in self._carriage.accepted:
+                if http is not None:
+                    http.message_taken()
+                await self._readable.wait()
+                data: bytes | str = message.data
+                self._connection.data_received(data.encode() if isinstance(data, str) else data)
+            elif message.type is not WSMsgType.PONG:
                 return
-            if http is not None:
-                http.message_taken()
-            await self._readable.wait()
-            data: bytes | str = message.data
-            self._connection.data_received(data.encode() if isinstance(data, str) else data)
             taken += 1
             if taken % MESSAGES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # messages that have come already would all be taken in this turn
@@ -202,7 +205,10 @@ class SocketRoute:
         return origin is None or origin.lower() in self._origins
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(protocols=CARRIAGES, compress=False, max_msg_size=MESSAGE_BYTES_MAX)
+        # aiohttp would answer all pings that have come in one turn.
+        socket = web.WebSocketResponse(
+            protocols=CARRIAGES, compress=False, max_msg_size=MESSAGE_BYTES_MAX, autoping=False
+        )
         await socket.prepare(request)
         name = socket.ws_protocol
         if name is None and "Sec-WebSocket-Protocol" in request.headers:

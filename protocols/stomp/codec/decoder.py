@@ -16,7 +16,7 @@ from typing import Final
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ACK, NACK, SEND, Frame, Head
 from protocols.stomp.codec.head_parser import LENGTH_DIGITS
-from protocols.stomp.codec.reassembly import BETWEEN, FILLER, Reassembly
+from protocols.stomp.codec.reassembly import BETWEEN, FILLER, FILLERS, Reassembly
 from protocols.stomp.errors import FrameError
 
 # Limits of the heads that are kept for the fast paths: octets of one, and their number.
@@ -102,6 +102,10 @@ class Decoder(Reassembly):
             if octet > _ORD_CR or octet not in FILLER:
                 break
             start += 1
+            if start < size and buffer[start] in FILLER:
+                fillers = FILLERS.match(buffer, start)
+                assert fillers is not None
+                start = fillers.end()
 
         if octet == _ORD_S:
             if buffer.startswith(self._guess_before, start):

@@ -10,6 +10,7 @@ clients.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import Final
 
@@ -29,6 +30,7 @@ _OPEN_BODY: Final = 3  # the same, ending at the first NUL
 _DEAD: Final = 4
 
 FILLER: Final = b"\n\r\0"  # between frames; a CR also alone, as stomp-php skips it
+FILLERS: Final = re.compile(b"[" + FILLER + b"]+")  # a peer may send megabytes of them, and no frame
 
 
 class Reassembly:
@@ -167,8 +169,9 @@ class Reassembly:
         """Go on with the buffer; return a frame, or None when all of it is used up."""
         if self._state == BETWEEN:
             buffer = self._buffer
-            while self._position < len(buffer) and buffer[self._position] in FILLER:
-                self._position += 1
+            fillers = FILLERS.match(buffer, self._position)
+            if fillers is not None:
+                self._position = fillers.end()
             if self._position == len(buffer):
                 return None
             self._state = _HEAD

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from copy import copy
 from typing import cast
 
 import pytest
@@ -27,7 +28,11 @@ class Socket:
         self.sent: list[bytes] = []
         self.kinds: list[WSMsgType] = []
         self.is_closed = False
-        self.messages: list[WSMessage] = []
+        self.messages: Iterable[WSMessage] = []
+        self.pongs: list[bytes] = []
+
+    async def pong(self, octets: bytes) -> None:
+        self.pongs.append(octets)
 
     async def send_frame(self, octets: bytes, kind: WSMsgType) -> None:
         await self.gate.wait()
@@ -193,3 +198,23 @@ async def test_a_turn_ends_between_many_messages_that_have_come() -> None:
     await transport.take()
     turning.cancel()
     assert MESSAGES_AT_ONCE in taken and 2 * MESSAGES_AT_ONCE in taken
+
+
+@pytest.mark.parametrize("kind", [WSMsgType.PING, WSMsgType.PONG])
+async def test_a_turn_ends_between_many_pings_and_pongs(kind: WSMsgType) -> None:
+    transport, socket, protocol = made()
+    given = iter([WSMessage(kind, b"a", None)] * (2 * MESSAGES_AT_ONCE + 1))
+    left: list[int] = []
+
+    async def turn() -> None:
+        while True:
+            left.append(sum(1 for _ in copy(given)))
+            await asyncio.sleep(0)
+
+    socket.messages = given
+    turning = asyncio.ensure_future(turn())
+    await transport.take()
+    turning.cancel()
+    assert MESSAGES_AT_ONCE + 1 in left and 1 in left
+    assert protocol.calls == []
+    assert socket.pongs == ([b"a"] * (2 * MESSAGES_AT_ONCE + 1) if kind is WSMsgType.PING else [])

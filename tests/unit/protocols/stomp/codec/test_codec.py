@@ -14,6 +14,7 @@ from protocols.stomp.codec.frames import SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError, FrameTooLarge
 from tests.support.protocols.stomp_octets import decoder_of
+from tests.support.turns.turn_lines import TurnLines
 
 
 def next_of(decoder: Decoder) -> Frame:
@@ -283,6 +284,19 @@ def test_a_body_in_tiny_reads_costs_no_more_than_itself(head: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert held < 150_000
+
+
+@pytest.mark.parametrize("held", [b"", b"SEND\na:b"], ids=["fast path", "after a partial head"])
+def test_a_read_of_octets_between_frames_costs_no_line_for_each(held: bytes) -> None:
+    decoder = Decoder()
+    decoder.receive_data(held)
+    assert decoder.next_frame() is None
+    decoder.receive_data((b"\n\n\0" if held else b"") + b"\n\r\n\0" * 50_000 + b"SEND\n")
+    with TurnLines() as lines:
+        while decoder.next_frame() is not None:
+            pass
+    assert lines.longest < 1_000
+    assert decoder.buffered_bytes() == len(b"SEND\n")
 
 
 def test_a_large_body_is_put_together_once() -> None:
