@@ -49,8 +49,6 @@ WAIT_MOST_MS: Final = 60_000
 LEASE_LEAST_MS: Final = 1_000
 LEASE_DEFAULT_MS: Final = 30_000
 LEASE_MOST_MS: Final = 3_600_000
-WAITING_MAX: Final = 32  # requests that wait for a message, of all users: half of the HTTP connections
-WAITING_PER_ADDRESS_MAX: Final = 24
 TTL_MOST_MS: Final = 2**53
 FIELD_CHARACTERS: Final = 4_096
 
@@ -97,11 +95,8 @@ _FILTER: Final = Text("filter", "Which messages.", "", FIELD_CHARACTERS, "a JMS 
 
 
 class MessageRoutes:
-    """_waiting: requests that wait for messages, by address."""
-
     def __init__(self, source: LiveMessages) -> None:
         self._source = source
-        self._waiting: dict[str, int] = {}
 
     async def stop(self, application: web.Application) -> None:
         self._source.stop()
@@ -294,19 +289,7 @@ class MessageRoutes:
             asked["ends_with_connection"],
             asked["body"],
         )
-        waiting = self._waiting
-        if sum(waiting.values()) >= WAITING_MAX or waiting.get(asking.address, 0) >= WAITING_PER_ADDRESS_MAX:
-            raise Problem(
-                429,
-                f"{WAITING_MAX} requests, or {WAITING_PER_ADDRESS_MAX} of {asking.address}, take messages: the limit",
-            )
-        waiting[asking.address] = waiting.get(asking.address, 0) + 1
-        try:
-            found = await self._source.leases.take(asking, name, took, Watch(connection_of(request)))
-        finally:
-            waiting[asking.address] -= 1
-            if not waiting[asking.address]:
-                del waiting[asking.address]
+        found = await self._source.leases.take(asking, name, took, Watch(connection_of(request)))
         return _json(b'{"messages": [%b]}' % b", ".join(found))
 
     async def _settle(self, request: web.Request, asked: Values) -> web.Response:

@@ -16,6 +16,9 @@ from gateway.web.rest.client_registry import RestClients, new_token
 from gateway.web.rest.requests import ACKNOWLEDGE, LEASE_MOST, RELEASE, Asking, Took, Watch
 from gateway.web.rest.rest_client import PAGE_BYTES, RestClient
 
+WAITING_MAX: Final = 32  # requests that take messages, of all users: half of the HTTP connections
+WAITING_PER_ADDRESS_MAX: Final = 24
+
 _REFUSALS: Final = {
     RELEASE: Refusal("requeue"),
     "fail": Refusal("redeliver"),
@@ -35,7 +38,7 @@ class Holding:
 
 
 class Leases:
-    """_leases: by token.  _held: their number by holder.  _busy: clients of requests that wait."""
+    """_leases: by token.  _held: their number by holder.  _busy: clients of requests that take messages now."""
 
     def __init__(self, clients: RestClients) -> None:
         self._clients = clients
@@ -49,6 +52,11 @@ class Leases:
         if self._held[client.holder] + took.count > LEASE_MOST:
             raise LimitReached(
                 f"{client.holder} may have {LEASE_MOST} messages unsettled over HTTP, which is the limit"
+            )
+        of_address = sum(one.address == asking.address for one in self._busy)
+        if len(self._busy) >= WAITING_MAX or of_address >= WAITING_PER_ADDRESS_MAX:
+            raise LimitReached(
+                f"{WAITING_MAX} requests, or {WAITING_PER_ADDRESS_MAX} of {asking.address}, take messages: the limit"
             )
         options = SubscribeOptions(
             INDIVIDUAL, prefetch=took.count, name="http", selector=took.selector, window_bytes=PAGE_BYTES
