@@ -21,6 +21,7 @@ from gateway.web.connections.http_connection import (
     REQUEST_TIME_S,
     HttpConnection,
 )
+from gateway.web.connections.input_turns import InputTurns
 from gateway.web.connections.request_log import RequestLog
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
@@ -58,7 +59,7 @@ class HttpServer:
         await runner.setup()
         try:
             listening = await listening_socket(endpoint)
-            accepted = partial(_accepted, runner, admission.lines, share, memory)
+            accepted = partial(_accepted, runner, admission.lines, share, memory, InputTurns())
             acceptor = Acceptor(listening, admission, accepted, security.tls_context, endpoint.is_tls(), REQUEST_TIME_S)
             acceptor.start()
         except OSError:
@@ -72,13 +73,19 @@ class HttpServer:
 
 
 def _accepted(
-    runner: web.AppRunner, lines: PeerLines, share: LoopShare, memory: RequestMemory, place: Place
+    runner: web.AppRunner,
+    lines: PeerLines,
+    share: LoopShare,
+    memory: RequestMemory,
+    turns: InputTurns,
+    place: Place,
 ) -> HttpConnection | None:
     server = runner.server
     if place.refusal or server is None:
         return None
     options: dict[str, Any] = {"access_log": None, "logger": RequestLog(lines, place.address)}
-    return HttpConnection(Requests(share, memory, server, loop=asyncio.get_running_loop(), **options), place)
+    requests = Requests(share, memory, server, loop=asyncio.get_running_loop(), **options)
+    return HttpConnection(requests, place, turns=turns)
 
 
 class Requests(web.RequestHandler):

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
 from aiohttp import web
 
 from gateway.connections.admission import Place
+from gateway.web.connections.input_turns import PIECE_BYTES, InputTurns, PacedTransport
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
-PARSED_AT_ONCE_BYTES: Final = 16 * 1024  # aiohttp's error for what is no request repeats all octets it was given
 TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # octets of an incomplete message of a WebSocket
 HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
 
 
 class HttpConnection(asyncio.Protocol):
-    """inner: aiohttp's.  The application says when a request is whole (``request_taken``) and answered."""
+    """inner: aiohttp's.  turns: of all connections.
+
+    The application says when a request is whole (``request_taken``) and answered.
+    _unparsed: octets that wait for their turn, in pieces; reading rests meanwhile.
+    """
 
     def __init__(
         self,
@@ -27,12 +32,16 @@ class HttpConnection(asyncio.Protocol):
         place: Place,
         request_time_s: float = REQUEST_TIME_S,
         stall_time_s: float = STALL_TIME_S,
+        turns: InputTurns | None = None,
     ) -> None:
         self._inner = inner
         self._place = place
         self._request_time_s = request_time_s
         self._stall_time_s = stall_time_s
-        self._transport: asyncio.Transport | None = None
+        self._turns = turns or InputTurns()
+        self._unparsed: deque[bytes] = deque()
+        self._unparsed_bytes = 0
+        self._transport: PacedTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_serving = False
         self._gather: Callable[[int], None] | None = None
@@ -70,28 +79,31 @@ class HttpConnection(asyncio.Protocol):
 
     def message_taken(self) -> None:
         """Note that a message of the WebSocket was handed over."""
-        self._gathered_bytes = 0
+        self._gathered_bytes = self._unparsed_bytes
         if self._told_bytes:
             self._tell()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        paced = self._transport = PacedTransport(cast(asyncio.Transport, transport))
         self._arm(self._request_time_s)
-        self._inner.connection_made(transport)
+        self._inner.connection_made(paced)
 
     def data_received(self, data: bytes) -> None:
-        if self._timer is None and not self._is_serving:
-            self._arm(self._request_time_s)
-        if self._gather is None:
-            for start in range(0, len(data), PARSED_AT_ONCE_BYTES):
-                self._inner.data_received(data[start : start + PARSED_AT_ONCE_BYTES])
-        else:
-            self._inner.data_received(data)
+        is_waiting = bool(self._unparsed)
+        self._unparsed.extend(data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+        self._unparsed_bytes += len(data)
+        if self._gather is not None:
             self._gathered_bytes += len(data)
             if self._gathered_bytes - self._told_bytes >= TOLD_AT_ONCE_BYTES:
                 self._tell()
+        if not is_waiting:
+            while self._unparsed and self._turns.take():
+                self._parse()
+            self._rest()
 
     def eof_received(self) -> bool | None:
+        while self._unparsed:
+            self._parse()
         return self._inner.eof_received()
 
     def pause_writing(self) -> None:
@@ -105,10 +117,31 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._cancel()
         self._transport = None
+        self._unparsed.clear()
         self._place.leave()
         self._inner.connection_lost(error)
         while self._when_lost:
             self._when_lost.popitem()[0]()
+
+    def _parse(self) -> None:
+        """Give aiohttp the next piece."""
+        if self._timer is None and not self._is_serving:
+            self._arm(self._request_time_s)
+        piece = self._unparsed.popleft()
+        self._unparsed_bytes -= len(piece)
+        self._inner.data_received(piece)
+
+    def _go_on(self) -> None:
+        if self._unparsed:
+            self._parse()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Read nothing more while octets wait for their turn."""
+        if self._transport is not None:
+            self._transport.rest(bool(self._unparsed))
+        if self._unparsed:
+            self._turns.wait(self._go_on)
 
     def _tell(self) -> None:
         if self._gather is not None:

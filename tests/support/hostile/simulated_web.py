@@ -18,6 +18,7 @@ from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_PER_ADDRESS_MAX,
     HttpConnection,
 )
+from gateway.web.connections.input_turns import InputTurns
 from gateway.web.connections.request_log import RequestLog
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
@@ -55,6 +56,7 @@ class SimulatedWeb:
         security = Security(config)
         self._share = LoopShare(self._clock)
         self._memory = RequestMemory(engine_loop.holdings)
+        self._turns = InputTurns()
         self.admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, gateway.counters)
         sources = Sources(
             stats=LiveStats(gateway.broker, engine_loop, gateway.counters, asyncio.Event()),
@@ -96,7 +98,7 @@ class SimulatedWeb:
         logger = RequestLog(self.admission.lines, place.address)
         options: dict[str, Any] = {"access_log": None, "logger": logger}
         requests = Requests(self._share, self._memory, server, loop=self._gateway.loop, **options)
-        return HttpConnection(requests, place)
+        return HttpConnection(requests, place, turns=self._turns)
 
     def _clock(self) -> float:
         self._now_s += self._draw.choice(STEP_S)

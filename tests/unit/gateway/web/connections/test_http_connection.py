@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 from aiohttp import web
@@ -12,7 +13,8 @@ from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.process.counters import GatewayCounters
-from gateway.web.connections.http_connection import PARSED_AT_ONCE_BYTES, HttpConnection, connection_of
+from gateway.web.connections.http_connection import HttpConnection, connection_of
+from gateway.web.connections.input_turns import PIECE_BYTES, PIECES_A_TURN, InputTurns
 
 LIMIT_S = 60.0
 SHORT_S = 0.05
@@ -126,16 +128,104 @@ async def test_only_so_many_are_taken(served: Served) -> None:
 class Inner(asyncio.Protocol):
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
+        self.transport: asyncio.Transport | None = None
+        self.is_ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        assert not self.is_ended
         self.pieces.append(data)
 
+    def eof_received(self) -> None:
+        self.is_ended = True
 
-async def test_one_read_is_parsed_in_pieces() -> None:
-    inner = Inner()
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+
+def connected(turns: InputTurns) -> tuple[HttpConnection, Inner, Transport]:
     place = Admission(1, 1, GatewayCounters()).admit("127.0.0.1")
     assert place is not None
-    connection = HttpConnection(inner, place)
-    connection.data_received(LARGE[: 2 * PARSED_AT_ONCE_BYTES + 1])
-    connection.request_taken()
-    assert [len(piece) for piece in inner.pieces] == [PARSED_AT_ONCE_BYTES, PARSED_AT_ONCE_BYTES, 1]
+    inner, transport = Inner(), Transport()
+    connection = HttpConnection(inner, place, turns=turns)
+    connection.connection_made(transport)
+    return connection, inner, transport
+
+
+MANY = LARGE[: 2 * PIECES_A_TURN * PIECE_BYTES + 1]
+
+
+async def test_what_one_read_brings_is_parsed_over_turns() -> None:
+    connection, inner, transport = connected(InputTurns())
+    connection.data_received(MANY)
+    counts = []
+    while not transport.is_read:
+        counts.append(len(inner.pieces))
+        await asyncio.sleep(0)
+    assert counts == [PIECES_A_TURN, 2 * PIECES_A_TURN]
+    assert [len(piece) for piece in inner.pieces] == [PIECE_BYTES] * (2 * PIECES_A_TURN) + [1]
+    connection.connection_lost(None)
+
+
+async def test_all_connections_together_have_so_many_pieces_a_turn() -> None:
+    turns = InputTurns()
+    crowd = [connected(turns) for _ in range(3)]
+    for connection, _, _ in crowd:
+        connection.data_received(MANY)
+    before = sum(len(inner.pieces) for _, inner, _ in crowd)
+    assert before == PIECES_A_TURN
+    while not all(transport.is_read for _, _, transport in crowd):
+        await asyncio.sleep(0)
+        parsed = sum(len(inner.pieces) for _, inner, _ in crowd)
+        assert parsed - before <= PIECES_A_TURN
+        assert before == parsed or min(len(inner.pieces) for _, inner, _ in crowd) >= 1, "each has its turn"
+        before = parsed
+    assert [b"".join(inner.pieces) for _, inner, _ in crowd] == [MANY] * 3
+    for connection, _, _ in crowd:
+        connection.connection_lost(None)
+
+
+async def test_reading_goes_on_only_if_both_want_it() -> None:
+    connection, inner, transport = connected(InputTurns())
+    connection.data_received(MANY)
+    assert inner.transport is not None
+    inner.transport.resume_reading()
+    assert not transport.is_read, "octets wait for their turn"
+    inner.transport.pause_reading()
+    while len(inner.pieces) <= 2 * PIECES_A_TURN:
+        await asyncio.sleep(0)
+    assert not transport.is_read, "the server wants nothing"
+    inner.transport.resume_reading()
+    assert transport.is_read
+    connection.connection_lost(None)
+
+
+async def test_the_end_comes_behind_the_octets_before_it() -> None:
+    connection, inner, _ = connected(InputTurns())
+    connection.data_received(MANY)
+    connection.eof_received()
+    assert b"".join(inner.pieces) == MANY and inner.is_ended
+    connection.connection_lost(None)
+
+
+async def test_a_lost_connection_parses_nothing_more() -> None:
+    connection, inner, _ = connected(InputTurns())
+    connection.data_received(MANY)
+    connection.connection_lost(None)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(inner.pieces) == PIECES_A_TURN
