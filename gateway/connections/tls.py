@@ -1,4 +1,8 @@
-"""TLS: the gateway's certificate, also a renewed one, and the user in a client's certificate."""
+"""TLS: the gateway's certificate, also a renewed one, and the user in a client's certificate.
+
+Each file is opened and read once, here.  OpenSSL takes names of files only, so it gets names of copies in memory: what
+has come in place of a file since it was checked, a FIFO or half of a renewal, it does not see.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,16 @@ import logging
 import os
 import ssl
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from config.errors import ConfigError, Problem
 from config.loader import place_of
 from config.model import ServerConfig
+
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024  # of a file of TLS: it is read on the thread of the event loop
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -63,11 +72,27 @@ def server_context(config: ServerConfig) -> ssl.SSLContext | None:
     if not tls.certificate:
         _refuse_without_certificate(config)
         return None
+    return context_of(config, read_files(config))
+
+
+def read_files(config: ServerConfig) -> dict[str, bytes]:
+    """Return what the files of TLS hold, by their keys.  Raises: ConfigError."""
+    tls = config.tls
+    named = {"tls.certificate": tls.certificate, "tls.key": tls.key, "tls.client-ca": tls.client_ca}
+    return {key: _read(config, key, path) for key, path in named.items() if path}
+
+
+def context_of(config: ServerConfig, files: dict[str, bytes]) -> ssl.SSLContext:
+    """files: of ``read_files``.  Raises: ConfigError."""
+    with ExitStack() as copies:
+        paths = {key: copies.enter_context(_copy(octets)) for key, octets in files.items()}
+        return _context(config, paths)
+
+
+def _context(config: ServerConfig, paths: dict[str, str]) -> ssl.SSLContext:
+    tls = config.tls
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _require_readable(config, "tls.certificate", tls.certificate)
-    if tls.key:
-        _require_readable(config, "tls.key", tls.key)
     asked: list[bool] = []
 
     def no_password() -> str:
@@ -75,13 +100,12 @@ def server_context(config: ServerConfig) -> ssl.SSLContext | None:
         return ""
 
     try:
-        context.load_cert_chain(tls.certificate, tls.key or None, no_password)
+        context.load_cert_chain(paths["tls.certificate"], paths.get("tls.key"), no_password)
     except ssl.SSLError as error:
-        raise _unusable(config, error, is_encrypted=bool(asked)) from None
+        raise _unusable(config, error, paths["tls.certificate"], is_encrypted=bool(asked)) from None
     if tls.client_ca:
-        _require_readable(config, "tls.client-ca", tls.client_ca)
         try:
-            context.load_verify_locations(tls.client_ca)
+            context.load_verify_locations(paths["tls.client-ca"])
         except ssl.SSLError:
             raise _problem(config, "tls.client-ca", f"{tls.client_ca!r} holds no certificate in PEM") from None
         is_required = tls.client_certificate == "required"
@@ -110,22 +134,43 @@ def _refuse_without_certificate(config: ServerConfig) -> None:
             raise _problem(config, key, f"{value!r} has no effect without tls.certificate")
 
 
-def _require_readable(config: ServerConfig, key: str, path: str) -> None:
+def _read(config: ServerConfig, key: str, path: str) -> bytes:
     """Raises: ConfigError.  A FIFO or a device could keep the event loop waiting: the files are read on its thread."""
+    octets = None
     try:
-        is_regular = stat.S_ISREG(os.stat(path).st_mode)
-        if is_regular:
+        if stat.S_ISREG(os.stat(path).st_mode):  # opening a device may already have an effect
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            os.close(descriptor)
+            with open(descriptor, "rb") as file:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    octets = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise _problem(config, key, f"{path!r} cannot be read: {reason}") from None
-    if not is_regular:
+    if octets is None:
         raise _problem(config, key, f"{path!r} cannot be read: it is not a regular file")
+    if len(octets) > FILE_BYTES_MAX:
+        raise _problem(config, key, f"{path!r} has more than {FILE_BYTES_MAX} octets, which is the limit")
+    return octets
 
 
-def _unusable(config: ServerConfig, error: ssl.SSLError, is_encrypted: bool) -> ConfigError:
+@contextmanager
+def _copy(octets: bytes) -> Iterator[str]:
+    """Yield the name of a private copy: in memory where /proc can name it, elsewhere a file only its owner can read."""
+    with ExitStack() as kept:
+        if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+            memory = kept.enter_context(open(os.memfd_create("tls", os.MFD_CLOEXEC), "wb"))
+            memory.write(octets)
+            memory.flush()
+            yield f"/proc/self/fd/{memory.fileno()}"
+        else:
+            file = kept.enter_context(tempfile.NamedTemporaryFile())
+            file.write(octets)
+            file.flush()
+            yield file.name
+
+
+def _unusable(config: ServerConfig, error: ssl.SSLError, certificate: str, is_encrypted: bool) -> ConfigError:
+    """certificate: name of the copy."""
     tls = config.tls
     path = tls.key or tls.certificate
     key = "tls.key" if tls.key else "tls.certificate"
@@ -133,7 +178,7 @@ def _unusable(config: ServerConfig, error: ssl.SSLError, is_encrypted: bool) -> 
         return _problem(config, key, f"{path!r} holds an encrypted key; allowed is one that needs no password")
     if error.reason == "KEY_VALUES_MISMATCH":
         return _problem(config, key, f"{path!r} is not the key of the certificate in {tls.certificate!r}")
-    if _holds_certificate(tls.certificate):
+    if _holds_certificate(certificate):
         return _problem(config, key, f"{path!r} holds no private key in PEM that can be used")
     return _problem(config, "tls.certificate", f"{tls.certificate!r} holds no certificate in PEM that can be used")
 

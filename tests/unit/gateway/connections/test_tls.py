@@ -12,7 +12,7 @@ import pytest
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
 from gateway.connections.security import Security
-from gateway.connections.tls import ServerTls, common_name, server_context
+from gateway.connections.tls import FILE_BYTES_MAX, ServerTls, common_name, context_of, read_files, server_context
 from tests.support.process.certificates import Certificates
 
 
@@ -164,3 +164,34 @@ def test_a_listener_of_tls_alone_needs_a_certificate(name: str) -> None:
     assert refusal(ServerConfig(listeners=listeners[name])).endswith(
         f"listeners.{name}: '{endpoint}' needs tls.certificate"
     )
+
+
+def test_what_comes_in_place_of_a_file_after_it_was_read_is_not_opened(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """Between a check of a path and OpenSSL's own opening of it a FIFO could take its place."""
+    paths = {key: tmp_path / f"{key}.pem" for key in ("certificate", "key", "client_ca")}
+    for key, path in paths.items():
+        path.write_bytes((certificates.ca if key == "client_ca" else certificates.gateway).read_bytes())
+    config = configured(**paths)
+    files = read_files(config)
+    for path in paths.values():
+        path.unlink()
+        os.mkfifo(path)
+    context = context_of(config, files)
+    assert context.verify_mode == ssl.CERT_OPTIONAL
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_copies_of_keys_do_not_stay(certificates: Certificates) -> None:
+    config = configured(certificate=certificates.gateway, key=certificates.gateway)
+    before = os.listdir("/proc/self/fd")
+    assert server_context(config) is not None
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "sparse.pem"
+    with file.open("wb") as sparse:
+        sparse.truncate(FILE_BYTES_MAX + 1)
+    assert f"{str(file)!r} has more than {FILE_BYTES_MAX} octets" in refusal(configured(certificate=file))
