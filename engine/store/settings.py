@@ -27,6 +27,7 @@ class StoreSettings:
     flush: str = SYNC
     flush_interval_ms: int = 500  # flush "async" only
     retry_interval_ms: int = 500  # after a failed write or sync
+    unsynced_bytes: int = 256 << 20  # of the log, in memory until they are durable; beyond it producers wait
     retention_time_ms: int = 72 * HOUR_MS
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
@@ -71,6 +72,7 @@ class StoreSettings:
             "retention_time_ms",
             "retention_bytes",
             "lease_max_ms",
+            "unsynced_bytes",
             "waiting_entries_bytes",
             "index_slots",
             "compaction_min_age_ms",

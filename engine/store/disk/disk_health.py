@@ -10,6 +10,7 @@ from engine.ports.store import StoreListener
 LOG: Final = 0
 CHECKPOINT: Final = 1
 CONSUME_QUEUE: Final = 2
+SYNC: Final = 3  # nothing failed, but it takes too long
 
 
 @dataclass(slots=True, eq=False)

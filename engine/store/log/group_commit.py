@@ -23,6 +23,7 @@ from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_port import DurableLog, LogFollower
 from engine.store.log.segment import Chunk, LogMap, Segment
 from engine.store.log.sync_jobs import RepairJob, SyncJob
+from engine.store.log.sync_lag import SyncLag
 from engine.store.settings import ASYNC
 from engine.values.errors import StoreError
 from engine.values.pieces import PIECE_BYTES
@@ -61,6 +62,7 @@ class GroupCommit(DurableLog):
         "_reported",
         "_broken",
         "_synced_segment",
+        "_lag",
         "_is_closed",
     )
 
@@ -84,6 +86,7 @@ class GroupCommit(DurableLog):
         self._broken: Segment | None = None  # its sync failed and it is not replaced yet
         self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
+        self._lag = SyncLag(context, self)
         if self._is_async:
             context.call_later(context.settings.flush_interval_ms, self, FLUSH)
 
@@ -140,6 +143,7 @@ class GroupCommit(DurableLog):
         if unwritten and not self._awaits_retry:
             self._is_writing = True
             self._context.call_later(0, self, WRITE)
+        self._lag.look()
         if self._is_async and self.written > before and self._listener is not None:
             self._listener.durable(self.written)
 
@@ -262,6 +266,7 @@ class GroupCommit(DurableLog):
                 follower.log_durable(self.durable)
             if not self._is_async and self._listener is not None:
                 self._listener.durable(self.durable)
+            self._lag.synced()
 
     def _await_retry(self, reason: str) -> None:
         self._awaits_retry = True
