@@ -1,8 +1,9 @@
-"""Memory that connections hold: partial frames, transactions, input at a gate, links, unread output, HTTP requests.
+"""Memory that connections hold: partial frames, transactions, input at a gate, links, unread output, HTTP requests,
+TLS handshakes.
 
 All of it counts in one budget.  Past it, the connection that holds the most is ended, repeatedly until the rest fits.
-A connection that holds no more than its equal share of what requests leave of the limit is never ended.  Requests
-leave at least three quarters of it: an answer that holds more ends no connection.
+A connection that holds no more than its equal share of what requests and handshakes leave of the limit is never ended.
+Requests take at most a quarter of it, as an answer that holds more ends no connection, and handshakes another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
 UNREAD_PERCENT: Final = 50  # of the limit; while more is unread, a client with unread output gets no more
 CROWD_LEFT_PERCENT: Final = 25  # of the limit; clients that do not read are ended down to this while others wait
 REQUESTS_PERCENT: Final = 25  # of the limit; further bodies over HTTP are refused, further answers wait
+HANDSHAKES_PERCENT: Final = 25  # of the limit; then the oldest handshake makes room for the next one
+HANDSHAKE_BYTES: Final = 32 * 1024  # of a TLS handshake under way: OpenSSL's and the event loop's, about 29 kB measured
 LARGEST_SHOWN: Final = 10
 
 
@@ -29,6 +32,7 @@ class Holdings:
     """limit_bytes: of all together.  used_bytes: ``held_bytes`` and ``unread_bytes`` of clients, and of requests.
 
     requests_bytes: of the used ones, what requests over HTTP and their answers hold.  bodies_bytes: of these, bodies.
+    handshakes_bytes: of the used ones, a fixed cost for each TLS handshake under way.
     unread_bytes: likewise, output that sockets have not accepted, including connections that left the engine.
     is_over: the sum has grown past the limit, so ``relieve`` must be called.  ended_count: connections ended for it.
     """
@@ -38,6 +42,7 @@ class Holdings:
     used_bytes: int = 0
     requests_bytes: int = 0
     bodies_bytes: int = 0
+    handshakes_bytes: int = 0
     unread_bytes: int = 0
     is_over: bool = False
     ended_count: int = 0
@@ -81,6 +86,21 @@ class Holdings:
         self.requests_bytes += more_bytes
         self._add(more_bytes)
 
+    def has_room_for_handshake(self) -> bool:
+        """Say whether one more is no more than the part of handshakes; the first one always is."""
+        handshakes_bytes = self.handshakes_bytes
+        return (
+            not handshakes_bytes or (handshakes_bytes + HANDSHAKE_BYTES) * 100 <= self.limit_bytes * HANDSHAKES_PERCENT
+        )
+
+    def handshake_begun(self) -> None:
+        self.handshakes_bytes += HANDSHAKE_BYTES
+        self._add(HANDSHAKE_BYTES)
+
+    def handshake_ended(self) -> None:
+        self.handshakes_bytes -= HANDSHAKE_BYTES
+        self._add(-HANDSHAKE_BYTES)
+
     def is_crowded(self, more_bytes: int = 0) -> bool:
         """Say whether this much more output is too much, given the unread output of others."""
         unread_bytes = self.unread_bytes
@@ -100,6 +120,7 @@ class Holdings:
             self.ended_count,
             {client.client_number: client.all_held_bytes() for client in largest if client.all_held_bytes()},
             self.requests_bytes,
+            self.handshakes_bytes,
         )
 
     def relieve(self, clients: Iterable[Client]) -> None:
@@ -146,6 +167,6 @@ class Holdings:
             self._agenda.is_open = True
 
     def _is_too_much(self) -> bool:
-        """Say whether connections hold more than requests leave them: no request takes more than the part of all."""
+        """Say whether connections hold more than is left: no request takes more than the part of all requests."""
         requests_bytes = min(self.requests_bytes, self.limit_bytes * REQUESTS_PERCENT // 100)
         return self.used_bytes - self.requests_bytes + requests_bytes > self.limit_bytes

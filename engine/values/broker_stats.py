@@ -94,6 +94,7 @@ class HoldingStats:
     """Memory of connections, without messages on queues.  largest: connection -> octets, for those that hold most.
 
     ended: connections ended since the start because all together held too much.  requests_bytes: of requests over HTTP.
+    handshakes_bytes: of TLS handshakes under way.
     """
 
     used_bytes: int = 0
@@ -101,6 +102,7 @@ class HoldingStats:
     ended: int = 0
     largest: dict[int, int] = field(default_factory=dict)
     requests_bytes: int = 0
+    handshakes_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

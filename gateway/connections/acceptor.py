@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from config.model import Endpoint
+from engine.limits.connection_memory import Holdings
 from gateway.connections.admission import Admission, Place
 
 HANDSHAKE: Final = 0x16
@@ -34,6 +35,7 @@ class Acceptor:
     context: returns that of TLS for the next connection, None for plain connections only.
     is_tls_only: plain connections are refused.
     first_octet_s: limit for the first octet where TLS is possible, and for a handshake.
+    holdings: count the handshakes.  _shaking: handshakes under way, the oldest first.
     """
 
     _listening: socket.socket
@@ -42,10 +44,12 @@ class Acceptor:
     _context: Callable[[], ssl.SSLContext | None]
     _is_tls_only: bool
     _first_octet_s: float
+    _holdings: Holdings
     _waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = field(default_factory=dict)
     _handshakes: deque[tuple[socket.socket, Place, asyncio.Protocol, ssl.SSLContext | None]] = field(
         default_factory=deque
     )
+    _shaking: dict[asyncio.Task[None], Place] = field(default_factory=dict)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _is_closed: bool = False
@@ -125,6 +129,8 @@ class Acceptor:
 
     def _begin_handshakes(self) -> None:
         for _ in range(min(HANDSHAKES_AT_ONCE, len(self._handshakes))):
+            if self._shaking and not self._holdings.has_room_for_handshake():
+                self._cut_oldest()
             self._hand_over(*self._handshakes.popleft())
         if self._handshakes:
             self._loop.call_soon(self._begin_handshakes)
@@ -135,6 +141,21 @@ class Acceptor:
         task = self._loop.create_task(self._start(endpoint, place, protocol, context))
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
+        if context is not None:
+            self._shaking[task] = place
+            self._holdings.handshake_begun()
+            task.add_done_callback(self._shaken)
+
+    def _shaken(self, task: asyncio.Task[None]) -> None:
+        self._shaking.pop(task, None)
+        self._holdings.handshake_ended()
+
+    def _cut_oldest(self) -> None:
+        """Cut off the oldest handshake: an honest one takes few round trips, so others pile up in front of it."""
+        task = next(iter(self._shaking))
+        place = self._shaking.pop(task)
+        self._admission.cut(place, "its TLS handshake was the oldest of those that have a quarter of connection-memory")
+        task.cancel()
 
     async def _start(
         self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, context: ssl.SSLContext | None

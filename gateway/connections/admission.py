@@ -77,6 +77,11 @@ class Admission:
         if count:
             self._by_address[place.address] = count
 
+    def cut(self, place: Place, why: str) -> None:
+        """Note that a socket with a place was cut off to make room."""
+        self._counters.refused += 1
+        self.lines.warn(log, place.address, f"cut off, {why}")
+
     def _refused(self, address: str, refusal: str) -> Place | None:
         self._counters.refused += 1
         if self._refused_count >= REFUSED_MAX:

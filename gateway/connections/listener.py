@@ -79,6 +79,7 @@ class Listener(ConnectionHost):
             self._security.tls_context,
             endpoint.is_tls(),
             self._connect_time_s,
+            self._engine_loop.holdings,
         )
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 

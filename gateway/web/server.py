@@ -60,7 +60,9 @@ class HttpServer:
         try:
             listening = await listening_socket(endpoint)
             accepted = partial(_accepted, runner, admission.lines, share, memory, InputTurns())
-            acceptor = Acceptor(listening, admission, accepted, security.tls_context, endpoint.is_tls(), REQUEST_TIME_S)
+            is_tls_only = endpoint.is_tls()
+            context = security.tls_context
+            acceptor = Acceptor(listening, admission, accepted, context, is_tls_only, REQUEST_TIME_S, memory.holdings)
             acceptor.start()
         except OSError:
             await runner.cleanup()

@@ -155,6 +155,7 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
             stats.holdings.used_bytes,
         ),
         ("requests_held_bytes", "Of these, what HTTP requests and answers hold", stats.holdings.requests_bytes),
+        ("handshakes_held_bytes", "Of these, what TLS handshakes under way hold", stats.holdings.handshakes_bytes),
         ("connections_held_limit_bytes", "Their limit; past it a connection ends", stats.holdings.limit_bytes),
         ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
         ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import pytest
 
+from engine.backlog.context import TurnAgenda
+from engine.limits.connection_memory import HANDSHAKE_BYTES, Holdings
 from gateway.connections.acceptor import HANDSHAKES_AT_ONCE, Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
 from gateway.process.counters import GatewayCounters
@@ -68,6 +70,7 @@ class Served:
         most: int = 10,
         address_most: int = 10,
         is_tls_only: bool = False,
+        handshakes_most: int = 10,
     ) -> None:
         self.listening = Refusing(socket.AF_INET, socket.SOCK_STREAM)
         self.listening.setblocking(False)
@@ -77,7 +80,10 @@ class Served:
         context.load_cert_chain(certificate)
         self.counters = GatewayCounters()
         self.admission = Admission(most, address_most, self.counters)
-        self.server = Acceptor(self.listening, self.admission, Greeter, lambda: context, is_tls_only, first_octet_s)
+        self.holdings = Holdings(4 * handshakes_most * HANDSHAKE_BYTES, TurnAgenda())
+        self.server = Acceptor(
+            self.listening, self.admission, Greeter, lambda: context, is_tls_only, first_octet_s, self.holdings
+        )
 
     async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("localhost" if context else "127.0.0.1", self.port, ssl=context)
@@ -94,6 +100,12 @@ class Served:
     async def emptied(self) -> None:
         async with asyncio.timeout(LIMIT_S):
             while self.admission.open_count:
+                await asyncio.sleep(0.001)
+
+    async def shaking(self, count: int) -> None:
+        """Wait until so many handshakes are under way."""
+        async with asyncio.timeout(LIMIT_S):
+            while self.holdings.handshakes_bytes != count * HANDSHAKE_BYTES:
                 await asyncio.sleep(0.001)
 
     async def close(self) -> None:
@@ -271,3 +283,40 @@ async def test_what_waits_for_its_handshake_ends_with_the_server(certificates: C
     await served.emptied()
     for client in clients:
         client.close()
+
+
+async def test_a_handshake_counts_until_it_ends(certificates: Certificates) -> None:
+    served = Served(certificates.gateway)
+    served.server.start()
+    _, half = await served.connect()
+    half.write(b"\x16\x03\x01")
+    await served.shaking(1)
+    half.close()
+    await served.shaking(0)
+    reader, writer = await served.connect(certificates.client_context())
+    writer.write(b"hello")
+    async with asyncio.timeout(LIMIT_S):
+        assert await reader.read(100) == b"TLS hello"
+    assert served.holdings.used_bytes == 0
+    writer.close()
+    await served.close()
+
+
+async def test_the_oldest_handshake_makes_room(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    served = Served(certificates.gateway, handshakes_most=2)
+    served.server.start()
+    halves = []
+    for count in (1, 2):
+        halves.append(await served.connect())
+        halves[-1][1].write(b"\x16\x03\x01")
+        await served.shaking(count)
+    assert await served.said(certificates.client_context()) == b"TLS hello"
+    async with asyncio.timeout(LIMIT_S):
+        assert await halves[0][0].read(1) == b""
+    await served.shaking(1)
+    assert served.counters.refused == 1
+    assert any("its TLS handshake was the oldest" in record.getMessage() for record in caplog.records)
+    for _, writer in halves:
+        writer.close()
+    await served.close()
+    assert served.holdings.used_bytes == 0

@@ -15,6 +15,7 @@ from gateway.connections.admission import Admission, Place
 from gateway.process.counters import GatewayCounters
 from gateway.web.connections.http_connection import HttpConnection, connection_of
 from gateway.web.connections.input_turns import PIECE_BYTES, PIECES_A_TURN, InputTurns
+from gateway.web.limits.request_memory import RequestMemory
 
 LIMIT_S = 60.0
 SHORT_S = 0.05
@@ -64,7 +65,7 @@ async def served() -> AsyncIterator[Served]:
     def factory(place: Place) -> HttpConnection | None:
         return None if place.refusal else HttpConnection(server(), place, served.request_time_s, served.stall_time_s)
 
-    acceptor = Acceptor(listening, served.admission, factory, lambda: None, False, LIMIT_S)
+    acceptor = Acceptor(listening, served.admission, factory, lambda: None, False, LIMIT_S, RequestMemory().holdings)
     acceptor.start()
     yield served
     acceptor.close()
