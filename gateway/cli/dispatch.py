@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 from config.errors import ConfigError
@@ -21,6 +22,7 @@ from gateway.process import exit_codes
 # In the order of the help.
 MODULES: Final = {
     "run": "gateway.cli.run",
+    "init": "gateway.cli.config.init",
     "check-config": "gateway.cli.config.check_config",
     "explain": "gateway.cli.config.explain",
     "lint": "gateway.cli.config.lint",
@@ -42,6 +44,7 @@ MODULES: Final = {
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
     "doctor": "gateway.cli.doctor",
+    "completion": "gateway.cli.completion",
 }
 
 
@@ -56,17 +59,12 @@ def execute(argv: list[str]) -> int:
         )
         return exit_codes.USAGE
     names = [argv[0]] if argv and argv[0] in MODULES else list(MODULES)
-    modules = {name: importlib.import_module(MODULES[name]) for name in names}
-    parser = _parser()
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in modules.values():
-        module.add_parser(subparsers)
     try:
-        arguments = parser.parse_args(argv)
+        arguments = parser_of(names).parse_args(argv)
     except SystemExit as stop:  # after --help, --version, or a usage error that argparse has reported
         return stop.code if isinstance(stop.code, int) else exit_codes.USAGE
     try:
-        code = modules[arguments.command].run(arguments)
+        code = importlib.import_module(MODULES[arguments.command]).run(arguments)
         sys.stdout.flush()
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -86,6 +84,15 @@ def execute(argv: list[str]) -> int:
         return exit_codes.FAILED
     assert isinstance(code, int), f"{arguments.command} returned {type(code)}"
     return code
+
+
+def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
+    """Return the parser of these commands, keys of MODULES."""
+    parser = _parser()
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in names:
+        importlib.import_module(MODULES[name]).add_parser(subparsers)
+    return parser
 
 
 def exit_code_of(error: Exception) -> int:
