@@ -39,6 +39,7 @@ from gateway.process import garbage_collection
 from gateway.process.clock import SystemClock
 from gateway.process.closing import close_within
 from gateway.process.counters import GatewayCounters
+from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
 from gateway.process.log_lines import FORMATTERS
@@ -91,6 +92,9 @@ def serve(
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
+    few = shortage(config.stomp.limits.connections, raise_limit())
+    if few:
+        raise OSError(few)
     try:
         return uvloop.run(_serve(config, read, security, counters, json_output, skip_corruption, files or RealFiles()))
     finally:

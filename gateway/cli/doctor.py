@@ -16,7 +16,7 @@ from config.model import ServerConfig
 from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
 from gateway.process.build import COMPILED, build
-from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within
+from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, shortage
 from spark_bridge.spark.jvm import JavaNotFound, find_java_home, java_version, packaged_java
 
 ABSENT: Final = ""
@@ -123,7 +123,8 @@ def open_files(limit: int, wanted_connections: int) -> Finding:
     if limit == resource.RLIM_INFINITY:
         return Finding("open files", "no limit")
     allowed = connections_within(wanted_connections, limit)
-    found = f"{limit}, enough for {allowed} connections"
+    is_short = bool(shortage(wanted_connections, limit))
+    found = f"{limit}, too few to start" if is_short else f"{limit}, enough for {allowed} connections"
     if allowed < wanted_connections:
         advice = f"raise the limit to {wanted_connections + RESERVED_DESCRIPTORS}: ulimit -n, LimitNOFILE= of a service"
         return Finding("open files", found, True, advice)

@@ -7,6 +7,7 @@ from typing import Final
 
 # Reserved: files of the store, HTTP requests, refused connections that still get an error.
 RESERVED_DESCRIPTORS: Final = 384
+CONNECTIONS_LEAST: Final = 64  # with room for fewer, unless fewer are wanted, the gateway does not start
 
 
 def raise_limit() -> int:
@@ -19,6 +20,18 @@ def raise_limit() -> int:
         except (OSError, ValueError):
             pass  # a sandbox may forbid it: then the present limit stays
     return soft
+
+
+def shortage(wanted: int, limit: int) -> str:
+    """Return why this process may open too few files to start, "" if they are enough.  wanted: connections."""
+    least = min(wanted, CONNECTIONS_LEAST)
+    needed = RESERVED_DESCRIPTORS + least
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return ""
+    return (
+        f"this process may open {limit} files; {needed} at least are needed: {RESERVED_DESCRIPTORS} are reserved, "
+        f"and {least} for connections (ulimit -n, LimitNOFILE= of a service)"
+    )
 
 
 def connections_within(wanted: int, limit: int) -> int:

@@ -213,6 +213,14 @@ def test_descriptors(tmp_path: Path) -> None:
     assert b"at most 616 connections instead of 10000" in said
 
 
+def test_with_too_few_descriptors_the_gateway_does_not_start(tmp_path: Path) -> None:
+    with running("-m", "gateway", *arguments(tmp_path / "data"), open_files=(300, 300)) as process:
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == exit_codes.FAILED
+    assert b"this process may open 300 files; 448 at least are needed" in said
+    assert not (tmp_path / "data").exists()
+
+
 def test_the_hint_of_scripts_run_is_right_from_everywhere() -> None:
     text = (ROOT / "scripts" / "run").read_text()
     assert "export --data '$root/data'" in text and "cat <<TEXT" in text

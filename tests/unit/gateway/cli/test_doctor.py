@@ -31,6 +31,7 @@ def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_too_few_open_files_are_wrong() -> None:
+    assert open_files(300, 10_000).found == "300, too few to start"
     few = open_files(1024, 10_000)
     assert (few.found, few.is_wrong) == ("1024, enough for 640 connections", True)
     assert "10384" in few.advice
