@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
-from engine.store.disk.modes import make_directory, open_as_store
+from engine.store.disk.modes import is_wider, make_directory, narrow, open_as_store
 from engine.values.errors import PenstockError, StoreError
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.log.lost import Damaged
@@ -141,7 +141,23 @@ class Target:
             except BlockingIOError:
                 raise TargetError(f"another export is writing to {self.directory}") from None
             self._settle()
+            if is_wider(str(self._folder)):
+                self._narrow()
             yield
+
+    def _narrow(self) -> None:
+        """Narrow what an older build made readable for everybody; the directory of the target is its owner's."""
+        places: dict[Path, None] = {}
+        for path in self._paths():
+            with suppress(TargetError):
+                for file in _manifest(path).files:
+                    place = self.directory / file.path
+                    parents = (one for one in place.parents if self.directory in one.parents)
+                    places |= dict.fromkeys([place, *parents])
+        for one in places:
+            with suppress(FileNotFoundError):  # the owner may have moved it
+                narrow(str(one))
+        narrow(str(self._folder))  # last: until then the next export would go on
 
     def _settle(self) -> None:
         for path in self._folder.glob("*.tmp"):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.store.disk.files import Files, RealFiles, read_fully
-from engine.store.disk.modes import DIRECTORY_MODE, open_as_store
+from engine.store.disk.modes import DIRECTORY_MODE, narrow, open_as_store
 from engine.store.read.selection import Selection, parse
 from engine.values.errors import StoreError
 
@@ -98,6 +98,7 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
     """
     folder = data / FOLDER
     folder.mkdir(DIRECTORY_MODE, exist_ok=True)
+    narrow(str(folder))
     path = _path(data, mark.is_stream, mark.reader)
     before = _parsed(path.read_bytes(), store_id) if path.exists() else None
     since_offset, since_ms = mark.to_offset, mark.written_ms

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.disk.files import Files, read_fully
-from engine.store.disk.modes import DIRECTORY_MODE, open_as_store
+from engine.store.disk.modes import DIRECTORY_MODE, narrow, open_as_store
 
 FOLDER: Final = "readers"
 FORMAT: Final = 1
@@ -39,6 +39,7 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
     """
     folder = data / FOLDER
     folder.mkdir(DIRECTORY_MODE, exist_ok=True)
+    narrow(str(folder))
     described = {
         "format": FORMAT,
         "store_id": store_id,

@@ -77,6 +77,22 @@ def test_a_target_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     assert modes(tmp_path / "out") == ({0o755, 0o750}, {0o640})
 
 
+def test_what_an_older_build_made_is_narrowed(tmp_path: Path) -> None:
+    target = Target(tmp_path / "out")
+    with target.hold():
+        target.commit(stage(target, X))
+    (tmp_path / "out/own.txt").write_text("no file of an export")
+    for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    with target.hold():
+        pass
+    wide = {str(path.relative_to(tmp_path)) for path in (tmp_path / "out").rglob("*") if path.stat().st_mode & 0o007}
+    assert wide - {"out/own.txt"} <= {f"out/_penstock/{name}" for name in ("staging", "manifest-00000001.json")}
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o755, "its owner has chosen that"
+    assert (tmp_path / "out/own.txt").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "out/_penstock").stat().st_mode & 0o777 == 0o750
+
+
 def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:
     with target.hold():
         stage(target, X)

@@ -55,6 +55,13 @@ def test_a_lease_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, d
     assert modes(tmp_path / "readers") == ({directories}, {files})
 
 
+def test_a_directory_of_an_older_build_is_narrowed(tmp_path: Path) -> None:
+    (tmp_path / "readers").mkdir()
+    (tmp_path / "readers").chmod(0o755)
+    write_lease(tmp_path, "cafe", Lease("me", 4096, NOW_MS + 1_000), NOW_MS)
+    assert modes(tmp_path / "readers") == ({0o750}, {0o640})
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 2}'])
 def test_what_is_no_lease_is_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "readers").mkdir()

@@ -264,6 +264,13 @@ def test_a_watermark_is_no_more_readable_than_the_store(
     assert modes(tmp_path / "exports") == ({directories}, {files})
 
 
+def test_a_directory_of_watermarks_of_an_older_build_is_narrowed(tmp_path: Path) -> None:
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports").chmod(0o755)
+    write_watermark(tmp_path, "0a1b", exported_to("/lake/orders", "orders.>", 500, 3))
+    assert modes(tmp_path / "exports") == ({0o750}, {0o640})
+
+
 def test_every_stream_counts_and_of_exports_the_furthest(tmp_path: Path) -> None:
     stream = partial(Watermark, written_ms=1, is_stream=True)
     write_watermark(tmp_path, "0a1b", exported_to("/lake", ">", 500, 3))
