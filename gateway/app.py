@@ -42,7 +42,7 @@ from gateway.process.counters import GatewayCounters
 from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
-from gateway.process.log_lines import FORMATTERS
+from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import StandstillWatch
 from gateway.process.workers import ThreadWorkers
@@ -130,8 +130,8 @@ async def _serve(
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters, stopping)
-        reload = LiveReload(config, read, security, engine_loop)
-        web = await _listen(config, listener, source, engine_loop, security, store, reload)
+        reload = LiveReload(config, read, security, engine_loop, admission.lines)
+        web = await _listen(config, listener, source, engine_loop, security, store, reload, admission.lines)
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
         garbage_collection.resume()
         endpoints = {**listener.endpoints, "http": web.endpoint}
@@ -243,6 +243,7 @@ async def _listen(
     security: Security,
     store: FileStore,
     reload: LiveReload,
+    lines: PeerLines,
 ) -> HttpServer:
     """Bind every address before any listener accepts.  Raises: OSError that names the listener and its flag."""
     from gateway.web.api import Sources
@@ -263,7 +264,7 @@ async def _listen(
         retries=LiveRetries(engine_loop),
         store=LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory),
         schedule=LiveSchedule(engine_loop),
-        upkeep=LiveUpkeep(engine_loop),
+        upkeep=LiveUpkeep(engine_loop, lines),
         messages=LiveMessages(engine_loop, config.data_directory, security.groups_of, security.is_required, memory),
         reload=reload,
     )

@@ -12,7 +12,7 @@ class GatewayCounters:
     dropped_frames: unconfirmed frames that waited at a gate when their connection was lost.
     stalled: connections ended because the peer read no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
-    left_out_lines: lines missing in the log because an address had caused too many.
+    left_out_lines: lines missing in the log because an address or an operator had caused too many.
     session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from gateway.process.counters import GatewayCounters
 
-LINES_MAX: Final = 60  # lines of one address in one period, about all its connections
+LINES_MAX: Final = 60  # lines of one address or operator in one period, about all its connections
 PERIOD_MS: Final = 60_000
 ADDRESSES_KEPT: Final = 1_000  # addresses; the one that was silent longest is forgotten first
 
@@ -79,7 +79,10 @@ class LineLimit:
 
 
 class PeerLines:
-    """Lines about peers, as many as ``LineLimit`` allows for each address.  clock: monotonic, in seconds."""
+    """Lines about peers, as many as ``LineLimit`` allows for each address or operator.
+
+    clock: monotonic, in seconds.
+    """
 
     def __init__(self, counters: GatewayCounters, clock: Callable[[], float] = time.monotonic) -> None:
         self._counters = counters
@@ -93,6 +96,10 @@ class PeerLines:
     def defect(self, logger: logging.Logger, address: str, text: str, error: BaseException | None) -> None:
         """Write a defect of the gateway that a peer has met, with its traceback."""
         self._write(logger, logging.ERROR, address, f"{address}: {text}", error)
+
+    def done(self, logger: logging.Logger, level: int, operator: str, text: str) -> None:
+        """Write what an operator has done, a user or an address in words."""
+        self._write(logger, level, operator, text, None)
 
     def _write(self, logger: logging.Logger, level: int, address: str, line: str, error: BaseException | None) -> None:
         left = self._limit.left(address, round(self._clock() * 1_000))

@@ -14,20 +14,32 @@ from config.reports.changes import Changes, changes, with_rights_of
 from engine.values.errors import ConnectionForced
 from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop
+from gateway.process.log_lines import PeerLines
 
 log: Final = logging.getLogger("penstock")
 
+SIGNAL: Final = "SIGHUP"  # who asks, if no request does
+
 
 class LiveReload:
-    """config: in force.  read: reads the files again, on a worker thread; raises ConfigError."""
+    """config: in force.  read: reads the files again, on a worker thread; raises ConfigError.
+
+    lines: of the log, about what operators do.
+    """
 
     def __init__(
-        self, config: ServerConfig, read: Callable[[], ServerConfig], security: Security, engine_loop: EngineLoop
+        self,
+        config: ServerConfig,
+        read: Callable[[], ServerConfig],
+        security: Security,
+        engine_loop: EngineLoop,
+        lines: PeerLines,
     ) -> None:
         self.config = config
         self._read = read
         self._security = security
         self._engine_loop = engine_loop
+        self._lines = lines
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -45,25 +57,33 @@ class LiveReload:
                 new = await asyncio.to_thread(self._read_sound)
             except ConfigError as error:
                 for problem in error.problems:
-                    log.error("configuration: read again for %s, nothing has changed: %s", by, problem)
+                    self._say(logging.ERROR, by, f"read again for {by}, nothing has changed: {problem}")
                 raise
             found = changes(self.config, new)
             if found.applied:
                 self._apply(new)
             self.config = with_rights_of(self.config, new)
         for line in found.applied:
+            # Without a limit: as many as the files have changes, and each is applied once.
             log.info("configuration: read again for %s: %s", by, line)
         for line in found.restart:
-            log.warning("configuration: read again for %s: needs a restart: %s", by, line)
+            self._say(logging.WARNING, by, f"read again for {by}: needs a restart: {line}")
         if not found.applied and not found.restart:
-            log.info("configuration: read again for %s: nothing has changed", by)
+            self._say(logging.INFO, by, f"read again for {by}: nothing has changed")
         return found
 
     async def _reload_for_signal(self) -> None:
         try:
-            await self.reload("SIGHUP")
+            await self.reload(SIGNAL)
         except ConfigError:
             pass  # it is in the log
+
+    def _say(self, level: int, by: str, text: str) -> None:
+        """Write a line that each reading may repeat.  Who sends a signal may as well write the log."""
+        if by == SIGNAL:
+            log.log(level, "configuration: %s", text)
+        else:
+            self._lines.done(log, level, by, f"configuration: {text}")
 
     def _read_sound(self) -> ServerConfig:
         """Raises: ConfigError for what a start would refuse."""

@@ -13,6 +13,7 @@ from engine.sources.queue import Queue
 from engine.values.errors import ConnectionForced, DestinationInUse, InvalidOption, LimitReached
 from gateway.loop.durability import check_disk, until_durable
 from gateway.loop.engine_loop import EngineLoop
+from gateway.process.log_lines import PeerLines
 from gateway.web.rest.named_destination import Named, named_destination
 from gateway.web.rest.rest_client import RestClient
 from protocols.connection import ProtocolConnection
@@ -27,10 +28,11 @@ POLL_S: Final = 0.02
 
 
 class LiveUpkeep:
-    """_purges: the runs and who holds them, by number."""
+    """lines: of the log, about what operators do.  _purges: the runs and who holds them, by number."""
 
-    def __init__(self, engine_loop: EngineLoop) -> None:
+    def __init__(self, engine_loop: EngineLoop, lines: PeerLines) -> None:
         self._engine_loop = engine_loop
+        self._lines = lines
         self._upkeep = engine_loop.broker.upkeep
         self._pauses = engine_loop.broker.pauses
         self._destinations = engine_loop.broker.destinations
@@ -95,13 +97,13 @@ class LiveUpkeep:
         found = self._queue(queue)
         self._engine_loop.open_turn()
         self._pauses.pause(found, operator)
-        log.info("%s is paused by %s", found.uri(), operator)
+        self._lines.done(log, logging.INFO, operator, f"{found.uri()} is paused by {operator}")
 
     def resume(self, queue: str, operator: str) -> None:
         found = self._queue(queue)
         self._engine_loop.open_turn()
         self._pauses.resume(found)
-        log.info("%s is resumed by %s", found.uri(), operator)
+        self._lines.done(log, logging.INFO, operator, f"{found.uri()} is resumed by {operator}")
 
     def close_connection(self, number: int, operator: str) -> None:
         """End a connection.  operator: who asks, in words.  Raises: LookupError; InvalidOption if it is no client's."""
@@ -112,7 +114,8 @@ class LiveUpkeep:
             raise InvalidOption(
                 f"connection {number} is a purge or a retry of the gateway; allowed is that of a client"
             )
-        log.info("connection %d (%s) is closed by %s", number, client.describe().get("address", "?"), operator)
+        address = client.describe().get("address", "?")
+        self._lines.done(log, logging.INFO, operator, f"connection {number} ({address}) is closed by {operator}")
         self._engine_loop.open_turn()
         client.give_up(ConnectionForced(f"closed by an operator, {operator}"))
 

@@ -177,7 +177,7 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
         ("stalled_connections", "Connections ended because the peer read no output", counters.stalled),
         ("refused_connections", "Connections refused because the limit was reached", counters.refused),
         ("holders_ended", "Connections ended to free connection memory", stats.holdings.ended),
-        ("left_out_log_lines", "Log lines left out because one address caused too many", counters.left_out_lines),
+        ("left_out_log_lines", "Log lines left out because one peer caused too many", counters.left_out_lines),
         ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
         ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
         ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),

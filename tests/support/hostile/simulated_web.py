@@ -64,7 +64,7 @@ class SimulatedWeb:
             retries=LiveRetries(engine_loop),
             store=Storing(),
             schedule=LiveSchedule(engine_loop),
-            upkeep=LiveUpkeep(engine_loop),
+            upkeep=LiveUpkeep(engine_loop, self.admission.lines),
             messages=_Messages(
                 engine_loop, config.data_directory, security.groups_of, security.is_required, self._memory
             ),

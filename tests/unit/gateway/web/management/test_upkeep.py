@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -12,6 +13,8 @@ from engine.values import gates
 from engine.values.errors import DestinationInUse, LimitReached, StoreError
 from engine.values.message import STOMP, Message
 from gateway.loop.engine_loop import EngineLoop
+from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import LINES_MAX, PeerLines
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.upkeep import EMPTYING_MS, REMEMBERED_MAX, RUNNING_MAX, RUNNING_PER_USER_MAX, LiveUpkeep
 from tests.support.engine.broker_view import BrokerView
@@ -25,7 +28,11 @@ def world(clock: VirtualClock) -> tuple[Broker, DurableStore, LiveUpkeep]:
     store = DurableStore()
     broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1 << 20)
     assert broker.send(BrokerView(broker).queue("q"), Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x")) == gates.OPEN
-    return broker, store, LiveUpkeep(EngineLoop(asyncio.get_running_loop(), broker, store, clock))
+    return (
+        broker,
+        store,
+        LiveUpkeep(EngineLoop(asyncio.get_running_loop(), broker, store, clock), PeerLines(GatewayCounters())),
+    )
 
 
 async def test_so_many_purges_run_at_a_time() -> None:
@@ -75,7 +82,9 @@ async def test_a_queue_that_does_not_get_empty_in_time_is_not_deleted() -> None:
     world.send(b"1")
     world.refuse(*client.take())  # it waits for its redelivery, where no purge finds it
     world.lose(client)
-    live = LiveUpkeep(EngineLoop(asyncio.get_running_loop(), world.broker, world.store, world.clock))
+    live = LiveUpkeep(
+        EngineLoop(asyncio.get_running_loop(), world.broker, world.store, world.clock), PeerLines(GatewayCounters())
+    )
     deleting = asyncio.create_task(live.delete((QUEUE, "q"), True))
     await asyncio.sleep(0)  # it has begun
     assert not deleting.done()
@@ -102,3 +111,18 @@ async def test_what_is_not_there_is_said() -> None:
         live.purge("other", "", "user 'ann'")
     with pytest.raises(LookupError, match="no topic 't'"):
         await live.delete((TOPIC, "t"), False)
+
+
+async def test_an_operator_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    _, _, live = world(VirtualClock())
+    for _ in range(LINES_MAX):
+        live.pause("q", "user 'ann'")
+        live.resume("q", "user 'ann'")
+    live.pause("q", "user 'bob'")
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "queue://q is paused by user 'ann'"
+    assert said[LINES_MAX - 1 :] == [
+        "queue://q is resumed by user 'ann'; more of user 'ann' is left out for 60 s",
+        "queue://q is paused by user 'bob'",
+    ]
