@@ -28,7 +28,7 @@ from tests.support.world.bugs import (
     SleepyBroker,
     WindowOffByOne,
 )
-from tests.support.world.seeds import asked_or, first_found
+from tests.support.world.seeds import first_found, taken
 from tests.support.world.world import Bug
 
 SEEDS = 600
@@ -36,7 +36,7 @@ TOGETHER = 50
 
 
 def batches() -> list[list[int]]:
-    seeds = asked_or(range(1, SEEDS + 1))
+    seeds = taken(range(1, SEEDS + 1))
     return [seeds[start : start + TOGETHER] for start in range(0, len(seeds), TOGETHER)]
 
 

@@ -16,7 +16,7 @@ from tests.support.histories import (
 )
 from tests.support.long_run import LongRun
 from tests.support.store import thin_history
-from tests.support.world.seeds import READER_SEEDS, REFUSAL_SEEDS, SCHEDULE_SEEDS, SUBSCRIPTION_SEEDS, asked_or
+from tests.support.world.seeds import READER_SEEDS, REFUSAL_SEEDS, SCHEDULE_SEEDS, SUBSCRIPTION_SEEDS, taken
 
 RUNS: dict[str, tuple[Callable[[int], object], int]] = {
     "commit": (commit_world.run_seed, 20),
@@ -34,7 +34,7 @@ RUNS: dict[str, tuple[Callable[[int], object], int]] = {
     [
         pytest.param(kind, seed, id=f"{kind}_seed-{seed}")
         for kind, (_, count) in RUNS.items()
-        for seed in asked_or(range(1, count + 1))
+        for seed in taken(range(1, count + 1))
     ],
 )
 def test_seed(kind: str, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The simulation must be able to fail: each planted bug is found within the seeds that a default run takes."""
+"""The simulation must be able to fail: each planted bug is found within the seeds of a default run."""
 
 from __future__ import annotations
 
