@@ -49,6 +49,7 @@ from gateway.web.resources.store import StoreRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
 from gateway.web.rest.messages import LiveMessages
+from gateway.web.routing.bodies import refuse_unclear_length
 from gateway.web.routing.credentials import basic_credentials, login_of
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.openapi import description_route
@@ -260,6 +261,7 @@ class _Api:
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = connection_of(request)
         try:
+            refuse_unclear_length(request)
             if self._sockets is not None and self._sockets.is_meant(request):
                 self._refuse_foreign(request)
                 return await self._sockets.serve(request)  # its protocol has a login, and a share, of its own

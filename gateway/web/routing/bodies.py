@@ -9,16 +9,28 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from gateway.web.routing.fields import shown
-from gateway.web.routing.problems import Problem
+from gateway.web.routing.problems import Problem, UnclearLength
 
 UTF_8: Final = ("utf-8", "us-ascii")  # us-ascii is a part of it
 OF_FORMS: Final = (*UTF_8, "iso-8859-1")
 JSON_PARTS_MAX: Final = 50_000  # of a JSON body: texts, commas, opening brackets and braces
 JSON_DIGITS_MAX: Final = 400  # of a whole number: Python needs time by the square of them; a double has 309
 CONTENT_TYPE_MOST: Final = 250  # characters; 8,000 of them take the email package, which aiohttp asks, up to a second
+
+
+def refuse_unclear_length(request: web.Request) -> None:
+    """Allow one Transfer-Encoding: chunked, of HTTP/1.1.  Raises: Problem.
+
+    aiohttp also takes ``identity, chunked``, ``,chunked`` and an empty one.  A proxy before the gateway may see the end
+    of the body elsewhere, and pass one client's octets on as another's request (RFC 9112, 6.1 and 11.2).
+    """
+    given = request.headers.getall("Transfer-Encoding", [])
+    if given and ([one.strip().lower() for one in given] != ["chunked"] or request.version < HttpVersion11):
+        seen = f"{shown(', '.join(given))} in HTTP/{request.version.major}.{request.version.minor}"
+        raise UnclearLength(400, f"Transfer-Encoding is {seen}; allowed is chunked in HTTP/1.1, or none")
 
 
 def check_content_type(request: web.Request) -> None:

@@ -84,6 +84,15 @@ class Problem(Exception):
         )
 
 
+class UnclearLength(Problem):
+    """A request of which others may not see the same end: the connection closes, so nothing is taken for the next."""
+
+    def answer(self) -> web.Response:
+        answer = super().answer()
+        answer.force_close()
+        return answer
+
+
 @web.middleware
 async def with_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every error with a problem document, and give every answer the headers that it needs."""

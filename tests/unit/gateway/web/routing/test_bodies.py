@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -129,3 +130,45 @@ async def test_numbers_have_limits() -> None:
     status, answer, sent = await sent_json(f'{{"body_json": [{longest}1]}}')
     assert (status, sent) == (400, [])
     assert f"whole numbers have at most {JSON_DIGITS_MAX} digits" in answer["detail"]
+
+
+async def statuses(version: str, coding: str, body: bytes) -> list[bytes]:
+    """Send a body with this Transfer-Encoding, and another request behind it; return the statuses of the answers."""
+    head = f"POST /api/retry HTTP/{version}\r\nHost: localhost\r\nConnection: keep-alive\r\n{coding}\r\n\r\n".encode()
+    behind = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with listening() as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(head + body + behind)
+        async with asyncio.timeout(60):
+            answer = await reader.read()
+        writer.close()
+    return re.findall(rb"HTTP/1\.[01] (\d+)", answer)
+
+
+CHUNKED = f"{len(QUEUE):x}\r\n{QUEUE}\r\n0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("coding", ["chunked", "CHUNKED", " chunked "])
+async def test_a_chunked_body_has_one_end(coding: str) -> None:
+    assert await statuses("1.1", f"Transfer-Encoding: {coding}", CHUNKED) == [b"201", b"200"]
+
+
+@pytest.mark.parametrize(
+    ("version", "coding"),
+    [
+        ("1.1", "Transfer-Encoding: identity, chunked"),
+        ("1.1", "Transfer-Encoding: identity, identity, chunked"),
+        ("1.1", "Transfer-Encoding: ,chunked"),
+        ("1.1", "Transfer-Encoding: gzip, chunked"),
+        ("1.1", "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked"),
+        ("1.1", "Transfer-Encoding: chunked, identity"),
+        ("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 5"),
+        ("1.0", "Transfer-Encoding: chunked"),
+    ],
+)
+async def test_a_body_whose_end_is_unclear_ends_the_connection(version: str, coding: str) -> None:
+    assert await statuses(version, coding, CHUNKED) == [b"400"]
+
+
+async def test_an_empty_transfer_encoding_is_refused() -> None:
+    assert await statuses("1.1", "Transfer-Encoding:", b"") == [b"400"]
