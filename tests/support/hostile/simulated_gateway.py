@@ -18,6 +18,7 @@ from gateway.connections.listener import Listener
 from gateway.connections.security import Security
 from gateway.connections.session_socket import SessionSocket
 from gateway.process.counters import GatewayCounters
+from protocols.stomp.codec.frame_limits import FrameLimits
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.engine.broker_view import BrokerView
 from tests.support.hostile.hostile_config import HONEST, HOSTILE, HOSTILE_ADDRESS
@@ -86,6 +87,7 @@ class _HonestClient(StompSpeech):
 
     def __init__(self, gateway: SimulatedGateway) -> None:
         super().__init__()
+        self.takes(FrameLimits(header_line_bytes=1 << 30))  # a property of an AMQP message may be long
         self.octets = b""
         self.is_closed = False
         self._socket = gateway.connect(address=HONEST_ADDRESS)
