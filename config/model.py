@@ -239,6 +239,8 @@ class Limits:
     connection_memory_bytes: int = 256 * MIB  # of all: partial frames, transactions, waiting input; then one ends
     copies: int = 5_000  # of one message to several destinations or a virtual topic: all of them in one turn
     copies_bytes: int = 64 * MIB  # of all of these together
+    duplicate_ids: int = 200_000  # remembered of all addresses together; of one: duplicate_ids_per_address
+    duplicate_ids_per_address: int = 20_000  # the last ones; 0: ids of messages mean nothing
     connections_per_user: int = UNLIMITED  # logged in at once; UNLIMITED: nine tenths of stomp.limits.connections
     destinations_per_user: int = UNLIMITED  # made since the start; UNLIMITED: nine tenths of destinations-max
     subscriptions_per_user: int = 10_000  # of topics, not durable: each message of a topic is work for each of them

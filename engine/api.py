@@ -88,6 +88,7 @@ class EngineApi:
             features.copies,
             features.questions,
             features.scheduler,
+            features.duplicate_ids,
             ground.observers,
         )
         self.commits = Commits(
@@ -100,6 +101,7 @@ class EngineApi:
             features.copies,
             features.questions,
             features.scheduler,
+            features.duplicate_ids,
         )
         self.store_events = StoreEvents(
             ground.context,

@@ -32,6 +32,7 @@ from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
 from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
+from engine.features.duplicate_ids import DuplicateIdLimits, DuplicateIds
 from engine.features.message_copies import CopyLimits, MessageCopies
 from engine.features.pause import Pauses
 from engine.features.purge import Upkeep
@@ -213,6 +214,7 @@ class FeatureParts:
         name: str,
         schedule_limits: ScheduleLimits,
         copy_limits: CopyLimits,
+        duplicate_id_limits: DuplicateIdLimits,
     ) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         producer_gates, acceptance, subscribing = ground.producer_gates, fates.acceptance, clients.subscribing
@@ -228,6 +230,7 @@ class FeatureParts:
         self.scheduler = Scheduler(
             context, destinations, producer_gates, acceptance, self.copies, observers, schedule_limits, owners
         )
+        self.duplicate_ids = DuplicateIds(context, duplicate_id_limits)
         self.management = Management(context, self.scheduler, destinations, ground.access, replies, self.questions)
         self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, name)
         self.upkeep = Upkeep(
@@ -271,6 +274,7 @@ def inspector_of(
         ground.pending_memory,
         ground.spilled,
         features.scheduler,
+        features.duplicate_ids,
         features.slow_consumers,
         clients.subscribing.pending_limits,
         store_events,

@@ -23,6 +23,7 @@ from engine.assembly import (
 from engine.backlog.memory_budget import MemoryBudget
 from engine.consumers.user_quota import UserLimits
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.features.duplicate_ids import DuplicateIdLimits
 from engine.features.message_copies import CopyLimits
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES
@@ -41,6 +42,7 @@ NO_LIMITS: Final = GlobalLimits()
 NO_USER_LIMITS: Final = UserLimits()
 USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 USUAL_COPY_LIMITS: Final = CopyLimits()
+USUAL_DUPLICATE_ID_LIMITS: Final = DuplicateIdLimits()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -96,6 +98,7 @@ class Broker(EngineApi):
         connection_memory_bytes: int = CONNECTION_MEMORY_BYTES,
         user_limits: UserLimits = NO_USER_LIMITS,
         copy_limits: CopyLimits = USUAL_COPY_LIMITS,
+        duplicate_id_limits: DuplicateIdLimits = USUAL_DUPLICATE_ID_LIMITS,
     ) -> None:
         memory = MemoryBudget(memory_limit_bytes)
         ground = GroundParts(
@@ -116,7 +119,16 @@ class Broker(EngineApi):
         fates = FateParts(ground, dispatch, seed, expire_messages_period_ms)
         clients = ClientParts(ground, dispatch, fates)
         features = FeatureParts(
-            ground, dispatch, fates, clients, virtual_topics, has_advisories, name, schedule_limits, copy_limits
+            ground,
+            dispatch,
+            fates,
+            clients,
+            virtual_topics,
+            has_advisories,
+            name,
+            schedule_limits,
+            copy_limits,
+            duplicate_id_limits,
         )
         super().__init__(ground, dispatch, fates, clients, features)
         self.turn = turn_of(ground, dispatch, fates, clients)

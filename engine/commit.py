@@ -10,11 +10,13 @@ from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.redelivery import Redelivery
 from engine.features.broker_questions import Questions
+from engine.features.duplicate_ids import DuplicateIds
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Composite, Destination, Target
+from engine.sources.identified import Identified
 from engine.sources.queue import QuestionQueue
 from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
@@ -36,13 +38,20 @@ class Commits:
     _copies: MessageCopies
     _questions: Questions
     _scheduler: Scheduler
+    _duplicate_ids: DuplicateIds
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
         """Add a send that ``transaction`` makes at its COMMIT.
 
         Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
         """
-        if isinstance(destination, Delayed):
+        if isinstance(destination, Identified):
+            inner = destination.inner
+            if not isinstance(inner, Composite):
+                message.destination_id = inner.destination_id
+            self.send_in(transaction, inner, message)
+            transaction.identified.append((destination, message))
+        elif isinstance(destination, Delayed):
             self._scheduler.require_room(transaction.scheduled_count + len(destination.parts))
             transaction.add_scheduled(destination, message)
         elif destination.is_indirect is True:
@@ -53,8 +62,9 @@ class Commits:
     def refusal(self, transaction: Transaction) -> tuple[int, Target | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
-        Raises: AddressFull, LimitReached if it can never be applied; the caller then aborts the transaction.
+        Raises: AddressFull, LimitReached, DuplicateId if it can never be applied; the caller then aborts it.
         """
+        self._duplicate_ids.require_new(transaction.identified)
         if transaction.scheduled_count:  # others may have scheduled since
             self._scheduler.require_room(transaction.scheduled_count)
         return self._producer_gates.commit_refusal(transaction)
@@ -87,6 +97,8 @@ class Commits:
         for delayed, message in transaction.scheduled:
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             self._scheduler.add(delayed, message)
+        for identified, message in transaction.identified:
+            self._duplicate_ids.add(identified, message)
         self._dispatcher.acknowledge_all(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
             self._redelivery.refuse_all(deliveries, refusal)

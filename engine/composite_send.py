@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from engine.acceptance import Acceptance
 from engine.backlog.context import Context
 from engine.features.broker_questions import Questions
+from engine.features.duplicate_ids import DuplicateIds
 from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Composite, Destination, Target
+from engine.sources.identified import Identified
 from engine.sources.observer import Observer
 from engine.sources.queue import QuestionQueue
 from engine.sources.queue_rules import has_send_advisories
@@ -29,10 +31,13 @@ class CompositeSend:
     copies: MessageCopies
     _questions: Questions
     _scheduler: Scheduler
+    _duplicate_ids: DuplicateIds
     _observers: list[Observer]
 
     def send(self, destination: Destination, message: Message) -> int:
         """Send ``message``, or return the gate that refuses it.  Raises: what ``MessageCopies.expand`` raises."""
+        if isinstance(destination, Identified):
+            return self._send_once(destination, message)
         if isinstance(destination, Delayed):
             delayed = self._scheduler.opened(destination)
             if not self._scheduler.is_due(delayed):
@@ -70,3 +75,22 @@ class CompositeSend:
                 for observer in self._observers:
                     observer.sent(target, copy)
         return gates.OPEN
+
+    def _send_once(self, identified: Identified, message: Message) -> int:
+        """Send a message with an id, unless its address knows the id: then it counts as sent."""
+        if self._duplicate_ids.is_known(identified):
+            self._duplicate_ids.dropped_count += 1
+            return gates.OPEN
+        inner = identified.inner
+        self._context.begin_batch()
+        try:
+            if isinstance(inner, Composite):
+                gate = self.send(inner, message)
+            else:
+                message.destination_id = inner.destination_id
+                gate = self.send(inner, message) if inner.is_indirect else self._acceptance.send(inner, message)
+            if gate == gates.OPEN:
+                self._duplicate_ids.add(identified, message)
+        finally:
+            self._context.commit_batch()
+        return gate

@@ -13,6 +13,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import UnsettledMemory
 from engine.consumers.user_quota import Quotas
+from engine.features.duplicate_ids import DuplicateIds
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
@@ -28,6 +29,7 @@ from engine.values.broker_stats import (
     BrokerStats,
     ConsumerStats,
     DestinationStats,
+    DuplicateIdStats,
     ScheduleStats,
     SlowStats,
     StoreStats,
@@ -54,6 +56,7 @@ class Inspector:
     pending_memory: PendingMemory
     spilled: SpilledBlocks | None
     scheduler: Scheduler
+    duplicate_ids: DuplicateIds
     slow_consumers: SlowConsumers
     pending_limits: PendingLimits
     events: StoreEvents
@@ -128,6 +131,7 @@ class Inspection:
             spill_lost_count=0 if inspector.spilled is None else inspector.spilled.lost_count,
             refused_by_user_limit=inspector.quotas.refused_counts(),
             schedule=_schedule_stats(inspector.scheduler),
+            duplicate_ids=DuplicateIdStats(len(inspector.duplicate_ids), inspector.duplicate_ids.dropped_count),
             holdings=inspector.holdings.stats(inspector.clients.values()),
             unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
             pending=inspector.pending_memory.stats(),

@@ -8,6 +8,7 @@ from typing import Final
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
 from engine.sources.composite import Composite
+from engine.sources.identified import Identified
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.delivery import DELIST, ENLIST, Delivery, Refusal, advance
@@ -33,6 +34,7 @@ class Transaction:
     window (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
     COMMIT.
     scheduled_count: of messages, one per destination.
+    identified: destinations and messages of the sends with a duplicate id.
     """
 
     __slots__ = (
@@ -42,6 +44,7 @@ class Transaction:
         "sends",
         "scheduled",
         "scheduled_count",
+        "identified",
         "accepted",
         "refused",
         "_covered",
@@ -57,6 +60,7 @@ class Transaction:
         self.sends: list[tuple[Queue | Topic, Message]] = []
         self.scheduled: list[tuple[Composite, Message]] = []
         self.scheduled_count = 0
+        self.identified: list[tuple[Identified, Message]] = []
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
         self._covered: set[Delivery] = (
@@ -131,6 +135,7 @@ class Transaction:
         self.sends = []
         self.scheduled = []
         self.scheduled_count = 0
+        self.identified = []
         self.accepted = []
         self.refused = []
         self._covered.clear()

@@ -20,6 +20,7 @@ from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
+from engine.features.duplicate_ids import DuplicateIdLimits
 from engine.features.message_copies import CopyLimits
 from engine.limits.disk_watch import DiskSpace, DiskWatch
 from engine.limits.producer_gates import GlobalLimits
@@ -225,6 +226,7 @@ def _broker(
         connection_memory_bytes=config.limits.connection_memory_bytes,
         user_limits=user_limits(config),
         copy_limits=CopyLimits(config.limits.copies, config.limits.copies_bytes),
+        duplicate_id_limits=DuplicateIdLimits(config.limits.duplicate_ids_per_address, config.limits.duplicate_ids),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:

@@ -236,7 +236,7 @@ ADDRESS_SETTING: Final = table(
     *all_listed(_FILES, "config-delete-queues", "config-delete-addresses", "config-delete-diverts"),
     *all_listed(CONSOLE, "management-browse-page-size", "management-message-attribute-size-limit", "enable-metrics"),
     *all_listed(_ROUTING, "default-queue-routing-type", "default-address-routing-type"),
-    *all_listed("duplicates are not detected", "id-cache-size"),
+    *all_listed("`limits.duplicate-ids-per-address` is the same for all addresses", "id-cache-size"),
 )  # fmt: skip
 
 # Attributes and children of a queue in Artemis' ``addresses``: settings of that one queue.

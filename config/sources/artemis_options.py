@@ -99,6 +99,8 @@ ACCEPTOR: Final = table(
 CORE: Final = table(
     honoured("global-max-size", BYTES, "100M", "limits.global_max_size_bytes"),
     honoured("global-max-messages", MESSAGES, "100000", "limits.global_max_messages"),
+    honoured("id-cache-size", Integer(0, 10_000_000), "20000", "limits.duplicate_ids_per_address"),
+    *all_listed("the ids of logged messages survive", "persist-id-cache"),
     computed(
         "max-disk-usage",
         Integer(0, 100, unlimited=True),
@@ -123,7 +125,7 @@ CORE: Final = table(
         journal-compact-percentage journal-lock-acquisition-timeout journal-retention-directory
         journal-max-atticjournal-files page-max-concurrent-io page-sync-timeout read-whole-page store
         persistence-enabled log-journal-write-rate perf-blast-pages run-sync-speed-test
-        persist-delivery-count-before-delivery persist-id-cache disk-scan-period
+        persist-delivery-count-before-delivery disk-scan-period
         global-max-size-percent-of-jvm-max-memory
         """,
     ),
@@ -151,7 +153,7 @@ CORE: Final = table(
         name amqp-use-core-subscription-naming async-connection-execution-enabled connection-ttl-override
         connection-ttl-check-interval configuration-file-refresh-period critical-analyzer
         critical-analyzer-check-period critical-analyzer-policy critical-analyzer-timeout file-deployer-scan-period
-        file-deployment-enabled graceful-shutdown-enabled graceful-shutdown-timeout id-cache-size
+        file-deployment-enabled graceful-shutdown-enabled graceful-shutdown-timeout
         internal-naming-prefix literal-match-markers log-delegate-factory-class-name network-check-list
         network-check-NIC network-check-period network-check-ping-command network-check-ping6-command
         network-check-timeout network-check-URL-list queue-requests-in-session remote-connector-services

@@ -22,8 +22,8 @@ from engine.sources.roster import Roster
 from engine.sources.topics.topic import Topic
 from engine.values.destination import (
     ADVISORY_PREFIX,
+    INTERNAL_QUEUES,
     QUEUE,
-    SCHEDULE_QUEUE,
     SUBSCRIPTION,
     TEMP_QUEUE,
     TEMP_TOPIC,
@@ -296,8 +296,8 @@ class Destinations:
         for state in self.context.store.recovered():
             if state.kind == SUBSCRIPTION:
                 continue  # restored by Subscriptions
-            if state.name == SCHEDULE_QUEUE:
-                continue  # restored by Scheduler
+            if state.name in INTERNAL_QUEUES:
+                continue  # restored by Scheduler and DuplicateIds
             if is_wildcard(state.name):
                 continue  # belongs to a durable subscription to a wildcard
             if is_topic(state.kind):

@@ -90,6 +90,14 @@ class ScheduleStats:
 
 
 @dataclass(frozen=True, slots=True)
+class DuplicateIdStats:
+    """known: ids remembered.  dropped: messages not accepted again, since the start."""
+
+    known: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HoldingStats:
     """Memory of connections, without messages on queues.  largest: connection -> octets, for those that hold most.
 
@@ -164,6 +172,7 @@ class BrokerStats:
     spill_lost_count: int = 0
     refused_by_user_limit: dict[str, int] = field(default_factory=dict)
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
+    duplicate_ids: DuplicateIdStats = field(default_factory=DuplicateIdStats)
     holdings: HoldingStats = field(default_factory=HoldingStats)
     unsettled: UnsettledStats = field(default_factory=UnsettledStats)
     pending: PendingStats = field(default_factory=PendingStats)

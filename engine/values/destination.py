@@ -18,6 +18,8 @@ KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # th
 NAME_MAX_BYTES: Final = 1024
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker reports about itself; never in the store
 SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # internal queue of the store, holds the scheduled messages
+DUPLICATE_IDS_QUEUE: Final = "Penstock.DuplicateIds"  # internal queue of the store, holds ids of accepted messages
+INTERNAL_QUEUES: Final = frozenset({SCHEDULE_QUEUE, DUPLICATE_IDS_QUEUE})
 
 _NO_NAME: Final = frozenset("*>#?,")
 
@@ -49,8 +51,8 @@ def advised_destination(topic: str) -> tuple[int, str] | None:
 def check_name(name: str) -> None:
     """Raises: InvalidDestination if ``name`` cannot name exactly one destination."""
     check_size(name)
-    if name == SCHEDULE_QUEUE:
-        raise InvalidDestination(f"{name} is reserved for scheduled messages; any other name is allowed")
+    if name in INTERNAL_QUEUES:
+        raise InvalidDestination(f"{name} is reserved for the gateway; any other name is allowed")
     if any(character < " " or character in _NO_NAME for character in name):
         raise InvalidDestination(
             f"destination name {name[:200]!r} has a control character or one of * > # ? , which do not name one "

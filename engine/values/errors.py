@@ -102,6 +102,12 @@ class TransactionError(EngineError):
     condition: ClassVar[str] = "transaction-error"
 
 
+class DuplicateId(EngineError):
+    """An id in the transaction belongs to a message that its address has accepted before."""
+
+    condition: ClassVar[str] = "duplicate-id"
+
+
 class HoldingsFull(EngineError):
     """Connections together hold more than their budget, and this connection holds the most."""
 

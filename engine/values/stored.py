@@ -118,6 +118,18 @@ class LaneState:
         self.settled = settled
         self.attempts = attempts
 
+    def waiting_runs(self) -> list[tuple[int, int]]:
+        """Return (first, end) of all unsettled runs, ascending."""
+        runs: list[tuple[int, int]] = []
+        first = self.cursor
+        for settled, count in self.settled:
+            if settled > first:
+                runs.append((first, settled))
+            first = settled + count
+        if first < self.tail:
+            runs.append((first, self.tail))
+        return runs
+
 
 NEVER_MS: Final = 1 << 62  # after every wall-clock time
 

@@ -10,7 +10,7 @@ from config.matching import AddressEntry, AddressMatcher, with_values
 from config.model import ServerConfig
 from config.policies import DEFAULT_ADDRESS_SETTINGS, RetentionPolicy
 from engine.store.space.retention_rules import RetentionPolicies
-from engine.values.destination import SCHEDULE_QUEUE
+from engine.values.destination import INTERNAL_QUEUES
 
 if TYPE_CHECKING:
     from engine.store.space.retention_reasons import Keeping
@@ -28,7 +28,7 @@ class AddressPolicies(RetentionPolicies):
         ]
 
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
-        if name == SCHEDULE_QUEUE:  # no address of a user: a fired message is in its destination, too
+        if name in INTERNAL_QUEUES:  # no addresses of users: a fired message is in its destination, too
             return DEFAULT_ADDRESS_SETTINGS.retention
         return self._matcher.settings_for(kind, name).retention
 

@@ -88,6 +88,7 @@ MESSAGES: Final[dict[str, str]] = {
     "unknown-subscription": "unknown subscription",
     "replay-gone": "messages no longer kept",
     "transaction-error": "transaction error",
+    "duplicate-id": "duplicate id",
     "connection-memory": "connection holds too much",
     "connection-forced": "closed by an operator",
     "store-error": "store not available",

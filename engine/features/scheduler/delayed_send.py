@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.schedule_record import standing_lines
 from engine.sources.composite import Composite, Destination, Target
+from engine.sources.identified import Identified
 from engine.sources.queue import QuestionQueue
 from engine.values.errors import InvalidDestination
 
@@ -33,7 +34,7 @@ class Delayed(Composite):
 
 def is_logged_anyway(destination: Destination) -> bool:
     """Say whether a message to ``destination`` is logged even if it is not persistent: all scheduled messages are."""
-    return isinstance(destination, Delayed)
+    return isinstance(destination.inner if isinstance(destination, Identified) else destination, Delayed)
 
 
 def delayed(destination: Destination, plan: Plan) -> Delayed:

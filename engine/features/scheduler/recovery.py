@@ -26,7 +26,7 @@ def restore(scheduler: ScheduleBook, name: str) -> None:
 def _waiting(scheduler: ScheduleBook, lane: LaneState) -> Chunk:
     """Return the pending schedules of one lane; whole columns at a time, as there may be millions."""
     found = Chunk()
-    waiting = _waiting_runs(lane)
+    waiting = lane.waiting_runs()
     at = 0
     while at < len(waiting):
         first = waiting[at][0]
@@ -66,16 +66,3 @@ def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> 
         found.sizes.extend(columns.sizes[at:gone])
         found.owners.frombytes(bytes(found.owners.itemsize * (gone - at)))  # no owner
         at = gone + 1
-
-
-def _waiting_runs(lane: LaneState) -> list[tuple[int, int]]:
-    """Return (first, end) of all unsettled runs, ascending."""
-    runs: list[tuple[int, int]] = []
-    first = lane.cursor
-    for settled, count in lane.settled:
-        if settled > first:
-            runs.append((first, settled))
-        first = settled + count
-    if first < lane.tail:
-        runs.append((first, lane.tail))
-    return runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.values.destination import KIND_NAMES, KINDS_BY_NAME, SCHEDULE_QUEUE, uri
+from engine.values.destination import INTERNAL_QUEUES, KIND_NAMES, KINDS_BY_NAME, uri
 
 PREFIXES: Final = {f"{name}://": kind for name, kind in KINDS_BY_NAME.items()} | {
     f"/{name}/": kind for name, kind in KINDS_BY_NAME.items()
@@ -30,8 +30,8 @@ class Selection:
     def matches(self, kind: int, name: str) -> bool:
         """Return whether the pattern matches the destination.  As in ActiveMQ, ``a.>`` also matches ``a`` itself.
 
-        Only its full name matches the queue of scheduled messages: they fire as new messages, so a pattern would
-        export each of them twice.
+        Only its full name matches an internal queue: scheduled messages fire as new ones, so a pattern would export
+        each of them twice, and duplicate ids are no messages.
         """
         if self.kind not in (0, kind):
             return False
@@ -40,7 +40,7 @@ class Selection:
             if not all(row[column] in values for column, values in self.only):
                 return False
         words = name.split(".")
-        if name == SCHEDULE_QUEUE and self.words != tuple(words):
+        if name in INTERNAL_QUEUES and self.words != tuple(words):
             return False
         for number, pattern in enumerate(self.words):
             if pattern == ">":

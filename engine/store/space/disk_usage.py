@@ -23,11 +23,12 @@ from engine.store.space.retention_reasons import Keeping, KeptReasons
 from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState
-from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
+from engine.values.destination import DUPLICATE_IDS_QUEUE, SCHEDULE_QUEUE, TOPIC, uri
 from engine.values.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
 DUE: Final = "retention drops it at its next check"
+INTERNAL_OWNERS: Final = {SCHEDULE_QUEUE: "the schedule", DUPLICATE_IDS_QUEUE: "duplicate ids"}
 BLOCK_BYTES: Final = 512  # what stat counts blocks in
 
 
@@ -158,7 +159,7 @@ class _Pins:
         first = destination.first_needed(lane)
         if first >= lane.tail:
             return
-        owner = "the schedule" if destination.name == SCHEDULE_QUEUE else uri(destination.kind, destination.name)
+        owner = INTERNAL_OWNERS.get(destination.name) or uri(destination.kind, destination.name)
         members = destination.holders.members if destination.kind == TOPIC else []
         for entry, offset, size, time_ms in self._entries(lane, first):
             if members:

@@ -6,15 +6,26 @@ from collections.abc import Iterator
 
 from engine.selector.evaluate import Selector
 from engine.selector.properties import PropertyReaders
+from engine.sources.identified import DUPLICATE_ID_NAMES
 from engine.store.read.found_message import FoundMessage
 from engine.values.message import AMQP_1_0, STOMP, TEXT, Message, split_annotations
 from gateway.answers.message_document import found_message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 
-# Headers of the first SEND only: its expiry, its transaction, its receipt.
+# Headers of the first SEND only: its expiry, its transaction, its receipt, its duplicate id.
 _LEFT_OUT = frozenset(
-    ("destination", "receipt", "content-length", "transaction", "persistent", "expires", "expiration", "message-id")
+    (
+        "destination",
+        "receipt",
+        "content-length",
+        "transaction",
+        "persistent",
+        "expires",
+        "expiration",
+        "message-id",
+        *DUPLICATE_ID_NAMES,
+    )
 )
 
 

@@ -41,6 +41,7 @@ _STATUSES: Final = {
     "client-id-in-use": 409,
     "connection-memory": 503,
     "destination-in-use": 409,
+    "duplicate-id": 409,
     "destination-locked": 409,
     "limit-reached": 429,
     "range-gone": 404,

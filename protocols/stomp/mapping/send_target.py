@@ -10,6 +10,7 @@ from crc32c import crc32c
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
 from engine.features.scheduler.plan import PROPERTIES, Plan
 from engine.sources.composite import Destination, paced_part, reached
+from engine.sources.identified import DUPLICATE_ID_NAMES, identified
 from engine.sources.queue import Queue, is_management
 from engine.sources.topics.topic import Topic
 from engine.values.errors import InvalidOption
@@ -67,8 +68,15 @@ class SendTarget:
 
     def later(self, plan: Plan) -> SendTarget:
         """Return the same target with another plan.  Raises: InvalidDestination."""
+        return self._with(delayed(self.destination, plan))
+
+    def once(self, duplicate_id: str) -> SendTarget:
+        """Return the target of a message with that id.  Raises: InvalidOption."""
+        return self._with(identified(self.destination, duplicate_id))
+
+    def _with(self, destination: Destination) -> SendTarget:
         return SendTarget(
-            delayed(self.destination, plan),
+            destination,
             self.flags,
             self.priority,
             self.expires_ms,
@@ -95,6 +103,9 @@ def send_target(
         if plan is None
         else _later(head, plan, resolver, default_persistent, dialect, body)
     )
+    duplicate_id = next((headers[name] for name in DUPLICATE_ID_NAMES if name in headers), None)
+    if duplicate_id is not None:
+        return target.once(duplicate_id)  # the next message has another id
     if not _is_its_own(headers):
         head.mapped = target
     return target

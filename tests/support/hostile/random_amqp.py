@@ -361,6 +361,8 @@ class RandomAmqp:
         properties: dict[Any, Any] = {"a": draw.choice("123"), "key": draw.choice("xyz")}
         if not draw.randrange(20):
             properties["AMQ_SCHEDULER_ACTION"] = draw.choice(("BROWSE", "REMOVEALL"))
+        if not draw.randrange(8):
+            properties["_AMQ_DUPL_ID"] = draw.choice(("1", "2", "3", b"4", 5, ""))
         sections = composite(at.HEADER, *(encode(one) for one in header))
         if annotations:
             sections += _section(at.MESSAGE_ANNOTATIONS, annotations)

@@ -221,6 +221,8 @@ class RandomStomp:
             headers.append(("reply-to", target(draw, self._is_wild, self._kinds)))
         if not draw.randrange(8):
             headers += draw.choice(SCHEDULES if self._is_wild else SCHEDULES[:-1]).items()
+        if not draw.randrange(8):
+            headers.append(("_AMQ_DUPL_ID", draw.choice("123456789")))
         if self._is_wild and not draw.randrange(6):
             headers += typed_stomp.some(draw, typed_stomp.SEND_NAMES, 3).items()
         size = (

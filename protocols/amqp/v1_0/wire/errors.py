@@ -178,6 +178,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-rollback": "amqp:transaction:rollback",
     "transaction-error": "amqp:precondition-failed",
+    "duplicate-id": "amqp:transaction:rollback",
     "connection-memory": "amqp:resource-limit-exceeded",
     "store-error": "amqp:internal-error",
     "frame-size-too-small": "amqp:frame-size-too-small",

@@ -14,6 +14,7 @@ from crc32c import crc32c
 from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.delayed_send import delayed
 from engine.sources.composite import Composite, Destination
+from engine.sources.identified import identified
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values import gates
@@ -26,6 +27,7 @@ from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink, check_first, check_supported
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
+from protocols.amqp.v1_0.mapping.duplicate_id import duplicate_id_in
 from protocols.amqp.v1_0.wire.composites.delivery_states import TransactionalState
 from protocols.amqp.v1_0.wire.composites.performatives import RCV_SETTLE_MODE_MOST, Attach, Transfer
 from protocols.amqp.v1_0.wire.errors import (
@@ -143,6 +145,8 @@ class IncomingLink(TargetLink):
                 destination = self._relay_destination(scanned)
             if scanned.may_be_scheduled:
                 destination = self._delayed(destination, scanned)
+            if scanned.may_be_identified:
+                destination = _identified(destination, scanned)
             message = self._message(destination, scanned)
             if self.limited is not None:
                 self.message_bytes = message.size
@@ -344,6 +348,12 @@ def _limited(destination: Destination | None) -> Queue | Topic | None:
         return None
     account = destination.account
     return destination if account is not None and account.action == BLOCK else None
+
+
+def _identified(destination: Destination, scanned: Scanned) -> Destination:
+    """Return the destination of a message that may have a duplicate id.  Raises: InvalidOption, DecodeError."""
+    duplicate_id = duplicate_id_in(scanned.headers)
+    return destination if duplicate_id is None else identified(destination, duplicate_id)
 
 
 def _past_threshold(destination: Queue | Topic) -> AddressFull:

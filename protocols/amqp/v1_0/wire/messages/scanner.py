@@ -39,6 +39,7 @@ _KEPT_HEADER_BYTES: Final = 64
 _NO_STRING: Final = ""
 _KEYS: Final = b"keys"
 _SCHEDULED: Final = b"AMQ_SCHED"
+_IDENTIFIED: Final = b"_DUPL_ID"
 _DELIVERY: Final = b"x-opt-delivery-"
 # Fields of the properties that are read here.
 _ROUTING: Final = frozenset((USER_ID, TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_ID))
@@ -51,6 +52,7 @@ class Scanned:
     may_have_keys: it has a correlation-id, or octets that look like the application-property ``keys``.
     to, subject, group_id, user_id: of the properties, empty for none.  has_annotations: it has message-annotations.
     may_be_scheduled: some of its octets look like a request for a later delivery.
+    may_be_identified: some of its octets look like an application-property with a duplicate id.
     """
 
     __slots__ = (
@@ -65,6 +67,7 @@ class Scanned:
         "has_annotations",
         "may_have_keys",
         "may_be_scheduled",
+        "may_be_identified",
         "headers",
         "body",
     )
@@ -81,6 +84,7 @@ class Scanned:
         self.has_annotations = False
         self.may_have_keys = False
         self.may_be_scheduled = False
+        self.may_be_identified = False
         self.headers = b""
         self.body = b""
 
@@ -161,6 +165,8 @@ class Scanner:
                         found.may_have_keys = True
                     if payload.find(_SCHEDULED, at, end) >= 0:
                         found.may_be_scheduled = True
+                    if payload.find(_IDENTIFIED, at, end) >= 0:
+                        found.may_be_identified = True
                 else:
                     raise DecodeError(
                         f"a section of a message has the descriptor {code:#04x}; allowed are 0x70 to 0x78"

@@ -403,7 +403,7 @@ def test_what_is_sent_to_a_deleted_queue_waits_for_the_new_one(world: EngineWorl
 
 def test_the_name_of_the_schedule_is_nobodys(world: EngineWorld) -> None:
     for make in (world.queue, world.topic):
-        with pytest.raises(InvalidDestination, match="reserved for scheduled messages"):
+        with pytest.raises(InvalidDestination, match="reserved for the gateway"):
             make(SCHEDULE_QUEUE)
 
 

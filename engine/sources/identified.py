@@ -1,0 +1,39 @@
+"""The destination of a message with a duplicate id, which its address accepts once."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.sources.composite import Composite, Destination
+from engine.values.errors import InvalidOption
+
+DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")  # properties of messages, in Artemis and in HornetQ
+ID_MOST_CHARACTERS: Final = 1_000
+
+
+class Identified(Composite):
+    """Sends to ``inner`` what has an id.  It is a destination like others, so sends without an id pay nothing for it.
+
+    address, digest: of the id; 32 and 63 bits.
+    """
+
+    __slots__ = ("inner", "duplicate_id", "address", "digest")
+
+    def __init__(self, inner: Destination, duplicate_id: str) -> None:
+        super().__init__(inner.parts if isinstance(inner, Composite) else [inner])
+        self.inner = inner
+        self.duplicate_id = duplicate_id
+        uri = self.uri()
+        self.address = crc32c(uri.encode())
+        octets = blake2b(f"{uri}\n{duplicate_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        self.digest = int.from_bytes(octets, "little") >> 1
+
+
+def identified(destination: Destination, duplicate_id: str) -> Identified:
+    """Return the destination of a message with an id.  Raises: InvalidOption."""
+    if not 0 < len(duplicate_id) <= ID_MOST_CHARACTERS:
+        raise InvalidOption(f"a duplicate id has {len(duplicate_id)} characters; allowed are 1 to {ID_MOST_CHARACTERS}")
+    return Identified(destination, duplicate_id)

@@ -1,0 +1,127 @@
+"""Duplicate ids over STOMP and AMQP.  Source: Artemis, "Duplicate Message Detection"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Declared, Rejected, TransactionalState
+from protocols.amqp.v1_0.wire.composites.performatives import Disposition
+from protocols.amqp.v1_0.wire.composites.transaction_types import Declare, Discharge
+from protocols.amqp.v1_0.wire.types.value_encoder import encode
+from protocols.amqp.v1_0.wire.types.values import ULong
+from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.stomp_gateway import StompGateway
+
+NAMES = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")
+
+
+def identified(value: Any, name: str = NAMES[0]) -> bytes:
+    """Return the application-properties of a message with an id."""
+    return b"\x00\x53\x74" + encode({"colour": "blue", name: value})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_stomp(name: str, version: str) -> None:
+    gateway = StompGateway()
+    peer = gateway.connect(version)
+    for number, body in (("1", b"first"), ("1", b"again"), ("2", b"second")):
+        peer.send("SEND", body, destination="/queue/q", persistent="true", receipt="r", **{name: number})
+        assert peer.receipts() == ["r"]
+    assert gateway.subscriber("/queue/q", "auto").bodies() == [b"first", b"second"]
+
+
+def test_stomp_confirms_a_duplicate_once_the_first_is_durable() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    gateway.syncs = False
+    for number in ("first", "again"):
+        peer.send("SEND", destination="/queue/q", persistent="true", receipt=number, _AMQ_DUPL_ID="1")
+    assert peer.octets == b""
+    gateway.sync()
+    assert peer.receipts() == ["first", "again"]
+
+
+def test_stomp_refuses_a_commit_with_a_known_id() -> None:
+    gateway = StompGateway()
+    gateway.connect().publish("/queue/q", b"first", _AMQ_DUPL_ID="1")
+    peer = gateway.connect()
+    peer.send_confirmed("BEGIN", transaction="x")
+    peer.publish("/queue/q", b"again", transaction="x", _AMQ_DUPL_ID="1")
+    peer.publish("/queue/q", b"with it", transaction="x")
+    peer.send("COMMIT", transaction="x", receipt="c")
+    (error,) = peer.take()
+    assert (error.command, error["message"], error["receipt-id"]) == ("ERROR", "duplicate id", "c")
+    assert b"queue://q has accepted a message with the duplicate id '1' before" in error.body
+    assert gateway.subscriber("/queue/q", "auto").bodies() == [b"first"]
+
+
+def test_stomp_refuses_an_id_without_a_character() -> None:
+    peer = StompGateway().connect()
+    peer.send("SEND", destination="/queue/q", _AMQ_DUPL_ID="")
+    assert b"a duplicate id has 0 characters; allowed are 1 to 1000" in peer.take()[0].body
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("first", "again", "other"), [("1", "1", "2"), (b"\x01", b"\x01", b"\x02"), (ULong(1), "1", ULong(2))]
+)
+def test_amqp(name: str, first: Any, again: Any, other: Any) -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_sender("q")
+    for value, body in ((first, "first"), (again, "again"), (other, "second")):
+        peer.transfer(identified(value, name) + text(body))
+        assert peer.one(Disposition).state == Accepted()
+    assert gateway.stats("q").depth == 2
+
+
+def test_amqp_reads_ids_behind_wide_descriptors() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_sender("q")
+    wide = b"\x00\x80" + (0x74).to_bytes(8, "big") + identified("1")[3:]
+    for sections in (wide, identified("1")):
+        peer.transfer(sections + text("m"))
+        assert peer.one(Disposition).state == Accepted()
+    assert gateway.stats("q").depth == 1
+
+
+def test_amqp_reads_no_id_elsewhere() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_sender("q")
+    for _ in range(2):
+        peer.transfer(b"\x00\x53\x74" + encode({"colour": "_AMQ_DUPL_ID"}) + text("_AMQ_DUPL_ID"))
+    assert gateway.stats("q").depth == 2
+
+
+def test_both_protocols_share_the_ids() -> None:
+    gateway = AmqpGateway()
+    gateway.connect().publish("/queue/q", b"first", _AMQ_DUPL_ID="1")
+    peer = gateway.amqp_sender("q")
+    peer.transfer(identified("1") + text("again"))
+    assert peer.one(Disposition).state == Accepted()
+    assert gateway.stats("q").depth == 1
+
+
+def _request(peer: AmqpPeer, composite: Any) -> Any:
+    peer.transfer(b"\x00\x53\x77" + encode_composite(composite), handle=9)
+    return peer.one(Disposition).state
+
+
+def test_amqp_rejects_a_discharge_with_a_known_id() -> None:
+    """Transactions, 4.3: the outcome of a discharge that fails is rejected, and the work is rolled back."""
+    gateway = AmqpGateway()
+    gateway.connect().publish("/queue/q", b"first", _AMQ_DUPL_ID="1")
+    peer = gateway.amqp_sender("q")
+    peer.attach_coordinator()
+    declared = _request(peer, Declare())
+    assert isinstance(declared, Declared)
+    peer.transfer(identified("1") + text("again"), state=TransactionalState(declared.txn_id))
+    assert peer.one(Disposition).state == TransactionalState(declared.txn_id, Accepted())
+    state = _request(peer, Discharge(declared.txn_id))
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == "amqp:transaction:rollback"
+    assert gateway.stats("q").depth == 1
