@@ -250,6 +250,7 @@ class Limits:
     durable_wildcard_topics_per_user: int = 20_000  # of all these together: some kilobytes of memory each
     unsettled_memory_per_user_bytes: int = UNLIMITED  # in flight or in transactions; UNLIMITED: a third of memory_limit
     pending_memory_per_user_bytes: int = UNLIMITED  # waits in subscriptions; UNLIMITED: a sixteenth of memory_limit
+    late_memory_per_user_bytes: int = UNLIMITED  # committed, not yet published; UNLIMITED: a sixteenth of memory_limit
     connections_per_address: int = UNLIMITED  # open at once; UNLIMITED: nine tenths of stomp.limits.connections
 
 

@@ -228,6 +228,7 @@ SERVER: Final[Tree] = {
         "durable-wildcard-topics-per-user": Leaf("limits.durable_wildcard_topics_per_user", MANY),
         "unsettled-memory-per-user": Leaf("limits.unsettled_memory_per_user_bytes", MEMORY_OF_ONE),
         "pending-memory-per-user": Leaf("limits.pending_memory_per_user_bytes", MEMORY_OF_ONE),
+        "late-memory-per-user": Leaf("limits.late_memory_per_user_bytes", MEMORY_OF_ONE),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },

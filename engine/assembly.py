@@ -105,7 +105,9 @@ class GroundParts:
             self.spiller = Spiller(spill_space, memory, clock, timers, self.spilled)
         self.unsettled = UnsettledMemory(user_limits.unsettled_bytes, self.steps)
         self.pending_memory = PendingMemory(user_limits.pending_bytes, memory, self.spiller, self.steps, self.observers)
-        self.producer_gates = ProducerGates(context, limits, self.observers, self.unsettled, self.pending_memory)
+        self.producer_gates = ProducerGates(
+            context, limits, self.observers, self.unsettled, self.pending_memory, user_limits.late_bytes
+        )
         self.destinations = Destinations(
             context,
             addresses,
@@ -126,7 +128,9 @@ class DispatchParts:
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting, ground.steps)
         self.ends = QueueEnds(ground.steps, ground.spilled, observers, ground.starved)
-        self.publication = TopicPublication(context, self.feeds, ground.steps, ground.clients)
+        self.publication = TopicPublication(
+            context, self.feeds, ground.steps, ground.clients, ground.producer_gates.late_memory
+        )
         quotas = ground.quotas
         self.durable_wildcards = DurableWildcards(
             destinations, ground.access, quotas.durable_wildcards, quotas.durable_wildcard_topics

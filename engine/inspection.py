@@ -135,6 +135,7 @@ class Inspection:
             holdings=inspector.holdings.stats(inspector.clients.values()),
             unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
             pending=inspector.pending_memory.stats(),
+            late=gates.late_memory.stats(),
         )
 
 

@@ -89,6 +89,7 @@ class UserLimits:
     subscriptions: in memory, to topics and wildcards.
     unsettled_bytes: that its consumers hold (engine.consumers.unsettled_memory).
     pending_bytes: that wait in memory in its subscriptions (engine.limits.pending_memory).
+    late_bytes: that it has committed to topics and that is not published yet (engine.sources.topics.late_memory).
     durable_wildcards: durable subscriptions to wildcards.
     durable_wildcard_topics: that all of these together take from.
     """
@@ -102,6 +103,7 @@ class UserLimits:
     schedules: int = UNLIMITED
     unsettled_bytes: int = UNLIMITED
     pending_bytes: int = UNLIMITED
+    late_bytes: int = UNLIMITED
 
 
 class Quotas(Observer):

@@ -21,6 +21,7 @@ from engine.limits.parked_producers import ProducerWaits, Wait
 from engine.limits.pending_memory import PendingMemory
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
+from engine.sources.topics.late_memory import LateMemory
 from engine.sources.topics.topic import Topic
 from engine.transaction import Transaction
 from engine.values import gates
@@ -58,6 +59,7 @@ class ProducerGates(Gates):
     waits: clients that wait at gates.
     own_senders: parts of the broker that wait at gates.  is_own_next: they come before the clients.
     unsettled: the memory of unsettled messages, by holder.  pending_memory: of what waits in subscriptions.
+    late_memory: of what is committed to topics and not published yet.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class ProducerGates(Gates):
         "agenda",
         "unsettled",
         "pending_memory",
+        "late_memory",
     )
 
     def __init__(
@@ -85,6 +88,7 @@ class ProducerGates(Gates):
         observers: list[Observer],
         unsettled: UnsettledMemory,
         pending_memory: PendingMemory,
+        late_bytes: int,
     ) -> None:
         memory = context.memory
         self.store = context.store
@@ -102,6 +106,7 @@ class ProducerGates(Gates):
         self.is_own_next = False
         self.unsettled = unsettled
         self.pending_memory = pending_memory
+        self.late_memory = LateMemory(late_bytes, self)
 
     def block(self) -> None:
         self.is_blocked = True
@@ -180,7 +185,10 @@ class ProducerGates(Gates):
                 settled_bytes += message.size
                 settled_count += 1
         settled.update(delivery.message.destination_id for delivery, _ in transaction.refused)
+        must_wait = transaction.client.holder in self.late_memory.over
         for destination, message in transaction.sends:
+            if must_wait and isinstance(destination, Topic) and destination.has_readers():
+                return gates.PUBLISHING, destination
             account = destination.account
             if (
                 account is not None
@@ -277,7 +285,9 @@ class ProducerGates(Gates):
         while any(account.has_room() for account in self.accounts.full):
             self._let_go_on()  # the commit has settled what kept an address full
         is_memory_full = not memory.is_eased()
-        self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
+        self.is_blocked = bool(
+            is_memory_full or self.disk_reason or not is_accepting or self.accounts.full or self.late_memory.over
+        )
 
     def has_room(self) -> bool:
         """Say whether something has made room since the gates were looked at last."""
@@ -316,6 +326,8 @@ class ProducerGates(Gates):
 
     def describe(self, wait: Wait) -> str:
         """Return the gate, the usage of its limit, and which consumer holds the messages."""
+        if wait.gate == gates.PUBLISHING:
+            return f"{gates.GATE_NAMES[wait.gate]}: {self.late_memory.describe(wait.client.holder)}"
         return self.describe_gate(wait.gate, wait.destination)
 
     def describe_gate(self, gate: int, destination: Queue | Topic) -> str:
@@ -350,7 +362,10 @@ class ProducerGates(Gates):
 
     def _is_any_open(self, waits: dict[tuple[int, str], Wait]) -> bool:
         for wait in waits.values():
-            if self.is_gate_open(wait.gate, wait.destination):
+            if wait.gate == gates.PUBLISHING:
+                if wait.client.holder not in self.late_memory.over:
+                    return True
+            elif self.is_gate_open(wait.gate, wait.destination):
                 return True
         return False
 

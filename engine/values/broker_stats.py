@@ -138,6 +138,17 @@ class PendingStats:
 
 
 @dataclass(frozen=True, slots=True)
+class LateStats:
+    """What users have committed to topics and later turns publish.
+
+    limit_bytes: per holder, -1 for no limit.  largest: holder -> octets, for those with the most.
+    """
+
+    limit_bytes: int = -1
+    largest: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Offsets are octets from the start of the log.  ``retention``: why space is not freed, "" if it is."""
 
@@ -176,3 +187,4 @@ class BrokerStats:
     holdings: HoldingStats = field(default_factory=HoldingStats)
     unsettled: UnsettledStats = field(default_factory=UnsettledStats)
     pending: PendingStats = field(default_factory=PendingStats)
+    late: LateStats = field(default_factory=LateStats)

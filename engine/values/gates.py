@@ -28,6 +28,7 @@ DISK: Final = 34  # the disk is nearly full
 CREDIT: Final = 35  # a producer gets no credit while its address is full
 SESSION_WINDOW: Final = 36  # the client's session takes no frames for now
 REFUSING: Final = 37  # messages that the consumer refused are still being put back
+PUBLISHING: Final = 38  # what the user has committed to topics is not published yet, and is at the limit
 BYTES_FULL: Final = 33  # the consumer's window has no room for more octets
 
 GATE_NAMES: Final = {
@@ -56,4 +57,5 @@ GATE_NAMES: Final = {
     CREDIT: "credit",
     SESSION_WINDOW: "session-window",
     REFUSING: "refusing",
+    PUBLISHING: "publishing",
 }

@@ -60,6 +60,7 @@ def user_limits(config: ServerConfig) -> UserLimits:
     connections, destinations = limits.connections_per_user, limits.destinations_per_user
     unsettled_bytes = limits.unsettled_memory_per_user_bytes
     pending_bytes = limits.pending_memory_per_user_bytes
+    late_bytes = limits.late_memory_per_user_bytes
     return UserLimits(
         share(connections_within(config.stomp.limits.connections, raise_limit()))
         if connections == UNLIMITED
@@ -72,4 +73,5 @@ def user_limits(config: ServerConfig) -> UserLimits:
         share(config.schedule.max_count) if limits.schedules_per_user == UNLIMITED else limits.schedules_per_user,
         config.memory_limit_bytes // 3 if unsettled_bytes == UNLIMITED else unsettled_bytes,
         config.memory_limit_bytes // 16 if pending_bytes == UNLIMITED else pending_bytes,
+        config.memory_limit_bytes // 16 if late_bytes == UNLIMITED else late_bytes,
     )

@@ -52,12 +52,14 @@ class SelectedQueues:
 class LateMessage:
     """A message that is published in a later turn, and who gets it: that was decided at its arrival.
 
-    sender: client number, 0 for the broker.  newest: number of the newest feed there was.
+    sender: client number, 0 for the broker.  holder: for whom ``LateMemory`` counts it, "" for nobody.
+    newest: number of the newest feed there was.
     shunning: numbers of the feeds that leave out what the sender sends.
     """
 
     message: Message
     sender: int
+    holder: str
     newest: int
     shunning: frozenset[int]
 

@@ -13,6 +13,7 @@ from engine.consumers.turn_steps import Chore, Steps
 from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue
+from engine.sources.topics.late_memory import LateMemory
 from engine.sources.topics.topic import FEW_COPIES, LateMessage, Topic
 from engine.sources.topics.topic_offers import TopicOffers, give
 from engine.sources.topics.wildcard_joins import TopicJoins
@@ -30,6 +31,7 @@ class TopicPublication:
     joined: by a topic's number, the serial of the newest of them with which a message to it was compared.
     newest_joined: the largest of these.
     unrouted: messages just published that nobody takes, of topics that send them on.
+    late_memory: of the messages that wait for later turns.
     shunning: by the topic's number, what ``LateMessage`` says about the sender of the transaction that is applied just
     now; None if there is none.
     """
@@ -45,10 +47,13 @@ class TopicPublication:
         "joined",
         "newest_joined",
         "unrouted",
+        "late_memory",
         "shunning",
     )
 
-    def __init__(self, context: Context, feeds: Feeds, steps: Steps, clients: dict[int, Client]) -> None:
+    def __init__(
+        self, context: Context, feeds: Feeds, steps: Steps, clients: dict[int, Client], late_memory: LateMemory
+    ) -> None:
         self.store = context.store
         self.memory = context.memory
         self.readers = context.readers
@@ -59,6 +64,7 @@ class TopicPublication:
         self.joined: dict[int, int] = {}
         self.newest_joined = 0
         self.unrouted: list[tuple[Topic, Message]] = []
+        self.late_memory = late_memory
         self.shunning: dict[int, frozenset[int]] | None = None
 
     def publish(self, topic: Topic, message: Message, sender: int) -> None:
@@ -74,11 +80,14 @@ class TopicPublication:
             self.offer(topic, message, sender)
 
     def publish_late(self, topic: Topic, late: LateMessage) -> None:
-        """Do the same with a message of an earlier turn, counting its copies."""
+        """Do the same with a message of an earlier turn, counting its copies; drop it if all who would get it left."""
         self._charge_few(topic)
-        topic.publish(late.message, self.memory, late)
-        if topic.is_choosy:
-            self.offer(topic, late.message, late.sender, late)
+        if topic.has_readers():
+            topic.publish(late.message, self.memory, late)
+            if topic.is_choosy:
+                self.offer(topic, late.message, late.sender, late)
+        self.late_memory.remove(late.holder, late.message)
+        self.memory.release(late.message)
 
     def publish_later(self, topic: Topic, late: deque[LateMessage], message: Message, sender: int) -> None:
         """Publish a message in a later turn, to the subscriptions that there are now."""
@@ -96,7 +105,10 @@ class TopicPublication:
         self._note_unrouted(topic, message, sender)
         topic.enqueued_count += 1
         self.memory.hold(message)
-        late.append(LateMessage(message, sender, self.feeds.newest(), shunning))
+        client = self.clients.get(sender)
+        holder = "" if client is None else client.holder
+        self.late_memory.add(holder, message)
+        late.append(LateMessage(message, sender, holder, self.feeds.newest(), shunning))
         self._charge(steps, sender)
 
     def begin_transaction(self) -> None:
@@ -259,15 +271,12 @@ class LatePublication(Chore):
 
     def go_on(self, steps: Steps) -> bool:
         late = self._late
-        memory = self._publication.memory
-        if memory.is_relieved:
+        if self._publication.memory.is_relieved and self._topic.has_readers():
             return False
         least = steps.left_to_others()
         while late:
             if steps.left <= least:
                 return False
-            one = late.popleft()
-            self._publication.publish_late(self._topic, one)
-            memory.release(one.message)
+            self._publication.publish_late(self._topic, late.popleft())
         self._topic.late = None
         return True

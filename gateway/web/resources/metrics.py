@@ -108,6 +108,7 @@ _LABELLED_GAUGES: Final = {  # name: its label, its text
     "producer_blocked_seconds": ("connection", "How long the messages of a connection have waited"),
     "connection_held_bytes": ("connection", "Octets held by a connection, for the largest holders"),
     "unsettled_bytes": ("holder", "Octets that a user's consumers hold unsettled, for the users with the most"),
+    "late_bytes": ("holder", "What a user has committed to topics and is not published yet, for those with the most"),
     "pending_bytes": ("holder", "What waited in memory for a user at the last check, while memory is nearly full"),
 }
 _LABELLED_COUNTERS: Final = {
@@ -149,6 +150,7 @@ def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
         ("memory_limit_bytes", "Limit of the messages in memory", stats.memory_limit_bytes),
         ("unsettled_limit_bytes", "Limit of one user's unsettled deliveries, -1 for none", stats.unsettled.limit_bytes),
         ("pending_limit_bytes", "Limit of what waits in memory for one user, -1 for none", stats.pending.limit_bytes),
+        ("late_limit_bytes", "Limit of what one user has committed and is not published yet", stats.late.limit_bytes),
         (
             "connections_held_bytes",
             "Octets that connections hold besides messages on queues",
@@ -204,6 +206,7 @@ def _labelled_values(stats: BrokerStats) -> dict[str, Mapping[Any, float]]:
         "producer_blocked_seconds": {number: waited_ms / 1000 for number, waited_ms in stats.blocked_ms.items()},
         "connection_held_bytes": stats.holdings.largest,
         "unsettled_bytes": stats.unsettled.largest,
+        "late_bytes": stats.late.largest,
         "pending_bytes": stats.pending.largest,
         "pending_dropped": stats.pending.dropped,
         "refused_by_user_limit": stats.refused_by_user_limit,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.turn_steps import END_STEPS, TURN_STEPS
+from engine.consumers.user_quota import UserLimits
 from engine.ports.workers import SYNC_LANE
+from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.sources.topics.topic_publication import LATE_PERCENT
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.broker_stats import LateStats
 from engine.values.destination import TEMP_TOPIC, TOPIC
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
@@ -239,3 +243,57 @@ def test_a_crash_before_it_is_published_loses_nothing() -> None:
         pass
     world.crash()
     assert by_consumer(with_durables(world, 3)) == [NUMBERS[:5]] * 3
+
+
+def entered(world: EngineWorld, user: str) -> FakeClient:
+    client = world.client()
+    world.enter(client, user, "192.0.2.1")
+    return client
+
+
+def gate_of_commit(world: EngineWorld, sender: FakeClient, to: Queue | Topic) -> int:
+    """Try to commit one message; undo it, and wait if a gate holds it back."""
+    transaction = Transaction(sender, "u", LIMITS)
+    world.broker.send_in(transaction, to, world.message(to, b"x"))
+    gate, destination = world.broker.commit_refusal(transaction)
+    if destination is not None:
+        world.park(sender, gate, destination)
+    world.broker.abort(transaction)
+    return gate
+
+
+def test_a_user_with_much_to_be_published_commits_nothing_more_to_topics() -> None:
+    world = EngineWorld(user_limits=UserLimits(late_bytes=10_000))
+    with_durables(world, MANY)
+    world.subscriber(world.topic("other"), AUTO)
+    mallory, mallory_too, ann = entered(world, "mallory"), entered(world, "mallory"), entered(world, "ann")
+    commit(world, sender=mallory)
+    held = world.broker.inspect().late
+    late_bytes = held.largest["user 'mallory'"]
+    assert held.limit_bytes == 10_000 < late_bytes
+    assert gate_of_commit(world, mallory_too, world.topic("other")) == gates.PUBLISHING
+    assert world.reasons(mallory_too)[0].startswith(
+        f"publishing: {late_bytes} octets that user 'mallory' has committed are still being "
+        "published to topics; the limit is 10000 (limits.late-memory-per-user)"
+    )
+    assert gate_of_commit(world, mallory, world.queue("q")) == gates.OPEN
+    assert gate_of_commit(world, mallory, world.topic("nobody")) == gates.OPEN
+    assert gate_of_commit(world, ann, world.topic("t")) == gates.OPEN
+    assert mallory_too.admissions == 0
+    settle(world)
+    assert mallory_too.admissions == 1
+    assert gate_of_commit(world, mallory, world.topic("t")) == gates.OPEN
+    assert world.broker.inspect().late == LateStats(10_000)
+
+
+def test_what_waits_for_subscribers_that_have_left_is_dropped() -> None:
+    world = EngineWorld(user_limits=UserLimits(late_bytes=10_000))
+    plain = world.subscriber(world.topic("t"), AUTO)
+    mallory = entered(world, "mallory")
+    world.leave_steps(0)
+    commit(world, persistent=False, sender=mallory)
+    world.lose(plain)
+    world.lose(mallory)
+    settle(world)
+    assert world.memory_used() == 0
+    assert world.broker.inspect().late == LateStats(10_000)
