@@ -73,14 +73,14 @@ def test_seeds_differ() -> None:
 @pytest.mark.interpreted
 def test_runs_see_what_they_are_made_to_see() -> None:
     """A simulation in which nothing happens would find nothing."""
-    worlds = [run_seed(seed) for seed in range(1, 31)]
+    worlds = [run_seed(seed) for seed in range(1, 16)]
     told = "\n".join(line for world in worlds for line in world.history)
-    assert sum(world.stop_count for world in worlds) > 100
-    assert sum(world.oracle.delivered_count for world in worlds) > 4_000
+    assert sum(world.stop_count for world in worlds) > 50
+    assert sum(world.oracle.delivered_count for world in worlds) > 2_500
     for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
         assert what in told
-    spoken = [run_seed(seed, has_amqp=True) for seed in range(1, 31)]
-    assert sum(world.refusing_count for world in spoken) > 3
+    spoken = [run_seed(seed, has_amqp=True) for seed in range(1, 16)]
+    assert sum(world.refusing_count for world in spoken) > 1
     told = "\n".join(line for world in spoken for line in world.history)
     for what in ("sees declare", "sees commit", "sees abort", "sees settle", "sees close", " nacks ", "aborts"):
         assert what in told, f"no AMQP client {what}"
