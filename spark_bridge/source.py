@@ -1,9 +1,10 @@
-"""The Spark data source ``penstock``: reads a store's directory, never a gateway.
+"""The Spark data source ``penstock``: reads a store's directory, never a gateway, and writes to a gateway.
 
     orders = spark.read.format("penstock").option("path", "data").option("destination", "orders.>").load()
 
 Where Penstock is installed, Spark finds the source by itself (``pyspark_penstock``); elsewhere see ``register``.
-The options are those of ``scan``; of a stream, ``spark.readStream``, those of ``stream``.
+The options are those of ``scan``; of a stream, ``spark.readStream``, those of ``stream``; of writes, those of
+``write.options``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from spark_bridge.arrow import schema
@@ -23,6 +31,9 @@ from spark_bridge.read.scan import OPTIONS, Read, named_options, plan_read, tabl
 from spark_bridge.spark.workers import new_worker_zip
 from spark_bridge.stream.micro_batches import LogStream
 from spark_bridge.stream.reader import StreamReader
+from spark_bridge.write.options import write_options
+from spark_bridge.write.rows import check_columns
+from spark_bridge.write.writers import StreamWriter, Writer
 
 NAME: Final = "penstock"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
@@ -100,6 +111,20 @@ class PenstockDataSource(DataSource):
         from spark_bridge.stream.limited_reader import LimitedStreamReader
 
         return LimitedStreamReader(stream)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Plan a write; ``schema`` is that of the rows.  Raises: ValueError."""
+        if overwrite:
+            raise ValueError("mode is overwrite; a destination only takes more messages, so it takes append")
+        check_columns(schema.fieldNames())
+        return Writer(write_options(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Plan a stream of writes.  Raises: ValueError."""
+        if overwrite:
+            raise ValueError("the output mode is complete; a destination only takes more messages, so it takes append")
+        check_columns(schema.fieldNames())
+        return StreamWriter(write_options(self.options))
 
 
 class FilteringDataSource(PenstockDataSource):

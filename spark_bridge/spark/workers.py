@@ -30,6 +30,7 @@ WORKER_MODULES: Final = {
     "spark_bridge/read": "*",
     "spark_bridge/spark": "workers",
     "spark_bridge/stream": "*",
+    "spark_bridge/write": "*",
 }
 
 

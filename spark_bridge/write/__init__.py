@@ -1,0 +1,1 @@
+"""Rows of Spark as messages to a gateway."""
