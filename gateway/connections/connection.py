@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol, SessionSocket):
         """Read no more in this turn: libuv reads a socket with more to give 32 times before it looks at the others."""
         self._is_resting = True
         self._apply_reading()
-        self._engine_loop.call_after_turn(self._read_on)
+        self._engine_loop.full_reads.rest(self._read_on)
 
     def _read_on(self) -> None:
         self._is_resting = False

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Final
 
 from engine.broker import Broker
@@ -16,6 +15,7 @@ from engine.ports.store import Store
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Job
 from gateway.loop.alarms import Alarms
+from gateway.loop.full_reads import FullReads
 from gateway.loop.ticks import Ticks
 from gateway.process.workers import JobSink
 
@@ -81,6 +81,7 @@ class EngineLoop(JobSink):
         self._held_back_before: set[Flushable] = set()
         self._unread_before = 0  # at the beginning of the rounds
         self.ticks = Ticks(loop, clock)
+        self.full_reads = FullReads(loop)
         self._loop = loop
         self.is_open = False
         self._is_sync_armed = False
@@ -99,10 +100,6 @@ class EngineLoop(JobSink):
         self.now_ms = self.clock.monotonic_ms()
         self.broker.begin_turn()
         self._loop.call_soon(self.end_turn)
-
-    def call_after_turn(self, callback: Callable[[], None]) -> None:
-        """Call something once the turn that is open has ended, before anything more is read."""
-        self._loop.call_soon(callback)
 
     def end_turn(self) -> None:
         """Dispatch, write the log, send all output that may be sent.
