@@ -49,8 +49,10 @@ class Commits:
             inner = destination.inner
             if not isinstance(inner, Composite):
                 message.destination_id = inner.destination_id
+            before = len(transaction.sends)
             self.send_in(transaction, inner, message)
-            transaction.identified.append((destination, message))
+            copies = [copy for _, copy in transaction.sends[before:]]
+            transaction.identified.append((destination, copies or [message]))
         elif isinstance(destination, Delayed):
             self._scheduler.require_room(transaction.scheduled_count + len(destination.parts))
             transaction.add_scheduled(destination, message)
@@ -97,8 +99,8 @@ class Commits:
         for delayed, message in transaction.scheduled:
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             self._scheduler.add(delayed, message)
-        for identified, message in transaction.identified:
-            self._duplicate_ids.add(identified, message)
+        for identified, copies in transaction.identified:
+            self._duplicate_ids.add(identified, any(copy.log_offset >= 0 for copy in copies))
         self._dispatcher.acknowledge_all(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
             self._redelivery.refuse_all(deliveries, refusal)

@@ -18,7 +18,7 @@ from engine.sources.observer import Observer
 from engine.sources.queue import QuestionQueue
 from engine.sources.queue_rules import has_send_advisories
 from engine.values import gates
-from engine.values.message import Message
+from engine.values.message import PERSISTENT, Message
 
 
 @dataclass(slots=True, eq=False)
@@ -38,18 +38,21 @@ class CompositeSend:
         """Send ``message``, or return the gate that refuses it.  Raises: what ``MessageCopies.expand`` raises."""
         if isinstance(destination, Identified):
             return self._send_once(destination, message)
+        return self._send(destination, message, [])
+
+    def _send(self, destination: Destination, message: Message, accepted: list[Message]) -> int:
+        """Send ``message``, and add what it became to ``accepted``; or return the gate that refuses it."""
         if isinstance(destination, Delayed):
             delayed = self._scheduler.opened(destination)
             if not self._scheduler.is_due(delayed):
+                accepted.append(message)
                 return self._scheduler.take(delayed, message)
-            if len(delayed.parts) > 1:
-                destination = Composite(delayed.parts)
-            else:
-                target = delayed.parts[0]
-                message.destination_id = target.destination_id
-                if not target.is_indirect:
-                    return self._acceptance.send(target, message)
-                destination = target
+            destination = Composite(delayed.parts) if len(delayed.parts) > 1 else delayed.parts[0]
+        if not isinstance(destination, Composite):
+            message.destination_id = destination.destination_id
+            if not destination.is_indirect:
+                accepted.append(message)
+                return self._acceptance.send(destination, message)
         sends: list[tuple[Target, Message]] = []
         discarding: list[Target] = []
         for target, copy in self.copies.expand(destination, message):
@@ -69,6 +72,7 @@ class CompositeSend:
         self._acceptance.send_on()
         self._context.commit_batch()
         for target, copy in sends:
+            accepted.append(copy)
             if isinstance(target, QuestionQueue):
                 self._questions.answer(target, copy)
             elif has_send_advisories(target.settings):
@@ -80,17 +84,14 @@ class CompositeSend:
         """Send a message with an id, unless its address knows the id: then it counts as sent."""
         if self._duplicate_ids.is_known(identified):
             self._duplicate_ids.dropped_count += 1
+            message.flags |= PERSISTENT  # confirmed once the first one is durable, which may have been logged anyway
             return gates.OPEN
-        inner = identified.inner
+        accepted: list[Message] = []
         self._context.begin_batch()
         try:
-            if isinstance(inner, Composite):
-                gate = self.send(inner, message)
-            else:
-                message.destination_id = inner.destination_id
-                gate = self.send(inner, message) if inner.is_indirect else self._acceptance.send(inner, message)
+            gate = self._send(identified.inner, message, accepted)
             if gate == gates.OPEN:
-                self._duplicate_ids.add(identified, message)
+                self._duplicate_ids.add(identified, any(one.log_offset >= 0 for one in accepted))
         finally:
             self._context.commit_batch()
         return gate

@@ -34,7 +34,7 @@ class Transaction:
     window (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
     COMMIT.
     scheduled_count: of messages, one per destination.
-    identified: destinations and messages of the sends with a duplicate id.
+    identified: destinations of the sends with a duplicate id, and the messages that each of these sends became.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Transaction:
         self.sends: list[tuple[Queue | Topic, Message]] = []
         self.scheduled: list[tuple[Composite, Message]] = []
         self.scheduled_count = 0
-        self.identified: list[tuple[Identified, Message]] = []
+        self.identified: list[tuple[Identified, list[Message]]] = []
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
         self._covered: set[Delivery] = (

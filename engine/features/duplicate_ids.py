@@ -21,6 +21,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import LaneState, Range
 
 FORGOTTEN_AT_ONCE: Final = 64  # ids, by one record of the log; an address remembers up to so many more than its limit
+FORGOTTEN_MOST: Final = 1_024  # by one send, while there are many too many, as after a start with a smaller limit
 RESTORED_AT_ONCE: Final = 65_536
 NOT_IN_LOG: Final = -1  # instead of the queue offset of an id's entry
 ADDRESS_BITS: Final = 32
@@ -50,11 +51,12 @@ class DuplicateIds:
         # By digest, the oldest first: address and queue offset in one number, because there may be many.
         self._places: dict[int, int] = {}
         self._by_address: dict[int, deque[int]] = {}  # digests, the oldest first
-        for state in context.store.recovered():
-            if state.kind == QUEUE and state.name == DUPLICATE_IDS_QUEUE:
-                self._queue_number = state.destination_id
-                for lane in state.lanes:
-                    self._restore(lane)
+        if limits.address_count:
+            for state in context.store.recovered():
+                if state.kind == QUEUE and state.name == DUPLICATE_IDS_QUEUE:
+                    self._queue_number = state.destination_id
+                    for lane in state.lanes:
+                        self._restore(lane)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -62,8 +64,10 @@ class DuplicateIds:
     def is_known(self, one: Identified) -> bool:
         return one.digest in self._places
 
-    def require_new(self, sends: list[tuple[Identified, Message]]) -> None:
+    def require_new(self, sends: list[tuple[Identified, list[Message]]]) -> None:
         """Raises: DuplicateId if one of a transaction's ids is known, or is in it twice."""
+        if not self._limits.address_count:
+            return
         found: set[int] = set()
         for one, _ in sends:
             if one.digest in self._places or one.digest in found:
@@ -73,14 +77,11 @@ class DuplicateIds:
                 )
             found.add(one.digest)
 
-    def add(self, one: Identified, message: Message) -> None:
-        """Remember the id of a message that was just accepted, in the same batch."""
+    def add(self, one: Identified, is_logged: bool) -> None:
+        """Remember the id of a message that was just accepted, in the same batch.  is_logged: the message."""
         if not self._limits.address_count:
             return
-        entry = NOT_IN_LOG
-        if message.flags & PERSISTENT or message.log_offset >= 0:
-            entry = self._append(one)
-        self._remember(one.address, one.digest, entry)
+        self._remember(one.address, one.digest, self._append(one) if is_logged else NOT_IN_LOG)
         self._forget_old(one.address)
 
     # -- the steps
@@ -106,16 +107,14 @@ class DuplicateIds:
     def _forget_old(self, address: int) -> None:
         digests = self._by_address[address]
         forgotten: list[int] = []
-        if len(digests) >= self._limits.address_count + FORGOTTEN_AT_ONCE:
-            while len(digests) > self._limits.address_count:
-                self._forget(digests.popleft(), forgotten)
-        if len(self._places) >= self._limits.count + FORGOTTEN_AT_ONCE:
-            while len(self._places) > self._limits.count:
-                digest = next(iter(self._places))
-                others = self._by_address[self._places[digest] & ADDRESS_MASK]
-                assert others[0] == digest, "the oldest id of all is the oldest of its address"
-                others.popleft()
-                self._forget(digest, forgotten)
+        for _ in range(_to_forget(len(digests), self._limits.address_count)):
+            self._forget(digests.popleft(), forgotten)
+        for _ in range(_to_forget(len(self._places), self._limits.count)):
+            digest = next(iter(self._places))
+            others = self._by_address[self._places[digest] & ADDRESS_MASK]
+            assert others[0] == digest, "the oldest id of all is the oldest of its address"
+            others.popleft()
+            self._forget(digest, forgotten)
         if forgotten:
             self._settle(forgotten)
 
@@ -149,3 +148,9 @@ class DuplicateIds:
                     if columns.places[at]:
                         self._remember(address, columns.expiries[at], columns.first + at)
                         self._entry_bytes = columns.sizes[at]
+
+
+def _to_forget(known: int, limit: int) -> int:
+    """Return how many of ``known`` ids to forget now."""
+    excess = known - limit
+    return min(excess, FORGOTTEN_MOST) if excess >= FORGOTTEN_AT_ONCE else 0

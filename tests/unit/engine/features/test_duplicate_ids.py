@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO
-from engine.features.duplicate_ids import FORGOTTEN_AT_ONCE, DuplicateIdLimits
+from engine.features.duplicate_ids import FORGOTTEN_AT_ONCE, FORGOTTEN_MOST, DuplicateIdLimits
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Composite, Destination
@@ -131,15 +131,38 @@ def test_all_addresses_together_have_a_limit() -> None:
     assert (waiting(world, "q299"), waiting(world, "q0")) == ([b"m"], [b"m", b"again"])
 
 
-def test_without_memory_for_them_ids_mean_nothing() -> None:
-    class NoIds(RestartWorld):
-        def broker_options(self) -> dict[str, Any]:
-            return {"duplicate_id_limits": DuplicateIdLimits(0, 0)}
+class OtherLimits(RestartWorld):
+    """Whose limits may be others after a restart."""
 
-    world = NoIds()
+    duplicate_id_limits = DuplicateIdLimits()
+
+    def broker_options(self) -> dict[str, Any]:
+        return {"duplicate_id_limits": self.duplicate_id_limits}
+
+
+def test_without_memory_for_them_ids_mean_nothing() -> None:
+    world = OtherLimits()
     send(world, "1")
+    world.duplicate_id_limits = DuplicateIdLimits(0, 200_000)
+    world.restart()
+    assert known(world) == 0
     send(world, "1")
-    assert waiting(world) == [b"m", b"m"]
+    commit(world, "1", "1")
+    assert waiting(world) == [b"m"] * 4
+
+
+def test_a_smaller_limit_forgets_over_several_sends() -> None:
+    world = OtherLimits()
+    count = 3 * FORGOTTEN_MOST
+    for number in range(count):
+        send(world, str(number))
+    world.duplicate_id_limits = FEW
+    world.restart()
+    for number in range(4):
+        before = known(world)
+        send(world, f"later {number}")
+        assert before - known(world) < 2 * FORGOTTEN_MOST
+    assert FEW.address_count <= known(world) == _entries(world) < FEW.address_count + FORGOTTEN_AT_ONCE
 
 
 def test_a_shut_gate_leaves_no_id() -> None:
@@ -168,6 +191,44 @@ def test_several_destinations_get_it_once() -> None:
     assert (waiting(world, "a"), waiting(world, "b")) == ([b"m"], [b"m"])
 
 
+@pytest.mark.parametrize("is_transacted", [False, True])
+@pytest.mark.parametrize("names", ["q", "q b", "VirtualTopic.T"])
+def test_the_id_of_a_message_that_is_logged_anyway_survives(names: str, is_transacted: bool) -> None:
+    """Of several destinations, and of a virtual topic, only copies may be logged."""
+
+    def again() -> None:
+        targets = [world.topic(name) if name.startswith("V") else world.queue(name) for name in names.split()]
+        to = Composite(targets) if len(targets) > 1 else targets[0]
+        if is_transacted:
+            commit(world, "1", to=to, persistent=False)
+        else:
+            send(world, "1", to=to, persistent=False)
+
+    queue = "Consumer.C.VirtualTopic.T" if names.startswith("V") else "q"
+    world = RestartWorld(address(queue, log_non_persistent=True))
+    world.queue(queue)
+    again()
+    world.restart()
+    if is_transacted:
+        with pytest.raises(DuplicateId):
+            again()
+    else:
+        again()
+    assert waiting(world, queue) == [b"m"]
+
+
+@pytest.mark.parametrize("policy", ["DROP", "temporary"])
+def test_the_id_of_a_message_that_is_not_logged_is_in_memory(policy: str) -> None:
+    world = RestartWorld(address("q", full__address_full_policy="DROP", full__max_size_messages=1))
+    if policy == "temporary":
+        send(world, "1", to=world.broker.open_temporary(world.client(), TEMP_QUEUE))
+        assert (known(world), _entries(world)) == (1, 0)
+        return
+    send(world, "1")
+    send(world, "2")
+    assert (known(world), _entries(world)) == (2, 1)
+
+
 def test_a_delayed_message_is_scheduled_once() -> None:
     world = RestartWorld()
     later = delayed(world.queue("q"), Plan(delay_ms=1000))
@@ -189,11 +250,13 @@ def test_a_temporary_queue_accepts_an_id_once() -> None:
 # -- transactions
 
 
-def commit(world: EngineWorld, *ids: str, body: bytes = b"m") -> None:
+def commit(
+    world: EngineWorld, *ids: str, body: bytes = b"m", to: Destination | None = None, persistent: bool = True
+) -> None:
     transaction = Transaction(world.client(), "t", TransactionLimits())
     for one in ids:
-        once = identified(world.queue("q"), one)
-        world.broker.send_in(transaction, once, world.message(once, body))
+        once = identified(to or world.queue("q"), one)
+        world.broker.send_in(transaction, once, world.message(once, body, persistent=persistent))
     try:
         gate, _ = world.broker.commit_refusal(transaction)
     except DuplicateId:
