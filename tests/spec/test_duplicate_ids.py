@@ -11,10 +11,12 @@ from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Declar
 from protocols.amqp.v1_0.wire.composites.performatives import Disposition
 from protocols.amqp.v1_0.wire.composites.transaction_types import Declare, Discharge
 from protocols.amqp.v1_0.wire.types.value_encoder import encode
-from protocols.amqp.v1_0.wire.types.values import ULong
+from protocols.amqp.v1_0.wire.types.values import Symbol, ULong
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.protocols.stomp_gateway import StompGateway
 
+DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"  # the header of a durable message
 NAMES = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")
 
 
@@ -57,6 +59,38 @@ def test_stomp_refuses_a_commit_with_a_known_id() -> None:
     assert (error.command, error["message"], error["receipt-id"]) == ("ERROR", "duplicate id", "c")
     assert b"queue://q has accepted a message with the duplicate id '1' before" in error.body
     assert gateway.subscriber("/queue/q", "auto").bodies() == [b"first"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.2"])
+def test_stomp_says_that_work_was_done_once_it_is_durable(version: str) -> None:
+    """Who reads that its transaction was committed before will not commit it again, even after a crash."""
+    gateway = StompGateway()
+    peers = [gateway.connect(version) for _ in range(2)]
+    for peer in peers:
+        peer.send_confirmed("BEGIN", transaction="x")
+        peer.publish("/queue/q", b"m", persistent="true", transaction="x", _AMQ_DUPL_ID="1")
+    gateway.syncs = False
+    for peer in peers:
+        peer.send("COMMIT", transaction="x", receipt="c")
+        assert peer.octets == b""
+    gateway.sync()
+    assert peers[0].receipts() == ["c"]
+    (error,) = peers[1].take()
+    assert (error["message"], error["receipt-id"]) == ("duplicate id", "c")
+    assert peers[1].is_closed is (version != "1.0")
+
+
+def test_stomp_does_not_say_that_work_was_done_while_the_disk_hangs() -> None:
+    gateway = StompGateway()
+    peers = [gateway.connect() for _ in range(2)]
+    for peer in peers:
+        peer.send_confirmed("BEGIN", transaction="x")
+        peer.publish("/queue/q", b"m", persistent="true", transaction="x", _AMQ_DUPL_ID="1")
+    gateway.syncs = False
+    for peer in peers:
+        peer.send("COMMIT", transaction="x", receipt="c")
+    gateway.advance(SessionSettings().ending_time_ms + 1_000)
+    assert (peers[1].octets, peers[1].is_closed) == (b"", True)
 
 
 def test_stomp_refuses_an_id_without_a_character() -> None:
@@ -108,6 +142,37 @@ def test_both_protocols_share_the_ids() -> None:
 def _request(peer: AmqpPeer, composite: Any) -> Any:
     peer.transfer(b"\x00\x53\x77" + encode_composite(composite), handle=9)
     return peer.one(Disposition).state
+
+
+def test_amqp_says_that_work_was_done_once_it_is_durable() -> None:
+    gateway = AmqpGateway()
+    peers = []
+    for _ in range(2):
+        peer = gateway.amqp_sender("q")
+        peer.attach_coordinator()
+        declared = _request(peer, Declare())
+        peer.transfer(DURABLE + identified("1") + text("m"), state=TransactionalState(declared.txn_id))
+        peer.take()
+        peers.append((peer, declared.txn_id))
+    gateway.syncs = False
+    for peer, txn_id in peers:
+        peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(txn_id)), handle=9)
+        assert peer.take() == []
+    gateway.sync()
+    assert [type(peer.one(Disposition).state) for peer, _ in peers] == [Accepted, Rejected]
+
+
+def test_amqp_confirms_a_duplicate_once_the_first_is_durable() -> None:
+    """Scheduled messages are logged even if they are not durable."""
+    gateway = AmqpGateway()
+    gateway.syncs = False
+    peers = [gateway.amqp_sender("q") for _ in range(2)]
+    for peer in peers:
+        peer.transfer(b"\x00\x53\x72" + encode({Symbol("x-opt-delivery-delay"): 1000}) + identified("1") + text("m"))
+        assert peer.take() == []
+    gateway.sync()
+    for peer in peers:
+        assert peer.one(Disposition).state == Accepted()
 
 
 def test_amqp_rejects_a_discharge_with_a_known_id() -> None:

@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.limits.parked_producers import BlockLimit
-from engine.values.errors import EngineError, PenstockError
+from engine.values.errors import DuplicateId, EngineError, PenstockError
 from protocols.blocked_sends import BlockedSends
 from protocols.ending import Ending
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
@@ -273,6 +273,8 @@ class FrameInput(MessageOutput):
 
     def refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR.  The connection ends, unless only the request was wrong and 1.0 or a dialect applies."""
+        if isinstance(error, DuplicateId):  # the work that it reports as done may not be durable yet
+            self.receipts.has_logged = True
         is_kept = self.version == VERSION_1_0 or self.settings.dialect.keeps_connection
         if is_kept and isinstance(error, EngineError | InvalidHeader) and is_open(self.state):
             self.receipts.add_error(error_frame(error, frame, self.version))
@@ -281,10 +283,14 @@ class FrameInput(MessageOutput):
 
     def fail(self, error: PenstockError, frame: Frame | None = None) -> None:
         self.socket.warn(f"{error.condition}: {error}")
-        self.end(error_frame(error, frame, self.version), is_lost=True)
+        words = error_frame(error, frame, self.version)
+        if isinstance(error, DuplicateId):
+            self.receipts.add_error(words)
+            words = b""
+        self.end(words, is_lost=True)
 
     def end(self, error: bytes, is_lost: bool) -> None:
-        """Finish with an ERROR that waits a limited time for the confirmations before it."""
+        """Finish with an ERROR, b"" for none, that waits a limited time for the confirmations before it."""
         self.move(FAIL)
         self.ending.begin(error, error, self.now_ms + self.settings.ending_time_ms)
         self.let_go(is_lost)

@@ -110,13 +110,18 @@ class TargetLink(Link):
             is_second = self.is_second and self._settles_second(delivery_id)
             self.session.confirm_state(delivery_id, state, not is_second, is_logged)
 
-    def reject(self, delivery_id: int, is_settled: bool, error: PenstockError, txn_id: bytes = b"") -> None:
-        """Report a failed delivery: by its outcome, or by the end of the link if it cannot have one."""
+    def reject(
+        self, delivery_id: int, is_settled: bool, error: PenstockError, txn_id: bytes = b"", is_logged: bool = False
+    ) -> None:
+        """Report a failed delivery: by its outcome, or by the end of the link if it cannot have one.
+
+        is_logged: as in ``answer``.
+        """
         if is_settled or not self.can_reject:
             self.detach(error)
             return
         rejected = Rejected(error_of(error))
-        self.answer(delivery_id, False, TransactionalState(txn_id, rejected) if txn_id else rejected)
+        self.answer(delivery_id, False, TransactionalState(txn_id, rejected) if txn_id else rejected, is_logged)
 
     def waited(self) -> None:
         """Go on: the message that waited at a gate was sent or refused."""

@@ -15,7 +15,7 @@ from engine.sources.composite import Destination
 from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
-from engine.values.errors import EngineError, TransactionError
+from engine.values.errors import DuplicateId, EngineError, TransactionError
 from engine.values.message import Message
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.link import SessionEndpoint
@@ -211,7 +211,8 @@ class Transactions:
 
     def _refuse(self, waiting: WaitingCommit, error: EngineError) -> None:
         self._roll_back(waiting.one)
-        waiting.link.reject(waiting.delivery_id, False, error)
+        is_logged = isinstance(error, DuplicateId)  # the work that it reports as done may not be durable yet
+        waiting.link.reject(waiting.delivery_id, False, error, is_logged=is_logged)
 
     def _roll_back(self, one: OpenTransaction) -> None:
         engine = self.connection.engine
