@@ -191,6 +191,13 @@ class HttpConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """histograms: whether it measures how long messages and syncs take."""
+
+    histograms: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TlsConfig:
     """Files in PEM.  certificate: of the gateway, with intermediate ones up to a known authority; "" for no TLS.
 
@@ -296,6 +303,7 @@ class ServerConfig:
     stomp: StompConfig = field(default_factory=StompConfig)
     amqp: AmqpConfig = field(default_factory=AmqpConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: Limits = field(default_factory=Limits)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

@@ -290,6 +290,7 @@ SERVER: Final[Tree] = {
         },
     },
     "http": {"origins": Leaf("http.origins", Origins())},
+    "metrics": {"histograms": Leaf("metrics.histograms", Boolean())},
     "tls": {
         "certificate": Leaf("tls.certificate", OptionalFile()),
         "key": Leaf("tls.key", OptionalFile()),

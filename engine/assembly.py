@@ -22,7 +22,9 @@ from engine.consumers.user_quota import Quotas, UserLimits
 from engine.consumers.wakes import Rates
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.message_times import MessageTimes
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.dispatch.timed_dispatcher import TimedDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import Expiry
 from engine.fate.expiry_sweep import Sweep
@@ -123,7 +125,7 @@ class GroundParts:
 class DispatchParts:
     """Waiting messages, their consumers, and dispatch."""
 
-    def __init__(self, ground: GroundParts) -> None:
+    def __init__(self, ground: GroundParts, has_message_times: bool) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting, ground.steps)
@@ -151,7 +153,14 @@ class DispatchParts:
         self.replays = Replays(context, destinations, self.feeds, ground.starved)
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
         rates = Rates(context.clock, context.timers, ground.steps)
-        self.dispatcher = Dispatcher(context, rates, self.settlements, observers, ground.steps)
+        self.message_times: MessageTimes | None = None
+        if has_message_times:
+            self.message_times = MessageTimes(context)
+            self.dispatcher: Dispatcher = TimedDispatcher(
+                context, rates, self.settlements, observers, ground.steps, self.message_times
+            )
+        else:
+            self.dispatcher = Dispatcher(context, rates, self.settlements, observers, ground.steps)
         self.delays = Delays(context, observers)
         self.selective = SelectiveDispatcher(
             context, ground.steps, self.dispatcher, self.delays, ground.starved, observers
@@ -261,11 +270,16 @@ def turn_of(ground: GroundParts, dispatch: DispatchParts, fates: FateParts, clie
         ground.producer_gates,
         ground.steps,
         ground.starved,
+        dispatch.message_times,
     )
 
 
 def inspector_of(
-    ground: GroundParts, clients: ClientParts, features: FeatureParts, store_events: StoreEvents
+    ground: GroundParts,
+    dispatch: DispatchParts,
+    clients: ClientParts,
+    features: FeatureParts,
+    store_events: StoreEvents,
 ) -> Inspector:
     return Inspector(
         ground.context,
@@ -282,6 +296,7 @@ def inspector_of(
         features.slow_consumers,
         clients.subscribing.pending_limits,
         store_events,
+        dispatch.message_times,
     )
 
 

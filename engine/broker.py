@@ -55,6 +55,7 @@ class Broker(EngineApi):
     permissions: of groups; None permits everything to everybody.
     virtual_topics: topics whose messages are copied to queues.
     has_advisories, name: whether it publishes to ``ActiveMQ.Advisory.>``, and its name there.
+    has_message_times: whether it measures how long messages take to consumers and to acknowledgements.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -99,6 +100,7 @@ class Broker(EngineApi):
         user_limits: UserLimits = NO_USER_LIMITS,
         copy_limits: CopyLimits = USUAL_COPY_LIMITS,
         duplicate_id_limits: DuplicateIdLimits = USUAL_DUPLICATE_ID_LIMITS,
+        has_message_times: bool = False,
     ) -> None:
         memory = MemoryBudget(memory_limit_bytes)
         ground = GroundParts(
@@ -115,7 +117,7 @@ class Broker(EngineApi):
             temporary_destinations_max,
             connection_memory_bytes,
         )
-        dispatch = DispatchParts(ground)
+        dispatch = DispatchParts(ground, has_message_times)
         fates = FateParts(ground, dispatch, seed, expire_messages_period_ms)
         clients = ClientParts(ground, dispatch, fates)
         features = FeatureParts(
@@ -132,7 +134,7 @@ class Broker(EngineApi):
         )
         super().__init__(ground, dispatch, fates, clients, features)
         self.turn = turn_of(ground, dispatch, fates, clients)
-        self.inspector = inspector_of(ground, clients, features, self.store_events)
+        self.inspector = inspector_of(ground, dispatch, clients, features, self.store_events)
         self.why = why_of(ground, dispatch, clients, features, self.turn)
         self.memory = memory
         self.readers = ground.context.readers

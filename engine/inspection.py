@@ -13,6 +13,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import UnsettledMemory
 from engine.consumers.user_quota import Quotas
+from engine.dispatch.message_times import MessageTimes
 from engine.features.duplicate_ids import DuplicateIds
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
@@ -60,6 +61,7 @@ class Inspector:
     slow_consumers: SlowConsumers
     pending_limits: PendingLimits
     events: StoreEvents
+    message_times: MessageTimes | None = None
 
     def inspect(self) -> BrokerStats:
         """Return the present state of everything, for ``stat``, metrics and the console."""
@@ -109,6 +111,7 @@ class Inspection:
     def stats(self) -> BrokerStats:
         """Return what was read, and everything else as it is now."""
         inspector, gates = self._inspector, self._inspector.producer_gates
+        times = inspector.message_times
         return BrokerStats(
             self._destinations,
             self._consumers,
@@ -136,6 +139,8 @@ class Inspection:
             unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
             pending=inspector.pending_memory.stats(),
             late=gates.late_memory.stats(),
+            until_delivered=None if times is None else times.until_delivered(),
+            until_acknowledged=None if times is None else times.until_acknowledged(),
         )
 
 

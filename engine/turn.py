@@ -11,6 +11,7 @@ from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import QUEUE_STEPS, TURN_STEPS, Steps
 from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.message_times import MessageTimes
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.connection_memory import Holdings
@@ -46,6 +47,7 @@ class Turn:
     producer_gates: ProducerGates
     steps: Steps
     starved: dict[Queue, None]
+    message_times: MessageTimes | None
     store: Store = field(init=False)
     agenda: TurnAgenda = field(init=False)
     dirty: list[Queue] = field(init=False)
@@ -59,6 +61,8 @@ class Turn:
 
     def set_time(self, wall_ms: int) -> None:
         """Set the time of a turn if it has changed since the last one."""
+        if self.message_times is not None:
+            self.message_times.count()
         self.context.set_time(wall_ms)
         if wall_ms >= self.hand_overs.next_ms:
             self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)

@@ -30,6 +30,7 @@ from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
 from engine.store.log.store_directory import LogRange
+from engine.values.histogram import SYNC_BOUNDS_S, Histogram
 from engine.values.message import AMQP_1_0
 from gateway.connections.admission import admission_of
 from gateway.connections.listener import Listener
@@ -88,7 +89,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     for note in (*config.notes, *plain_passwords(config)):
         log.warning("configuration: %s", note)
-    counters = GatewayCounters()
+    counters = GatewayCounters(sync_times=Histogram(SYNC_BOUNDS_S) if config.metrics.histograms else None)
     security = Security(config, counters)
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
@@ -117,7 +118,7 @@ async def _serve(
         loop.add_signal_handler(number, stopping.set)
 
     garbage_collection.suspend()
-    workers = ThreadWorkers(loop)
+    workers = ThreadWorkers(loop, sync_times=counters.sync_times)
     disk = StoreDisk(config.data_directory)
     engine_loop, store, spill, firing_faults = assemble(
         loop, config, SystemClock(), workers, files, disk, skip_corruption
@@ -227,6 +228,7 @@ def _broker(
         user_limits=user_limits(config),
         copy_limits=CopyLimits(config.limits.copies, config.limits.copies_bytes),
         duplicate_id_limits=DuplicateIdLimits(config.limits.duplicate_ids_per_address, config.limits.duplicate_ids),
+        has_message_times=config.metrics.histograms,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:

@@ -16,6 +16,7 @@ from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.wakes import Rates
+from engine.dispatch.message_times import MessageTimes
 from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.unwritten_queues import UnwrittenQueues
 from engine.sources.observer import Observer
@@ -40,6 +41,7 @@ class Dispatcher:
     settling: batches to flush.  next_tag: number of the next hand-over.
     written_offset: messages from here on are not handed over yet.  A delivery may be sent before the sync, but never
     before the write: otherwise a crash could give its log offset, and so its id, to another message.
+    times: of first hand-overs to consumers; None where nobody asks for them.
     """
 
     __slots__ = (
@@ -54,6 +56,7 @@ class Dispatcher:
         "rates",
         "observers",
         "steps",
+        "times",
     )
 
     def __init__(
@@ -70,6 +73,7 @@ class Dispatcher:
         self.rates = rates
         self.observers = observers
         self.steps = steps
+        self.times: MessageTimes | None = None
 
     def run(self, queue: Queue, selection: Selection | None = None) -> None:
         """Hand over until no consumer can take more, or nothing is left for those that could.  selection: the queue's.
@@ -81,6 +85,8 @@ class Dispatcher:
         """
         rotation = queue.rotation
         shares_windows = queue.extras.has_siblings or selection is not None
+        # Most hand-overs have neither: one check for both.
+        extra: Selection | MessageTimes | None = selection if selection is not None else self.times
         while (selection is None and rotation and queue.mask) or (
             selection is not None and (rotation or selection.turns.pay_owed())
         ):
@@ -119,11 +125,14 @@ class Dispatcher:
                 self._stand_aside(consumer, queue)
                 continue
             tag = self.next_tag
-            if selection is not None:
-                message = selection.take(consumer, delivery, tag)
-                if queue.extras.is_watched:
-                    for observer in self.observers:
-                        observer.handed_over(queue, message)
+            if extra is not None:
+                if selection is not None:
+                    message = selection.take(consumer, delivery, tag)
+                    if queue.extras.is_watched:
+                        for observer in self.observers:
+                            observer.handed_over(queue, message)
+                if self.times is not None and not delivery.is_redelivered and consumer.is_ruled:
+                    self.times.handed_over.append(message.store_time_ms)
             delivery.consumer = consumer
             delivery.state = DISPATCHED
             queue.delivered_count += 1
@@ -217,7 +226,7 @@ class Dispatcher:
         """Count a delivery as acknowledged on hand-over; it never took a place in the window."""
         delivery.state = advance(delivery.state, ACKNOWLEDGE)
         consumer.acknowledged_count += 1
-        self._gone(delivery.message, consumer, queue)
+        self.gone(delivery.message, consumer, queue)
 
     def acknowledge(self, delivery: Delivery) -> None:
         """Settle a delivery as accepted, and free its place in the window unless a transaction freed it before."""
@@ -247,7 +256,7 @@ class Dispatcher:
                 for observer in self.observers:
                     observer.consumed(queue, message)
             message = delivery.message  # no longer marked
-        self._gone(message, consumer, queue)
+        self.gone(message, consumer, queue)
 
     def acknowledge_all(self, deliveries: list[Delivery]) -> None:
         """Settle all of them as accepted, in order; costs of one delivery are paid once for a run.
@@ -275,10 +284,10 @@ class Dispatcher:
                 for one in run:
                     self.acknowledge(one)
             else:
-                self._acknowledge_run(lane.priority, consumer, state, run)
+                self.acknowledge_run(lane.priority, consumer, state, run)
             start = end
 
-    def _acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
+    def acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
         queue = consumer.queue
         count = len(run)
         ledger = consumer.ledger
@@ -333,7 +342,7 @@ class Dispatcher:
         elif consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 
-    def _gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:
+    def gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:
         queue.depth -= 1
         queue.acknowledged_count += 1
         if message.queue_offset >= 0 and queue.is_logged:

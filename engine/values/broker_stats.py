@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.values.histogram import HistogramStats
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
@@ -167,6 +169,7 @@ class BrokerStats:
     addresses: those with a limit.  spilled_bytes: of messages in temporary files.
     refused_by_user_limit: limit per user -> how often it was enforced since the start.
     spill_lost_count: messages lost since the start because their block could not be read back.
+    until_delivered, until_acknowledged: from when messages were accepted; None where that is not measured.
     """
 
     destinations: list[DestinationStats]
@@ -188,3 +191,5 @@ class BrokerStats:
     unsettled: UnsettledStats = field(default_factory=UnsettledStats)
     pending: PendingStats = field(default_factory=PendingStats)
     late: LateStats = field(default_factory=LateStats)
+    until_delivered: HistogramStats | None = None
+    until_acknowledged: HistogramStats | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.values.histogram import Histogram
+
 
 @dataclass(slots=True, eq=False)
 class GatewayCounters:
@@ -13,6 +15,8 @@ class GatewayCounters:
     stalled: connections ended because the peer read no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
     left_out_lines: lines missing in the log because an address or an operator had caused too many.
+    left_out_lines: lines missing in the log because an address had caused too many.
+    sync_times: of the commit log's syncs, None where they are not measured.
     session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
 
@@ -24,3 +28,4 @@ class GatewayCounters:
     left_out_lines: int = 0
     session_faults: int = 0
     conversion_faults: int = 0
+    sync_times: Histogram | None = None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
+from engine.values.histogram import Histogram
 
 # While the disk is quick, a small sync runs on the engine's own thread: handing it to another one and back takes longer
 # than the sync (docs/decisions/0006).  After a slow sync the next few run on the other thread.
@@ -34,10 +35,16 @@ class JobSink(ABC):
 class ThreadWorkers(Workers):
     """Daemon threads, so that a disk that hangs for ever does not keep the process from ending."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: Callable[[], float] = time.perf_counter) -> None:
-        """seconds: the clock that syncs are timed with."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: Callable[[], float] = time.perf_counter,
+        sync_times: Histogram | None = None,
+    ) -> None:
+        """seconds: the clock that syncs are timed with.  sync_times: gets the time of each."""
         self._loop = loop
         self._seconds = seconds
+        self._sync_times = sync_times
         self._sink: JobSink | None = None
         self._queues: dict[int, queue.SimpleQueue[Job]] = {}
         self._early: list[tuple[Job, Exception | None]] = []
@@ -70,7 +77,10 @@ class ThreadWorkers(Workers):
     def _run_timed(self, job: Job) -> Exception | None:
         start = self._seconds()
         error = self._run(job)
-        self._slowest_s = max(self._seconds() - start, self._slowest_s * FORGETTING)
+        took_s = self._seconds() - start
+        self._slowest_s = max(took_s, self._slowest_s * FORGETTING)
+        if self._sync_times is not None:  # one sync at a time, on whichever thread
+            self._sync_times.add(took_s)
         return error
 
     def _run(self, job: Job) -> Exception | None:

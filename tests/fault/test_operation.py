@@ -225,3 +225,29 @@ def test_the_hint_of_scripts_run_is_right_from_everywhere() -> None:
     text = (ROOT / "scripts" / "run").read_text()
     assert "export --data '$root/data'" in text and "cat <<TEXT" in text
     assert os.access(ROOT / "scripts" / "run", os.X_OK)
+
+
+def test_times_are_measured_where_the_configuration_asks_for_them(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    gateway = start_gateway("metrics: {histograms: true}\n")
+    queue = f"/queue/{unique('timed')}"
+    client = raw_stomp.client(gateway)
+    for _ in range(2):
+        client.send(SEND, [("destination", queue), ("persistent", "true")], b"x")
+    raw_stomp.subscribe(client, queue, prefetch=2)
+    held = raw_stomp.message(client)
+    raw_stomp.message(client)
+    raw_stomp.send_ack(client, held, "acked")
+    client.flush()
+
+    def counted() -> tuple[int, ...]:
+        lines = dict(line.split() for line in gateway.get("/metrics")[1].splitlines() if "_seconds_count" in line)
+        return tuple(
+            int(float(lines[f"penstock_{name}_seconds_count"]))
+            for name in ("publish_to_deliver", "publish_to_acknowledge", "sync")
+        )
+
+    wait_until(lambda: counted()[:2] == (2, 1), "both deliveries and the acknowledgement count", limit_s=LIMIT_S)
+    wait_until(lambda: counted()[2] > 0, "syncs count", limit_s=LIMIT_S)
+    client.close()

@@ -5,14 +5,17 @@ A snapshot is turned into text on a worker thread; nothing here touches the live
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
@@ -139,6 +142,7 @@ class BrokerCollector(Collector):
         yield from _single(GaugeMetricFamily, _broker_gauges(stats, left_out_count))
         yield from _labelled(CounterMetricFamily, _LABELLED_COUNTERS, labelled)
         yield from _single(CounterMetricFamily, _gateway_counters(stats, self._counters))
+        yield from _histograms(stats, self._counters)
 
 
 def _broker_gauges(stats: BrokerStats, left_out_count: int) -> Iterable[Single]:
@@ -199,6 +203,23 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
 def _single(kind: Kind, rows: Iterable[Single]) -> Iterator[Metric]:
     for name, text, value in rows:
         yield kind(f"penstock_{name}", text, value=float(value))
+
+
+def _histograms(stats: BrokerStats, counters: GatewayCounters) -> Iterator[Metric]:
+    """Yield a family for each that is measured."""
+    sync_times = None if counters.sync_times is None else counters.sync_times.stats()
+    for name, text, histogram in (
+        ("publish_to_deliver", "From when messages were accepted to their first hand-over", stats.until_delivered),
+        ("publish_to_acknowledge", "From when messages were accepted to their settlement", stats.until_acknowledged),
+        ("sync", "Syncs of the commit log", sync_times),
+    ):
+        if histogram is not None:
+            bounds = [
+                floatToGoString(bound_s)  # type: ignore[no-untyped-call]
+                for bound_s in (*histogram.bounds_s, math.inf)
+            ]
+            buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
+            yield HistogramMetricFamily(f"penstock_{name}_seconds", text, buckets, histogram.sum_s)
 
 
 def _labelled_values(stats: BrokerStats) -> dict[str, Mapping[Any, float]]:

@@ -19,9 +19,9 @@ Row = DestinationStats | ConsumerStats | AddressStats
 
 
 def overview(stats: BrokerStats) -> dict[str, Any]:
-    """Return everything but the destinations, consumers and addresses."""
+    """Return everything but the destinations, consumers, addresses and histograms."""
     rest = asdict(replace(stats, destinations=[], consumers=[], addresses=[]))
-    for name in ("destinations", "consumers", "addresses", "blocked_ms"):
+    for name in ("destinations", "consumers", "addresses", "blocked_ms", "until_delivered", "until_acknowledged"):
         del rest[name]
     rest["blocked_producers"] = [
         {"connection_id": connection_id, "reason": reason, "waited_ms": stats.blocked_ms.get(connection_id, 0)}
@@ -64,7 +64,7 @@ def _columns(of: type) -> tuple[tuple[str, ...], attrgetter[tuple[Any, ...]]]:
 
 def _overview_schema() -> Schema:
     of_stats = dict(schema_of(BrokerStats)["properties"])
-    for name in ("destinations", "consumers", "addresses", "blocked_ms"):
+    for name in ("destinations", "consumers", "addresses", "blocked_ms", "until_delivered", "until_acknowledged"):
         del of_stats[name]
     waiting = members(connection_id=INTEGER, reason=STRING, waited_ms=INTEGER)
     return closed({**of_stats, "blocked_producers": listed(waiting)})

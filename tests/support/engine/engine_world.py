@@ -44,6 +44,7 @@ class EngineWorld(BrokerView):
         limits: GlobalLimits = NO_LIMITS,
         virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
         user_limits: UserLimits = NO_USER_LIMITS,
+        has_message_times: bool = False,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
@@ -60,6 +61,7 @@ class EngineWorld(BrokerView):
             limits=limits,
             virtual_topics=virtual_topics,
             user_limits=user_limits,
+            has_message_times=has_message_times,
         )
 
     def turn(self) -> int:

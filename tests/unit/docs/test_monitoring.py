@@ -12,8 +12,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.values.broker_stats import AddressStats
+from engine.values.histogram import SYNC_BOUNDS_S, Histogram
+from gateway.process.counters import GatewayCounters
 from gateway.web.resources.metrics import render
-from tests.support.engine.snapshots import broker, destination
+from tests.support.engine.snapshots import broker, destination, with_histograms
 
 MONITORING: Final = Path(__file__).resolve().parents[3] / "docs" / "monitoring"
 OF_PROMETHEUS: Final = {"up"}
@@ -39,7 +41,7 @@ def expressions() -> list[str]:
 def test_every_name_is_a_metric_of_the_gateway() -> None:
     stats = broker(destination("orders"))
     stats.addresses.append(AddressStats("a", "BLOCK", 0, 1, 0, 1, False, 0, 0))
-    page, _ = render(stats)
+    page, _ = render(with_histograms(stats), counters=GatewayCounters(sync_times=Histogram(SYNC_BOUNDS_S)))
     known = {sample for family in text_string_to_metric_families(page.decode()) for sample in _samples(family)}
     asked = {name for one in expressions() for name in NAME.findall(one)}
     assert asked - known - OF_PROMETHEUS == set()
@@ -47,6 +49,8 @@ def test_every_name_is_a_metric_of_the_gateway() -> None:
 
 
 def _samples(family: Any) -> set[str]:
+    if family.type == "histogram":
+        return {f"{family.name}_{part}" for part in ("bucket", "count", "sum")}
     return {f"{family.name}_total" if family.type == "counter" else family.name}
 
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job
+from engine.values.histogram import Histogram
 from gateway.process.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
 
 
@@ -137,8 +138,8 @@ class Short(Noted):
         return True
 
 
-def timed_workers() -> tuple[ThreadWorkers, Sink]:
-    workers = ThreadWorkers(asyncio.get_running_loop(), lambda: Short.now_s)
+def timed_workers(sync_times: Histogram | None = None) -> tuple[ThreadWorkers, Sink]:
+    workers = ThreadWorkers(asyncio.get_running_loop(), lambda: Short.now_s, sync_times)
     sink = Sink()
     workers.attach(sink)
     return workers, sink
@@ -188,6 +189,19 @@ async def test_a_short_sync_does_not_overtake_one_that_is_with_the_thread() -> N
     gate.set()
     await sink.wait(len(sink.jobs) + 2)
     assert sink.jobs[-2:] == [long, short]
+
+
+async def test_the_time_of_each_sync_is_counted_on_whichever_thread() -> None:
+    times = Histogram((1.0, 2.0))
+    workers, sink = timed_workers(times)
+    await _make_quick(workers, sink)
+    assert times.stats().counts == (len(sink.jobs), 0, 0)
+    await _sync(workers, sink, Short(time_s=1.5))
+    await _sync(workers, sink, Short(time_s=8.0))  # the last one was slow, so this one is with the other thread
+    assert times.stats().counts[1:] == (1, 1)
+    workers.submit(Noted("page"), READ_LANE)
+    await sink.wait(len(sink.jobs) + 1)
+    assert sum(times.stats().counts) == len(sink.jobs) - 1
 
 
 class Faulty(Job):

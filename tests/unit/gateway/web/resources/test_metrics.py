@@ -9,8 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import ScheduleStats
+from engine.values.histogram import Histogram
+from gateway.process.counters import GatewayCounters
 from gateway.web.resources import metrics
-from tests.support.engine.snapshots import broker, destination
+from tests.support.engine.snapshots import broker, destination, with_histograms
 
 
 def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -133,3 +135,28 @@ def test_the_schedule_is_told() -> None:
         ("schedule_cancelled_total", 1),
     ):
         assert found[(f"penstock_{name}", ())] == value, name
+
+
+def test_times_are_histograms_of_prometheus() -> None:
+    sync_times = Histogram((0.001,))
+    sync_times.add(0.0002)
+    page, _ = metrics.render(with_histograms(broker()), counters=GatewayCounters(sync_times=sync_times))
+    found = samples(page)
+    for name, bucket, count in (
+        ("publish_to_deliver", "0.5", 2),
+        ("publish_to_deliver", "1.0", 3),
+        ("publish_to_deliver", "+Inf", 3),
+        ("publish_to_acknowledge", "0.5", 0),
+        ("publish_to_acknowledge", "1.0", 1),
+        ("publish_to_acknowledge", "+Inf", 4),
+        ("sync", "0.001", 1),
+        ("sync", "+Inf", 1),
+    ):
+        assert found[(f"penstock_{name}_seconds_bucket", (("le", bucket),))] == count, (name, bucket)
+    assert found[("penstock_publish_to_deliver_seconds_sum", ())] == 1.25
+    assert found[("penstock_publish_to_acknowledge_seconds_count", ())] == 4
+    assert found[("penstock_sync_seconds_sum", ())] == 0.0002
+
+
+def test_times_that_are_not_measured_are_not_there() -> None:
+    assert b"_seconds_bucket" not in metrics.render(broker())[0]
