@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.connections.admission import Place
 from gateway.web.connections.input_turns import PIECE_BYTES, InputTurns, PacedTransport
 
-REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
+REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or the answer before, to the end of a request's body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
 TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # octets of an incomplete message of a WebSocket
 HTTP_CONNECTIONS_MAX: Final = 64
@@ -64,9 +64,10 @@ class HttpConnection(asyncio.Protocol):
         self._cancel()
 
     def request_answered(self) -> None:
-        """The next request's time begins with its first octet; until then aiohttp's own limit holds."""
+        """The next request's time begins now, because its first octets may have come with the one before."""
         self._is_serving = False
-        self._cancel()
+        if self._transport is not None:
+            self._arm(self._request_time_s)
 
     def upgraded(self, gather: Callable[[int], None]) -> None:
         """The socket is a WebSocket now, and has a place among the messaging connections instead.
@@ -111,7 +112,10 @@ class HttpConnection(asyncio.Protocol):
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        self._cancel()
+        if self._is_serving:
+            self._cancel()
+        else:
+            self._arm(self._stall_time_s)  # the rest of the answer; the next request may have begun
         self._inner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -72,6 +72,18 @@ async def served() -> AsyncIterator[Served]:
     await runner.cleanup()
 
 
+async def test_half_a_request_that_came_with_the_one_before_is_given_up(served: Served) -> None:
+    served.request_time_s = SHORT_S
+    served.may_answer.set()
+    reader, writer = await served.connect()
+    half = b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab"
+    writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n" + half)
+    async with asyncio.timeout(LIMIT_S):
+        assert (await reader.read()).endswith(b"answered")
+    await served.emptied()
+    writer.close()
+
+
 @pytest.mark.parametrize(
     "octets",
     [
