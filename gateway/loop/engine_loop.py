@@ -65,6 +65,7 @@ class EngineLoop(JobSink):
     """Turns: from the first input after the last turn to the end of the event loop's current round.
 
     now_ms: monotonic time of this turn's beginning.  is_open: a turn has begun; frequent callers check this first.
+    turn: its number.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, store: Store, clock: Clock) -> None:
@@ -84,6 +85,7 @@ class EngineLoop(JobSink):
         self.full_reads = FullReads(loop)
         self._loop = loop
         self.is_open = False
+        self.turn = 0
         self._is_sync_armed = False
         self.failed = asyncio.Event()
         self.is_shut = False  # nothing enters or leaves the engine: it has failed, or its store closes
@@ -97,6 +99,7 @@ class EngineLoop(JobSink):
         if self.is_open or self.is_shut:
             return
         self.is_open = True
+        self.turn += 1
         self.now_ms = self.clock.monotonic_ms()
         self.broker.begin_turn()
         self._loop.call_soon(self.end_turn)
