@@ -14,7 +14,8 @@ from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet
 from engine.consumers.consumer import Consumer
 from engine.fate.refusals import Refusals
-from engine.sources.composite import Destination, Source, Target
+from engine.sources.composite import Composite, Destination, Source, Target
+from engine.sources.identified import Identified
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
@@ -176,11 +177,15 @@ class EngineApi:
         self.acceptance.accept(destination, message)
         return gates.OPEN
 
-    def send_granted(self, destination: Target, message: Message) -> int:
+    def send_granted(self, destination: Destination, message: Message) -> int:
         """Accept a message despite its full address, because its sender had been granted credit for it.
 
+        destination: a queue or topic, or ``Identified`` with one.
         Return the gate of the disk or the memory that refuses it nevertheless, gates.OPEN for none.
         """
+        if isinstance(destination, Identified):
+            return self.composite_send.send_once(destination, message, is_granted=True)
+        assert not isinstance(destination, Composite), "credit is granted for one destination"
         return self.acceptance.send_granted(destination, message)
 
     # -- receiving
