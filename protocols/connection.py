@@ -66,7 +66,17 @@ class ProtocolConnection(GuardedClient):
     def refused(self) -> None:
         self.outbox.touch()
 
+    def denied(self, action: str, target: str) -> None:
+        self.socket.audit(self.user, action, target, is_denied=True)
+
+    def managed(self, action: str, target: str) -> None:
+        self.socket.audit(self.user, action, target, is_denied=False)
+
     # -- called by the gateway
+
+    @abstractmethod
+    def protocol_name(self) -> str:
+        """Return ``stomp`` or ``amqp``."""
 
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:

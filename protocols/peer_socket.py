@@ -42,6 +42,10 @@ class PeerSocket:
         """Log that a message is sent unconverted because of a defect of ours."""
         self.warn(text)
 
+    def audit(self, user: str, action: str, target: str, is_denied: bool) -> None:
+        """Note in the audit log what a user has managed, or was denied."""
+        return None
+
     def take_fault(self, error: Exception) -> bool:
         """Handle a defect of ours in a call of the engine; return whether the engine can go on.
 

@@ -206,6 +206,14 @@ class Client(Outlet):
         """Return the defaults for its subscriptions from the listener's URI and the connection, for ``explain``."""
         return NO_DEFAULTS
 
+    def denied(self, action: str, target: str) -> None:
+        """It has asked for something that its user may not do; it gets an error, too."""
+        return None
+
+    def managed(self, action: str, target: str) -> None:
+        """It has managed something by a message, as an operator does."""
+        return None
+
     def browse_ended(self, consumer: Consumer) -> None:
         """A browser has shown all that waited when it began; nothing follows."""
         return None

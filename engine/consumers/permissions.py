@@ -49,6 +49,7 @@ class Access:
         """
         if self.allows(client, action, kind, name):
             return
+        client.denied(action, uri(kind, name))
         if self.permissions.allows(action, kind, name, client.groups):
             raise AccessDenied(
                 f"no permission to {action} {uri(kind, name[:200])}: it reports on a destination that needs the "
@@ -90,6 +91,7 @@ class Access:
         """Raises: AccessDenied for a client that may not see every destination."""
         if self.is_open or any(self.permissions.allows_everywhere(action, client.groups) for action in SEEING):
             return
+        client.denied("see all destinations", what)
         own = ", ".join(sorted(client.groups)) or "none"
         raise AccessDenied(
             f"{what} needs the permission {SEEING_WORDS} for all destinations (match: '>'); your groups are {own}"
@@ -101,6 +103,7 @@ class Access:
         Raises: AccessDenied.  Source: AMQP 1.0 part 3, 3.2.4 (user-id "MAY be authenticated by intermediaries").
         """
         if client.user and user != client.user:
+            client.denied("send as", user)
             raise AccessDenied(
                 f"a message names {user[:200]!r} as its sender (user-id); use your own login, {client.user!r}, or none"
             )

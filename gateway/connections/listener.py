@@ -16,6 +16,7 @@ from gateway.connections.connection import Connection
 from gateway.connections.security import Security
 from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
+from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
 from gateway.process.garbage_collection import EndedConnections
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
@@ -60,6 +61,7 @@ class Listener(ConnectionHost):
         self.garbage = EndedConnections()
         self._admission = admission
         self._counters = counters
+        self._audit = AuditLog(counters)
         self._connect_time_s = (
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
         )
@@ -154,21 +156,29 @@ class Listener(ConnectionHost):
     def warn(self, connection: SessionSocket, text: str) -> None:
         self._admission.lines.warn(log, connection.place.address, text, connection.peer())
 
+    def audit(self, connection: SessionSocket, entry: Audited) -> None:
+        if entry.result == "done":
+            self._audit.managed(entry)
+        else:
+            self._audit.denied(connection.place.address, entry)
+
     def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
         if self._security.remembers(login, passcode):
             connection.credentials_checked(True)
             return
-        self._await(connection, self._security.logins.check(connection.place.address, login, passcode))
+        self._await(connection, login, self._security.logins.check(connection.place.address, login, passcode))
 
     def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
         is_right = is_right and bool(self._security.user_named(login))  # it may have been removed meanwhile
-        self._await(connection, self._security.logins.proved(connection.place.address, login, is_right))
+        self._await(connection, login, self._security.logins.proved(connection.place.address, login, is_right))
 
-    def _await(self, connection: SessionSocket, check: Coroutine[None, None, bool]) -> None:
-        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, check))
+    def _await(self, connection: SessionSocket, login: str, check: Coroutine[None, None, bool]) -> None:
+        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, login, check))
 
-    async def _check(self, connection: SessionSocket, check: Coroutine[None, None, bool]) -> None:
+    async def _check(self, connection: SessionSocket, login: str, check: Coroutine[None, None, bool]) -> None:
         is_allowed = await check
+        if not is_allowed:
+            self.audit(connection, connection.audited(login, "login", "", "login-refused"))
         self._checks.pop(connection, None)
         connection.credentials_checked(is_allowed)
 

@@ -12,6 +12,7 @@ from gateway.connections.tls import common_name
 from gateway.loop.engine_loop import EngineLoop, Flushable
 from gateway.loop.faults import is_engine_whole
 from gateway.loop.ticks import Ticking
+from gateway.process.audit_log import Audited
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from protocols.peer_socket import PeerSocket
@@ -44,6 +45,10 @@ class ConnectionHost(ABC):
     @abstractmethod
     def warn(self, connection: SessionSocket, text: str) -> None:
         """Log a line, unless the connection's address has caused too many already."""
+
+    def audit(self, connection: SessionSocket, entry: Audited) -> None:
+        """Write an entry of the audit log; those of denied requests unless its address has caused too many already."""
+        return None
 
     def user_named(self, name: str) -> str:
         """Return the user in a verified certificate, "" for none."""
@@ -114,6 +119,14 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
 
     def warn(self, text: str) -> None:
         self._host.warn(self, text)
+
+    def audit(self, user: str, action: str, target: str, is_denied: bool) -> None:
+        self._host.audit(self, self.audited(user, action, target, "access-denied" if is_denied else "done"))
+
+    def audited(self, user: str, action: str, target: str, result: str) -> Audited:
+        """Return an entry of the audit log about this connection."""
+        protocol = "" if self._session is None else self._session.protocol_name()
+        return Audited(user, self._peer, protocol, action, target, result)
 
     def conversion_failed(self, text: str) -> None:
         self._counters.conversion_faults += 1

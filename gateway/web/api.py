@@ -21,6 +21,7 @@ from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import BrokerStats
 from engine.values.errors import StoreError
 from gateway.connections.security import Security
+from gateway.process.audit_log import AuditLog
 from gateway.process.counters import GatewayCounters
 from gateway.web.connections.http_connection import HttpConnection, connection_of
 from gateway.web.connections.sockets import SocketRoute
@@ -54,6 +55,7 @@ from gateway.web.routing.credentials import basic_credentials, login_of
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.openapi import description_route
 from gateway.web.routing.problems import Handler, Problem, with_problems
+from gateway.web.routing.request_audit import RequestAudit
 from gateway.web.routing.routes import (
     BODY_BYTES_MAX,
     OPEN,
@@ -94,6 +96,7 @@ def create_app(
     sockets: SocketRoute | None = None,
     share: LoopShare | None = None,
     memory: RequestMemory | None = None,
+    audit: AuditLog | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -102,7 +105,8 @@ def create_app(
     """
     memory = memory or RequestMemory()
     api = _Api(sources.stats, sources.store, security, configured_host, sockets, share or LoopShare(), memory)
-    application = web.Application(middlewares=[with_problems, api.guard], client_max_size=BODY_BYTES_MAX)
+    watch = RequestAudit(audit or AuditLog(sources.stats.counters()), security).watch
+    application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)
     messages = MessageRoutes(sources.messages)

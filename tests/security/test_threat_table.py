@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from config.schema import ADDRESS, SERVER
@@ -16,9 +17,10 @@ ROWS_LEAST = 20
 
 
 def rows() -> list[list[str]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    lines = PAGE.read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("| threat | limit"))
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
+    table = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
 def keys(tree: object) -> Iterator[str]:

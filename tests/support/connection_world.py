@@ -153,6 +153,9 @@ class Session(ProtocolConnection):
         self.check()
         self.log.append("input ended")
 
+    def protocol_name(self) -> str:
+        return "stomp"
+
     def fault_words(self, text: str) -> bytes:
         return f"sorry: {text}".encode()
 

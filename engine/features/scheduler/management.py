@@ -111,7 +111,10 @@ class Management(Answerer):
             if target is not None and len(self.browses) < BROWSES_MAX and not is_one_too_many:
                 self.browses.append(Browse(self, target, client, question))
                 self.browses[-1].go_on()
-        elif question.action == REMOVE:
+            return
+        if client is not None:
+            client.managed(question.action, f"{queue.uri()} {question.place or ''}".rstrip())
+        if question.action == REMOVE:
             schedule = self.scheduler.pending.find(question.place)
             if schedule is not None and self.allows(client, "write", schedule):
                 self.scheduler.cancel([schedule])

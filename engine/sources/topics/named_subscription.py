@@ -94,9 +94,10 @@ class NamedSubscription(SubscriptionBase):
                     f"{size}"
                 )
 
-    def require_owner(self, user: str) -> None:
+    def require_owner(self, client: Client) -> None:
         """Raises: AccessDenied for another user.  A gateway that checks no logins knows no users and denies nobody."""
-        if self.is_of_another_user(user):
+        if self.is_of_another_user(client.user):
+            client.denied("use", f"subscription {self.full_name()}")
             raise AccessDenied(
                 f"subscription {self.full_name()[:200]!r} belongs to another user; only that user may "
                 + ("change or delete it" if self.is_shared else "use or delete it")
@@ -106,11 +107,11 @@ class NamedSubscription(SubscriptionBase):
         """Say whether its owner and ``user`` are two users whose logins were checked."""
         return bool(self.owner and user and user != self.owner)
 
-    def require_joinable(self, asked: NamedSubscription, user: str) -> None:
+    def require_joinable(self, asked: NamedSubscription, client: Client) -> None:
         """Raises: AccessDenied, SubscriptionInUse if the user may neither join nor replace it."""
         is_like = self.is_like(asked)
         if not (self.is_shared and asked.is_shared and is_like):
-            self.require_owner(user)
+            self.require_owner(client)
         if self.is_shared != asked.is_shared:
             raise SubscriptionInUse(
                 f"subscription {self.full_name()[:200]!r} is {'' if self.is_shared else 'not '}shared; "

@@ -134,7 +134,7 @@ class Subscriptions(Observer):
         """Return a named subscription, None if there is none.  Raises: AccessDenied if it belongs to another user."""
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is not None:
-            subscription.require_owner(client.user)
+            subscription.require_owner(client)
         return subscription
 
     def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -181,7 +181,7 @@ class Subscriptions(Observer):
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
             self.durable_wildcards.require(client.holder, source, known)
         if known is not None:
-            known.require_joinable(asked, client.user)
+            known.require_joinable(asked, client)
             if not known.is_like(asked):
                 if asked.is_durable and known.holder != client.holder:
                     self.quota.require(client.holder)

@@ -73,6 +73,7 @@ class MessageServlet:
                 path="/api/message/{name}",
                 take=self._send,
                 name="servletSend",
+                is_traffic=True,
                 says="As ActiveMQ's servlet: send the parameter or form field body, or the request's body, as a text.",
                 permission=Permission(of_one="write"),
                 check=self._check_send,

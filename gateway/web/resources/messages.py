@@ -112,6 +112,7 @@ class MessageRoutes:
                 path="/api/destinations/{destination}/messages",
                 take=self._send,
                 name="send",
+                is_traffic=True,
                 says="Send a message; answered once it is durable.",
                 permission=Permission(of_one="write"),
                 check=self._check_send,
@@ -132,6 +133,7 @@ class MessageRoutes:
                 path="/api/destinations/{destination}/body",
                 take=self._send_raw,
                 name="sendBody",
+                is_traffic=True,
                 says="Send the request's body as a message: a text if its Content-Type is text or JSON, else octets.",
                 permission=Permission(of_one="write"),
                 check=self._check_send,
@@ -191,6 +193,7 @@ class MessageRoutes:
                 path="/api/destinations/{destination}/take",
                 take=self._take,
                 name="take",
+                is_traffic=True,
                 says="Take messages of a queue with a lease; wait for the first one.",
                 permission=Permission(of_one="read"),
                 parameters=(
@@ -210,6 +213,7 @@ class MessageRoutes:
                 path="/api/settle",
                 take=self._settle,
                 name="settle",
+                is_traffic=True,
                 says="Settle messages by their leases; answered once that is durable.",
                 permission=Permission(of_one="read"),
                 body=(

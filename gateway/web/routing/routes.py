@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ BODY_BYTES_MAX: Final = 64 * 1024
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")  # of a path
 
 Values = dict[str, Any]
+# Of the request that a task answers; None before they are checked.  Keys of aiohttp's requests need 3.14.
+ASKED: Final[ContextVar[Values | None]] = ContextVar("asked", default=None)
 Take = Callable[[web.Request, Values], Awaitable[web.StreamResponse]]
 Check = Callable[[web.Request, Values], None]
 
@@ -71,6 +74,7 @@ class Route:
     problems: statuses of its own errors, beside those that every route may have.  body_bytes_max: of a request.
     has_more: other parameters are no error; they are in the value "more".  has_head: a GET may also be a HEAD.
     is_hidden: no part of the API, as the files of the console.
+    is_traffic: it sends, takes or settles messages, which is no management.
     is_shared: one answer is made for all that wait for it, so it is given also while requests hold too much.
     """
 
@@ -90,10 +94,15 @@ class Route:
     has_more: bool = False
     has_head: bool = True
     is_hidden: bool = False
+    is_traffic: bool = False
     is_shared: bool = False
 
     def in_path(self, name: str) -> bool:
         return f"{{{name}}}" in self.path
+
+    def manages(self) -> bool:
+        """Say whether it changes something as an operator does."""
+        return self.method != "GET" and not self.is_traffic
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Check the request and answer it.  Raises: Problem."""
@@ -112,6 +121,7 @@ class Route:
             check_content_type(request)
         if self.body is not None:
             values |= read_members(self.body, await json_object(request))
+        ASKED.set(values)
         return await self.take(request, values)
 
 

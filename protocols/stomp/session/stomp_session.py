@@ -136,6 +136,9 @@ class StompSession(FrameInput):
         if self.state == LEAVING and before != LEAVING:
             self.leave(None, is_lost=True)
 
+    def protocol_name(self) -> str:
+        return "stomp"
+
     def fault_words(self, text: str) -> bytes:
         return encode(frames.ERROR, [("message", text)], b"", self.version)
 

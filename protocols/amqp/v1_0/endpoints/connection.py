@@ -151,6 +151,9 @@ class AmqpConnection(ConnectionEndpoint):
         if not self.share.ends_later() and self.state not in UNREAD:
             self.end(b"", is_lost=True)
 
+    def protocol_name(self) -> str:
+        return "amqp"
+
     def fault_words(self, text: str) -> bytes:
         return encode_frame(0, Close(Error("amqp:internal-error", text))) if self.state == OPENED else b""
 
