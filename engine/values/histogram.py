@@ -7,28 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 # In seconds, each with what is exactly as long.  Messages are timed in whole milliseconds, syncs in fractions of one.
-MESSAGE_BOUNDS_S: Final = (
-    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
-    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0),
+# fmt: off
+MESSAGE_BOUNDS_S: Final[tuple[float, ...]] = (
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0,
 )
-SYNC_BOUNDS_S: Final = (
-    0.0001,
-    0.0002,
-    0.0005,
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-    2.0,
-    5.0,
-    10.0,
+SYNC_BOUNDS_S: Final[tuple[float, ...]] = (
+    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 )
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
