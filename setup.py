@@ -32,7 +32,7 @@ ROOMS_BUT = {
     "engine/ports": "",
     "engine/backlog": "",
     "engine/consumers": "permissions user_quota",
-    "engine/sources": "composite registry",
+    "engine/sources": "composite identified registry",
     "engine/sources/topics": "subscription_cursors topic_publication topic_subscriptions",
     "engine/dispatch": "disk_scan selector_index",
     "engine/limits": "disk_watch max_consumers pending_memory",
