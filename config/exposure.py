@@ -59,7 +59,7 @@ def plain_listeners(
 
 def _endpoints(config: ServerConfig) -> dict[str, Endpoint | None]:
     listeners = config.listeners
-    return {"stomp": listeners.stomp, "amqp": listeners.amqp, "http": listeners.http}
+    return {"stomp": listeners.stomp, "amqp": listeners.amqp, "openwire": listeners.openwire, "http": listeners.http}
 
 
 def _beyond_loopback(endpoints: Mapping[str, Endpoint | None]) -> Iterator[tuple[str, Endpoint]]:

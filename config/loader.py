@@ -125,8 +125,12 @@ def place_of(source: str) -> tuple[str, int]:
 def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Problem]:
     """Return problems that only a combination of settings has."""
     problems: list[Problem] = []
-    for protocol, limits in (("stomp", config.stomp.limits), ("amqp", config.amqp.limits)):
-        most, least = limits.block_park_max_bytes, limits.block_park_bytes
+    stomp, amqp, openwire = config.stomp.limits, config.amqp.limits, config.openwire.limits
+    for protocol, most, least in (
+        ("stomp", stomp.block_park_max_bytes, stomp.block_park_bytes),
+        ("amqp", amqp.block_park_max_bytes, amqp.block_park_bytes),
+        ("openwire", openwire.block_park_max_bytes, openwire.block_park_bytes),
+    ):
         if most < least:
             key = f"{protocol}.limits.block-park-max-bytes"
             if key not in sources:

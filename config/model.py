@@ -84,6 +84,7 @@ class Endpoint:
 class Listeners:
     stomp: Endpoint = field(default_factory=lambda: Endpoint("tcp", "127.0.0.1", 61613))
     amqp: Endpoint | None = None  # an address of its own; AMQP is also accepted on STOMP's
+    openwire: Endpoint | None = None  # the same for OpenWire
     http: Endpoint = field(default_factory=lambda: Endpoint("http", "127.0.0.1", 8161))
 
 
@@ -181,6 +182,30 @@ class AmqpLimits:
 @dataclass(frozen=True, slots=True)
 class AmqpConfig:
     limits: AmqpLimits = field(default_factory=AmqpLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWireLimits:
+    """Limits of one OpenWire connection, in size, number and time."""
+
+    frame_bytes: int = 100 * MIB  # of a command, both ways; advertised as MaxFrameSize
+    idle_time_ms: int = 30 * SECOND_MS  # of silence, then a peer is disconnected; MaxInactivityDuration; 0: no limit
+    frame_time_ms: int = 30 * SECOND_MS  # from a command's first octet to its last
+    connect_time_ms: int = 60 * SECOND_MS  # from accept to ConnectionInfo; a failover client may send it late
+    consumers: int = 10_000
+    producers: int = 10_000
+    transactions: int = 1_000  # open at once: one for each transacted session
+    transaction_actions: int = 10_000
+    transaction_bytes: int = 64 * MIB
+    unread_output_bytes: int = 1 * MIB  # beyond it, the peer's input is not read
+    block_park_bytes: int = 1 * MIB  # waiting messages of a connection that only sends
+    block_park_max_bytes: int = 16 * MIB  # waiting messages of a connection that also receives
+    close_time_ms: int = 5 * SECOND_MS  # for which the end of a connection waits for owed responses
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWireConfig:
+    limits: OpenWireLimits = field(default_factory=OpenWireLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +327,7 @@ class ServerConfig:
     expire_messages_period_ms: int = 30_000
     stomp: StompConfig = field(default_factory=StompConfig)
     amqp: AmqpConfig = field(default_factory=AmqpConfig)
+    openwire: OpenWireConfig = field(default_factory=OpenWireConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)

@@ -9,10 +9,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from config.matching import QUEUE, TOPIC, InvalidPattern, Pattern
 from config.values import JsonSchema, Kind
 
-# Queues of the store that are no destinations.  The names are those of engine.values.destination, which ``config`` must
-# not import (a test compares the two).
-INTERNAL_QUEUES: Final = frozenset({"Penstock.Schedule", "Penstock.DuplicateIds"})
-
 
 class TimeZone(Kind):
     """The name of a time zone, or ``local`` for the machine's."""
@@ -59,10 +55,7 @@ class QueueName(Kind):
 
     @property
     def allowed(self) -> str:
-        return (
-            "the name of a queue as in ActiveMQ.DLQ (no wildcard, no '?', not the gateway's own), "
-            "or null to drop such messages"
-        )
+        return "the name of a queue as in ActiveMQ.DLQ (no wildcard, no '?'), or null to drop such messages"
 
     def parse(self, text: str) -> str | None:
         if text in ("null", "~"):
@@ -70,7 +63,7 @@ class QueueName(Kind):
         name = text.removeprefix("queue://").removeprefix("/queue/")
         if not name or len(name.encode()) > 1024 or not name.isprintable() or "?" in name or "," in name:
             raise ValueError
-        if not Pattern.parse(name).is_exact or name in INTERNAL_QUEUES:
+        if not Pattern.parse(name).is_exact:
             raise ValueError
         return name
 
@@ -121,7 +114,7 @@ class DestinationName(Kind):
 
     @property
     def allowed(self) -> str:
-        return "queue://NAME or topic://NAME (no wildcard, no '?', not the gateway's own); a plain name is a queue"
+        return "queue://NAME or topic://NAME (no wildcard, no '?'); a plain name is a queue"
 
     def parse(self, text: str) -> tuple[int, str]:
         kind = QUEUE

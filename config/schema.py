@@ -188,6 +188,9 @@ SERVER: Final[Tree] = {
     "listeners": {
         "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp", "stomp", *TLS_SCHEMES)),
         "amqp": Leaf("listeners.amqp", OptionalListenerUri("tcp://127.0.0.1:5672", "tcp", "amqp", *TLS_SCHEMES)),
+        "openwire": Leaf(
+            "listeners.openwire", OptionalListenerUri("tcp://127.0.0.1:61616", "tcp", "nio", *TLS_SCHEMES)
+        ),
         "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", "https", has_options=False)),
     },
     "store": {
@@ -287,6 +290,23 @@ SERVER: Final[Tree] = {
             "unread-output-bytes": Leaf("amqp.limits.unread_output_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-bytes": Leaf("amqp.limits.block_park_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-max-bytes": Leaf("amqp.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
+        },
+    },
+    "openwire": {
+        "limits": {
+            "frame-bytes": Leaf("openwire.limits.frame_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "idle-time-ms": Leaf("openwire.limits.idle_time_ms", Duration(0, DAY_MS)),
+            "frame-time-ms": Leaf("openwire.limits.frame_time_ms", Duration(100, DAY_MS)),
+            "connect-time-ms": Leaf("openwire.limits.connect_time_ms", Duration(100, DAY_MS)),
+            "consumers": Leaf("openwire.limits.consumers", Integer(1, 1_000_000)),
+            "producers": Leaf("openwire.limits.producers", Integer(1, 1_000_000)),
+            "transactions": Leaf("openwire.limits.transactions", Integer(1, 100_000)),
+            "transaction-actions": Leaf("openwire.limits.transaction_actions", Integer(1, 10_000_000)),
+            "transaction-bytes": Leaf("openwire.limits.transaction_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "unread-output-bytes": Leaf("openwire.limits.unread_output_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "block-park-bytes": Leaf("openwire.limits.block_park_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "block-park-max-bytes": Leaf("openwire.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "close-time-ms": Leaf("openwire.limits.close_time_ms", Duration(100, DAY_MS)),
         },
     },
     "http": {"origins": Leaf("http.origins", Origins())},

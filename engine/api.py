@@ -14,8 +14,7 @@ from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet
 from engine.consumers.consumer import Consumer
 from engine.fate.refusals import Refusals
-from engine.sources.composite import Composite, Destination, Source, Target
-from engine.sources.identified import Identified
+from engine.sources.composite import Destination, Source, Target
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
@@ -154,9 +153,13 @@ class EngineApi:
         """Return a source for ``client`` to subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         return self.naming.source(client, kind, name)
 
-    def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
-        """Make a destination that only ``client`` may receive from and that ends with it.  Raises: LimitReached."""
-        return self.naming.open_temporary(client, kind)
+    def open_temporary(self, client: Client, kind: int, name: str = "") -> Queue | Topic:
+        """Make a destination that only ``client`` may receive from and that ends with it.
+
+        name: chosen by the client; "" for one of ours.
+        Raises: LimitReached; InvalidDestination if the name is taken or names no single destination.
+        """
+        return self.naming.open_temporary(client, kind, name)
 
     def close_temporary(self, destination: Queue | Topic) -> None:
         """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
@@ -177,15 +180,11 @@ class EngineApi:
         self.acceptance.accept(destination, message)
         return gates.OPEN
 
-    def send_granted(self, destination: Destination, message: Message) -> int:
+    def send_granted(self, destination: Target, message: Message) -> int:
         """Accept a message despite its full address, because its sender had been granted credit for it.
 
-        destination: a queue or topic, or ``Identified`` with one.
         Return the gate of the disk or the memory that refuses it nevertheless, gates.OPEN for none.
         """
-        if isinstance(destination, Identified):
-            return self.composite_send.send_once(destination, message, is_granted=True)
-        assert not isinstance(destination, Composite), "credit is granted for one destination"
         return self.acceptance.send_granted(destination, message)
 
     # -- receiving

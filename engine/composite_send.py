@@ -37,7 +37,7 @@ class CompositeSend:
     def send(self, destination: Destination, message: Message) -> int:
         """Send ``message``, or return the gate that refuses it.  Raises: what ``MessageCopies.expand`` raises."""
         if isinstance(destination, Identified):
-            return self.send_once(destination, message)
+            return self._send_once(destination, message)
         return self._send(destination, message, [])
 
     def _send(self, destination: Destination, message: Message, accepted: list[Message]) -> int:
@@ -80,11 +80,8 @@ class CompositeSend:
                     observer.sent(target, copy)
         return gates.OPEN
 
-    def send_once(self, identified: Identified, message: Message, is_granted: bool = False) -> int:
-        """Send a message with an id, unless its address knows the id: then it counts as sent.
-
-        is_granted: despite its full address, as in ``Acceptance.send_granted``.
-        """
+    def _send_once(self, identified: Identified, message: Message) -> int:
+        """Send a message with an id, unless its address knows the id: then it counts as sent."""
         if self._duplicate_ids.is_known(identified):
             self._duplicate_ids.dropped_count += 1
             message.flags |= PERSISTENT  # confirmed once the first one is durable, which may have been logged anyway
@@ -92,13 +89,7 @@ class CompositeSend:
         accepted: list[Message] = []
         self._context.begin_batch()
         try:
-            inner = identified.inner
-            if is_granted and not isinstance(inner, Composite):
-                message.destination_id = inner.destination_id
-                accepted.append(message)
-                gate = self._acceptance.send_granted(inner, message)
-            else:
-                gate = self._send(inner, message, accepted)
+            gate = self._send(identified.inner, message, accepted)
             if gate == gates.OPEN:
                 self._duplicate_ids.add(identified, any(one.log_offset >= 0 for one in accepted))
         finally:

@@ -31,7 +31,7 @@ from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
 from engine.store.log.store_directory import LogRange
 from engine.values.histogram import SYNC_BOUNDS_S, Histogram
-from engine.values.message import AMQP_1_0
+from engine.values.message import AMQP_1_0, OPENWIRE
 from gateway.connections.admission import admission_of
 from gateway.connections.listener import Listener
 from gateway.connections.security import Security
@@ -54,6 +54,7 @@ from gateway.settings.retention import AddressPolicies, keeping_of
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.stats import LiveStats
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
+from protocols.openwire.mapping.selector_properties import OpenWirePropertyReader
 
 if TYPE_CHECKING:
     from gateway.web.server import HttpServer
@@ -231,6 +232,7 @@ def _broker(
         has_message_times=config.metrics.histograms,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
+    broker.readers.register(OPENWIRE, OpenWirePropertyReader())
     for named in config.destinations:
         if named.kind == QUEUE:
             broker.destinations.own_queue(named.name)

@@ -76,7 +76,7 @@ class ProtocolConnection(GuardedClient):
 
     @abstractmethod
     def protocol_name(self) -> str:
-        """Return ``stomp`` or ``amqp``."""
+        """Return ``stomp``, ``amqp`` or ``openwire``."""
 
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from mypy_extensions import mypyc_attr
 
@@ -32,3 +33,22 @@ class Converter:
     @abstractmethod
     def raw_form(self, message: Message) -> Message:
         """Return it with its octets as they came for a body: the safe fallback if ``stomp_form`` fails."""
+
+
+class Converters(Converter):
+    """Hands each message to the converter of its encoding."""
+
+    def __init__(self, by_encoding: Mapping[int, Converter]) -> None:
+        self.by_encoding = by_encoding
+
+    def map_of(self, message: Message) -> Map | None:
+        return self.by_encoding[message.encoding].map_of(message)
+
+    def stomp_form(self, message: Message) -> Message:
+        return self.by_encoding[message.encoding].stomp_form(message)
+
+    def steps(self, message: Message, form: Message) -> int:
+        return self.by_encoding[message.encoding].steps(message, form)
+
+    def raw_form(self, message: Message) -> Message:
+        return self.by_encoding[message.encoding].raw_form(message)

@@ -64,7 +64,7 @@ def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
         values |= document.values
         sources |= document.sources
     endpoints: dict[str, Endpoint | None] = {}
-    for name in ("stomp", "amqp", "http"):
+    for name in ("stomp", "amqp", "openwire", "http"):
         value = values.get(f"listeners.{name}")
         endpoints[name] = value if isinstance(value, Endpoint) else None
     for problem in plain_listeners(endpoints, bool(values.get("tls.certificate")), sources):

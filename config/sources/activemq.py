@@ -26,7 +26,14 @@ from config.sources.xml_option import PLACEHOLDER, Taken, note, report_unknown, 
 from config.values import Boolean
 
 # Scheme of a transportConnector -> the listener that it is here.
-_LISTENERS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
+_LISTENERS: Final = {
+    "stomp": "stomp",
+    "stomp+nio": "stomp",
+    "amqp": "amqp",
+    "amqp+nio": "amqp",
+    "tcp": "openwire",
+    "nio": "openwire",
+}
 _TLS_SCHEMES: Final = ("ssl", "stomp+ssl", "stomp+nio+ssl", "amqp+ssl", "amqp+nio+ssl", "wss", "mqtt+ssl", "auto+ssl")
 
 

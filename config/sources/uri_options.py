@@ -14,7 +14,7 @@ REDELIVERY_PREFIX: Final = "jms.redeliveryPolicy."
 
 _CLIENT: Final = "between ActiveMQ's own client and broker only; the gateway decides for every client alike"
 _SOCKET: Final = "the gateway sets its sockets itself"
-_OPENWIRE: Final = "of OpenWire, which is not spoken here; JMS clients use AMQP 1.0"
+_OPENWIRE: Final = "the gateway insists on the loose form of OpenWire and on openwire.limits; clients follow"
 _RECONNECT: Final = "reconnecting is the client's own affair"
 
 _TLS: Final = "TLS is set by the keys under tls, not by options of a URI"

@@ -49,14 +49,15 @@ class Naming:
             return self._made(client, kind, name)
         return self.destinations.source(kind, name)
 
-    def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
+    def open_temporary(self, client: Client, kind: int, name: str = "") -> Queue | Topic:
         """Make a destination that only ``client`` may receive from and that ends with it.
 
-        kind: engine.values.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
+        kind: engine.values.destination.TEMP_QUEUE or TEMP_TOPIC.  name: chosen by the client; "" for one of ours.
+        Raises: LimitReached; InvalidDestination if the name is taken or names no single destination.
         """
         self.quotas.destinations.require(client.holder)
         self.steps.left -= MADE_STEPS
-        temporary = self.destinations.open_temporary(kind, client.client_number)
+        temporary = self.destinations.open_temporary(kind, client.client_number, name)
         self.quotas.made(client, temporary)
         return temporary
 

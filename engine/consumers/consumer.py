@@ -199,6 +199,20 @@ class Consumer(ConsumerBase):
         elif window.is_full:
             self.queue.unlist_consumer(self)
 
+    def extend(self, delivery: Delivery) -> None:
+        """Let more messages follow: the client has processed all up to ``delivery`` and settles them later."""
+        tag = delivery.tag
+        if tag > self.furthest_tag:
+            self.furthest_tag = tag
+        count = 0
+        for number, one in self.ledger.items():
+            if number > tag:
+                break
+            if one.state == IN_FLIGHT:
+                count += 1
+        if self.window.extend(count):
+            self.queue.list_consumer(self)
+
     def covered(self, delivery: Delivery) -> list[Delivery]:
         """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it, too."""
         if self.ack_mode != CLIENT:

@@ -56,6 +56,9 @@ class CreditWindow(Window):
         self.was_full = False  # credit is not topped up at half
         return super().end_refusing()
 
+    def extend(self, count: int) -> bool:
+        return False  # only the client's credit makes room
+
     def take(self) -> bool:
         self.in_flight += 1
         if self.in_flight < self.stage:

@@ -19,6 +19,7 @@ PULL_LIMIT: Final = 1  # prefetch 0: one message on demand, the next after it is
 # Messages are not counted in octets if a whole window of them takes less than this part of the octets allowed.
 UNCOUNTED_SHARE: Final = 16
 NOT_COUNTED: Final = 2**62  # larger than any message
+EXTENSION_MAX: Final = 10_000  # messages: a client that never settles does not fill the memory
 
 
 class Window:
@@ -30,6 +31,8 @@ class Window:
     memory: its part of the user's memory; None if nothing is ever in flight, or without a user.
     full_at: the number of messages that filled it.
     persistent_limit, other_limit: limits of the two kinds of messages, if they differ.
+    extension: messages of which the client says that it has processed them and settles them later (ActiveMQ
+    prefetchExtension).  They take no place; ``in_flight`` has the others.
     gate: why it is full.  is_refusing: ``begin_refusing`` holds it; was_full: it was full before that.
     counted_above: messages of more octets are passed to ``admits`` and counted; in most windows these are few.
     bytes_above, memory_above: messages of more octets count as octets of this window, or are passed to its memory.
@@ -44,6 +47,7 @@ class Window:
         "paid",
         "resume_at",
         "in_flight",
+        "extension",
         "is_full",
         "is_half",
         "full_at",
@@ -68,6 +72,7 @@ class Window:
         self.is_half = is_half_top_up
         self.resume_at = self._resume_at(self.limit)
         self.in_flight = 0
+        self.extension = 0
         self.is_full = False
         self.full_at = self.limit
         self.persistent_limit = self.limit
@@ -171,7 +176,10 @@ class Window:
 
     def give_back(self, size_bytes: int) -> bool:
         """Count one message as no longer in flight; return True if that opened a full window."""
-        self.in_flight -= 1
+        if self.extension:
+            self.extension -= 1
+        else:
+            self.in_flight -= 1
         if size_bytes > self.counted_above:
             self._return_bytes(size_bytes)
         if not self.is_full:
@@ -190,6 +198,23 @@ class Window:
         for size_bytes in sizes:
             self.give_back(size_bytes)
         return was_full and not self.is_full
+
+    def extend(self, count: int) -> bool:
+        """Let ``count`` of the messages in flight take no place; return True if that opened a full window.
+
+        A message that is settled takes its part of it along.  Source: ActiveMQ, MessageAck of type DELIVERED.
+        """
+        more = min(count, EXTENSION_MAX) - self.extension
+        if more <= 0:
+            return False
+        self.extension += more
+        self.in_flight -= more
+        if not self.is_full:
+            return False
+        if self.gate == gates.WINDOW_FULL:
+            self.is_full = self.in_flight > self.resume_at
+            return not self.is_full
+        return self._opens()
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that a transaction had given back, even past the limit."""
@@ -265,13 +290,16 @@ class Window:
             return f"messages that its client refused are being put back, some in each turn, {self.in_flight} in flight"
         if self.gate == gates.RATE and self.bucket is not None:
             return f"{self.bucket.rate} messages a second (consumer-max-rate)"
-        return f"{self.in_flight} of {self.full_at} in flight, resumes at {self.resume_at}"
+        extended = f" and {self.extension} processed" if self.extension else ""
+        return f"{self.in_flight} of {self.full_at} in flight{extended}, resumes at {self.resume_at}"
 
     # -- the steps
 
     def _leave(self, count: int) -> None:
         """Subtract messages in flight without counted octets, except for the last one."""
-        self.in_flight -= count
+        extended = min(count, self.extension)
+        self.extension -= extended
+        self.in_flight -= count - extended
 
     def _pay(self) -> None:
         """Pay for what is in flight, and for some more."""

@@ -22,6 +22,7 @@ from engine.values.stored import LaneState, Range
 
 FORGOTTEN_AT_ONCE: Final = 64  # ids, by one record of the log; an address remembers up to so many more than its limit
 FORGOTTEN_MOST: Final = 1_024  # by one send, while there are many too many, as after a start with a smaller limit
+RESTORED_AT_ONCE: Final = 65_536
 NOT_IN_LOG: Final = -1  # instead of the queue offset of an id's entry
 ADDRESS_BITS: Final = 32
 ADDRESS_MASK: Final = (1 << ADDRESS_BITS) - 1
@@ -139,13 +140,13 @@ class DuplicateIds:
         self._context.store.settle(self._queue_number, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
 
     def _restore(self, lane: LaneState) -> None:
-        for stretch in lane.waiting_stretches():
-            start = stretch.first
-            columns = self._context.store.entries(self._queue_number, lane.priority, start, stretch.end - start)
-            for first, end in stretch.runs:
-                for at in range(first - start, end - start):
+        for first, end in lane.waiting_runs():
+            for start in range(first, end, RESTORED_AT_ONCE):
+                count = min(end - start, RESTORED_AT_ONCE)
+                columns = self._context.store.entries(self._queue_number, lane.priority, start, count)
+                for at, address in enumerate(columns.tags[:count]):
                     if columns.places[at]:
-                        self._remember(columns.tags[at], columns.expiries[at], start + at)
+                        self._remember(address, columns.expiries[at], columns.first + at)
                         self._entry_bytes = columns.sizes[at]
 
 

@@ -155,15 +155,25 @@ class Destinations:
             )
         return found
 
-    def open_temporary(self, kind: int, client_number: int) -> Queue | Topic:
-        """Make a temporary destination; its name is unique over all stores and starts.  Raises: LimitReached."""
+    def open_temporary(self, kind: int, client_number: int, name: str = "") -> Queue | Topic:
+        """Make a temporary destination.
+
+        name: chosen by a client; "" for one that is unique over all stores and starts.
+        Raises: LimitReached; InvalidDestination if the name is taken or names no single destination.
+        """
         if len(self.owned.get(client_number, ())) >= self.temporary_max:
             raise LimitReached(
                 f"the connection has {self.temporary_max} temporary destinations, which is the limit "
                 "(temporary-destinations-max); close one to make another"
             )
+        if name:
+            check_name(name)
+            if name in self.temporaries:
+                raise InvalidDestination(f"the temporary destination {name} exists already")
         number = self._unlogged_number()
-        name = f"ID:{self.context.store.store_id()}-{self.context.store.start_count()}-{client_number}:{-number}"
+        name = (
+            name or f"ID:{self.context.store.store_id()}-{self.context.store.start_count()}-{client_number}:{-number}"
+        )
         self._check_count(name)
         destination: Queue | Topic
         if kind == TEMP_QUEUE:

@@ -14,6 +14,7 @@ from typing import Final
 # Encodings of ``headers`` and ``body``.
 STOMP: Final = 1  # headers: lines ``name:value\n`` with the escapes of STOMP 1.2
 AMQP_1_0: Final = 2
+OPENWIRE: Final = 3  # a command without its size, in version 12 (protocols.openwire.mapping.stored_form)
 
 # Flags, kept with the message in the log and in its consume-queue entry.
 PERSISTENT: Final = 1  # JMSDeliveryMode

@@ -99,21 +99,6 @@ class LanePlace:
         self.kept = kept
 
 
-class WaitingStretch:
-    """Some consecutive entries of a lane, and the runs (first, end) in it that are not settled, ascending."""
-
-    __slots__ = ("first", "end", "runs")
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.end = first
-        self.runs: list[tuple[int, int]] = []
-
-
-GAP_ENTRIES: Final = 1_024  # up to so many settled entries are cheaper to read than to skip
-STRETCH_ENTRIES: Final = 65_536
-
-
 class LaneState:
     """One consume queue as the store knows it: (destination, priority), or how far a subscription is in it.
 
@@ -144,19 +129,6 @@ class LaneState:
         if first < self.tail:
             runs.append((first, self.tail))
         return runs
-
-    def waiting_stretches(self) -> list[WaitingStretch]:
-        """Return what to read at once to see all unsettled entries: few stretches, however many runs there are."""
-        found: list[WaitingStretch] = []
-        for first, end in self.waiting_runs():
-            while first < end:
-                if not found or first - found[-1].end > GAP_ENTRIES or first - found[-1].first >= STRETCH_ENTRIES:
-                    found.append(WaitingStretch(first))
-                stretch = found[-1]
-                stretch.end = min(end, stretch.first + STRETCH_ENTRIES)
-                stretch.runs.append((first, stretch.end))
-                first = stretch.end
-        return found
 
 
 NEVER_MS: Final = 1 << 62  # after every wall-clock time

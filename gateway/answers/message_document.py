@@ -16,9 +16,9 @@ from engine.store.read.found_message import FoundMessage
 from engine.values.errors import DATA_FAULTS
 from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT, Message, split_annotations
 from engine.values.message import STOMP as STOMP_ENCODING
+from gateway.settings.conversions import CONVERTERS
 from protocols.amqp.v1_0.mapping.property_types import typed_property
-from protocols.amqp.v1_0.mapping.stomp_form import StompForm
-from protocols.amqp.v1_0.mapping.stomp_headers import MEANT, TYPES_HEADER, read_lines
+from protocols.message_lines import MEANT, TYPES_HEADER, read_lines
 
 # Larger messages are shown without their content: JSON may take six times as much.  A request sends half of it at most.
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -82,9 +82,9 @@ def _stomp_form(message: Message) -> Message:
     if message.encoding == STOMP_ENCODING:
         return message
     try:
-        return StompForm().stomp_form(message)
+        return CONVERTERS.stomp_form(message)
     except DATA_FAULTS:
-        return StompForm().raw_form(message)
+        return CONVERTERS.raw_form(message)
 
 
 def _properties(headers: dict[str, str]) -> dict[str, str | int | float | bool]:

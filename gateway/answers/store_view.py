@@ -11,11 +11,11 @@ from config.values import MOMENT_ALLOWED, moment_ms
 from engine.store.read.found_message import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage
 from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
-from engine.values.message import AMQP_1_0, STOMP, split_annotations
+from engine.values.message import AMQP_1_0, OPENWIRE, STOMP, split_annotations
 from gateway.answers.questions import WrongQuestion, number_in
 from gateway.settings.message_keys import MESSAGE_KEYS
 
-ENCODINGS: Final = {STOMP: "stomp", AMQP_1_0: "amqp-1.0"}
+ENCODINGS: Final = {STOMP: "stomp", AMQP_1_0: "amqp-1.0", OPENWIRE: "openwire"}
 SUBJECTS: Final = ("id", "key", "destination")
 NUMBERS: Final = ("from-offset", "to-offset", "before", "limit")
 KNOWN: Final = (*SUBJECTS, "from", "to", *NUMBERS, "body")

@@ -1,4 +1,4 @@
-"""Accepts STOMP and AMQP over TCP, counts connections, and gives each a session."""
+"""Accepts STOMP, AMQP and OpenWire over TCP, counts connections, and gives each a session."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
 from gateway.process.garbage_collection import EndedConnections
+from gateway.settings.conversions import CONVERTERS
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.connection import ProtocolConnection
-from protocols.detect import STOMP
+from protocols.detect import OPENWIRE, STOMP
+from protocols.openwire.session.openwire_session import OpenWireSession
+from protocols.openwire.session.settings import OpenWireSettings
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import ERROR
 from protocols.stomp.codec.versions import VERSION_1_2
@@ -52,6 +54,8 @@ class Listener(ConnectionHost):
         self.endpoints = {"stomp": config.listeners.stomp}
         if config.listeners.amqp is not None:
             self.endpoints["amqp"] = config.listeners.amqp
+        if config.listeners.openwire is not None:
+            self.endpoints["openwire"] = config.listeners.openwire
         self._broker = broker
         self._engine_loop = engine_loop
         self._security = security
@@ -63,12 +67,14 @@ class Listener(ConnectionHost):
         self._counters = counters
         self._audit = AuditLog(counters)
         self._connect_time_s = (
-            max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
+            max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits, config.openwire.limits))
+            / 1_000
         )
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: dict[SessionSocket, asyncio.Task[None]] = {}
         self._acceptors: dict[str, Acceptor] = {}
         self._amqp_settings = replace(amqp_settings(config, security.is_required), groups=security.groups)
+        self._openwire_settings = replace(openwire_settings(config, security.is_required), groups=security.groups)
 
     async def bind(self, name: str) -> None:
         """Bind one address; ``accept`` begins to let clients in.  Raises: OSError."""
@@ -129,6 +135,8 @@ class Listener(ConnectionHost):
     def session_for(self, connection: SessionSocket, protocol: int) -> ProtocolConnection | None:
         if protocol == STOMP:
             return None
+        if protocol == OPENWIRE:
+            return OpenWireSession(self._broker, connection, self._openwire_settings, self._engine_loop.now_ms)
         # The adapter of 1.0 answers unsupported versions with its own header.
         return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
 
@@ -189,7 +197,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     dialect = DIALECTS[stomp.dialect]
     return SessionSettings(
         **asdict(stomp.limits),
-        converter=StompForm(),
+        converter=CONVERTERS,
         server=dialect.server if dialect.server and config.server_name == SERVER_NAME else config.server_name,
         defaults=config.listeners.stomp.defaults,
         dialect=dialect,
@@ -208,5 +216,22 @@ def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
     limits = replace(limits, max_frame_size=min(limits.max_frame_size, limits.body_bytes))
     defaults = (config.listeners.amqp or config.listeners.stomp).defaults
     return AmqpSettings(
-        **asdict(limits), server=config.server_name, needs_login=needs_login, groups=config.groups, defaults=defaults
+        **asdict(limits),
+        server=config.server_name,
+        needs_login=needs_login,
+        groups=config.groups,
+        defaults=defaults,
+        converter=CONVERTERS,
+    )
+
+
+def openwire_settings(config: ServerConfig, needs_login: bool) -> OpenWireSettings:
+    """Return the configured settings of OpenWire connections."""
+    return OpenWireSettings(
+        **asdict(config.openwire.limits),
+        server=config.server_name,
+        defaults=(config.listeners.openwire or config.listeners.stomp).defaults,
+        needs_login=needs_login,
+        groups=config.groups,
+        converter=CONVERTERS,
     )

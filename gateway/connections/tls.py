@@ -126,7 +126,12 @@ def common_name(certificate: dict[str, Any] | None) -> str:
 
 def _refuse_without_certificate(config: ServerConfig) -> None:
     listeners = config.listeners
-    for name, endpoint in (("stomp", listeners.stomp), ("amqp", listeners.amqp), ("http", listeners.http)):
+    for name, endpoint in (
+        ("stomp", listeners.stomp),
+        ("amqp", listeners.amqp),
+        ("openwire", listeners.openwire),
+        ("http", listeners.http),
+    ):
         if endpoint is not None and endpoint.is_tls():
             raise _problem(config, f"listeners.{name}", f"'{endpoint}' needs tls.certificate")
     for key, value in (("tls.key", config.tls.key), ("tls.client-ca", config.tls.client_ca)):

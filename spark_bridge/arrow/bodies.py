@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from protocols.amqp.v1_0.mapping.stomp_content import BINARY, is_textual
-from protocols.amqp.v1_0.mapping.stomp_headers import BODY_HEADER
+from protocols.message_lines import BODY_HEADER
 from spark_bridge.arrow.arrays import Booleans, from_numpy, to_numpy
 
 AS_TEXT: Final = "text"  # a text is a string, another body is octets

@@ -15,7 +15,7 @@ from engine.store.read.reader import DestinationInfo
 from engine.values.destination import KIND_NAMES, TOPIC, uri
 from engine.values.message import DEAD_LETTER, PERSISTENT, PRIORITY_SHIFT
 from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE
-from protocols.amqp.v1_0.mapping.stomp_headers import TYPES_HEADER
+from protocols.message_lines import TYPES_HEADER
 from spark_bridge.arrow import headers
 from spark_bridge.arrow.arrays import Booleans, from_numpy, rows_by_code, strings, timestamps, to_numpy
 from spark_bridge.arrow.bodies import body_columns

@@ -1,4 +1,4 @@
-"""Header lines and bodies of a block's messages, those of AMQP as a STOMP consumer gets them."""
+"""Header lines and bodies of a block's messages, those of other protocols as a STOMP consumer gets them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.store.format import layout
-from engine.values.message import STOMP, TEXT
+from engine.values.message import OPENWIRE, STOMP, TEXT
 from protocols.amqp.v1_0.mapping.stomp_content import ContentReader
+from protocols.openwire.mapping.stomp_content import stomp_content as openwire_content
 from spark_bridge.arrow.arrays import binaries, from_numpy
 from spark_bridge.log.records import Block, Int64s
 
@@ -42,15 +43,17 @@ def read_contents(block: Block, flags: Int64s) -> Contents:
     lines = pieces.take(from_numpy(np.arange(0, count * 4, 4)))
     bodies = pieces.take(from_numpy(np.arange(2, count * 4, 4)))
     is_text = flags & TEXT != 0
-    others = np.flatnonzero(block.u8(9) != STOMP)
+    encodings = block.u8(9)
+    others = np.flatnonzero(encodings != STOMP)
     if not len(others):
         return Contents(lines, bodies, is_text)
     view = memoryview(block.octets.data)
-    read = ContentReader().read
+    read_amqp = ContentReader().read
     other_lines: list[bytes] = []
     other_bodies: list[bytes] = []
-    places = (column[others].tolist() for column in (starts, header_starts, body_starts, ends))
-    for row, start, header, body, end in zip(others.tolist(), *places, strict=True):
+    places = (column[others].tolist() for column in (encodings, starts, header_starts, body_starts, ends))
+    for row, encoding, start, header, body, end in zip(others.tolist(), *places, strict=True):
+        read = openwire_content if encoding == OPENWIRE else read_amqp
         found, octets, text_flag = read(bytes(view[header:body]), bytes(view[body:end]))
         other_lines.append(bytes(view[start:header]) + found)
         other_bodies.append(octets)

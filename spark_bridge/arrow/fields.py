@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from protocols.amqp.v1_0.mapping.stomp_headers import MESSAGE_ID_HEADER
 from protocols.broker_headers import USER
+from protocols.message_lines import MESSAGE_ID_HEADER
 from spark_bridge.arrow.arrays import timestamps, to_numpy, whole_numbers
 from spark_bridge.arrow.schema import TIMESTAMP
 

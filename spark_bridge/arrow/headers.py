@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocols.amqp.v1_0.mapping.stomp_headers import TYPES_HEADER
+from protocols.message_lines import TYPES_HEADER
 from spark_bridge.arrow import bodies, fields
 from spark_bridge.arrow.arrays import from_numpy, strings, to_numpy
 

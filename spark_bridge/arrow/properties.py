@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from protocols.amqp.v1_0.mapping.property_types import named_types, typed_property
+from protocols.amqp.v1_0.mapping.property_types import typed_property
 from protocols.amqp.v1_0.mapping.stomp_headers import is_property
+from protocols.message_lines import named_types
 from spark_bridge.arrow.arrays import Booleans, from_numpy, strings, to_numpy
 from spark_bridge.arrow.schema import PROPERTY, PROPERTY_MAP
 

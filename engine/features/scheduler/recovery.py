@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Final
 
 from engine.features.scheduler.pending_schedules import SPOT_SHIFT, Chunk, by_place, spot_of
 from engine.features.scheduler.schedule_book import ScheduleBook
 from engine.values.destination import QUEUE
 from engine.values.stored import EntryColumns, LaneState
+
+ENTRIES_AT_ONCE: Final = 65_536
+GAP_ENTRIES: Final = 1_024  # settled entries in between are read along
 
 
 def restore(scheduler: ScheduleBook, name: str) -> None:
@@ -22,11 +26,21 @@ def restore(scheduler: ScheduleBook, name: str) -> None:
 def _waiting(scheduler: ScheduleBook, lane: LaneState) -> Chunk:
     """Return the pending schedules of one lane; whole columns at a time, as there may be millions."""
     found = Chunk()
-    for stretch in lane.waiting_stretches():
-        start = stretch.first
-        columns = scheduler.context.store.entries(scheduler.number, lane.priority, start, stretch.end - start)
-        for first, end in stretch.runs:
-            _take(found, columns, first - start, end - start, lane.priority)
+    waiting = lane.waiting_runs()
+    at = 0
+    while at < len(waiting):
+        first = waiting[at][0]
+        until = at
+        end = first
+        while until < len(waiting) and waiting[until][0] - end <= GAP_ENTRIES and end - first < ENTRIES_AT_ONCE:
+            end = waiting[until][1]
+            until += 1
+        for start in range(first, end, ENTRIES_AT_ONCE):
+            stop = min(end, start + ENTRIES_AT_ONCE)
+            columns = scheduler.context.store.entries(scheduler.number, lane.priority, start, stop - start)
+            for run_first, run_end in waiting[at:until]:
+                _take(found, columns, max(run_first, start) - start, min(run_end, stop) - start, lane.priority)
+        at = until
     for entry, known in lane.attempts.items():
         spot = spot_of(lane.priority, entry)
         one = bisect_left(found.spots, spot)

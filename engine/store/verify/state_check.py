@@ -77,8 +77,6 @@ class StateCheck:
         ranges = [Range(*each) for each in said.ranges]
         number = record.destination_id
         subscription = self.state.subscriptions.get(number)
-        if self.has_gaps and subscription is None and number not in self.state.destinations:
-            return  # of a closed subscription: without its messages, which were removed, it seems to have ended before
         owner = number if subscription is None else subscription.topic_id
         for each in ranges:
             lane = self.state.open_lane(owner, each.priority)

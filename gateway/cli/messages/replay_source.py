@@ -8,10 +8,11 @@ from engine.selector.evaluate import Selector
 from engine.selector.properties import PropertyReaders
 from engine.sources.identified import DUPLICATE_ID_NAMES
 from engine.store.read.found_message import FoundMessage
-from engine.values.message import AMQP_1_0, STOMP, TEXT, Message, split_annotations
+from engine.values.message import AMQP_1_0, OPENWIRE, STOMP, TEXT, Message, split_annotations
 from gateway.answers.message_document import found_message
+from gateway.settings.conversions import CONVERTERS
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
-from protocols.amqp.v1_0.mapping.stomp_form import StompForm
+from protocols.openwire.mapping.selector_properties import OpenWirePropertyReader
 
 # Headers of the first SEND only: its expiry, its transaction, its receipt, its duplicate id.
 _LEFT_OUT = frozenset(
@@ -33,8 +34,8 @@ class ReplaySource:
     """Selects messages, and counts them.
 
     limit: the largest number of messages, 0 for any number.  found: those selected.  not_selected: those that the
-    selector does not match.  converted: messages of AMQP clients among those found, sent as a STOMP client would get
-    them.
+    selector does not match.  converted: messages of AMQP and OpenWire clients among those found, sent as a STOMP client
+    would get them.
     """
 
     def __init__(self, store_id: str, selector: Selector | None, limit: int) -> None:
@@ -43,9 +44,10 @@ class ReplaySource:
         self.converted = 0
         self._selector = selector
         self._limit = limit
-        self._form = StompForm()
+        self._form = CONVERTERS
         self._readers = PropertyReaders(f"ID:{store_id}-", f"ID:{store_id}-")
         self._readers.register(AMQP_1_0, AmqpPropertyReader())
+        self._readers.register(OPENWIRE, OpenWirePropertyReader())
 
     def of(self, messages: Iterator[FoundMessage]) -> Iterator[tuple[dict[str, str], bytes]]:
         """Yield headers and body of the messages to send."""

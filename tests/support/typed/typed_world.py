@@ -19,13 +19,16 @@ from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt
+from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.wire.commands import MessageDispatch
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address
-from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.amqp_gateway import AmqpPeer, text
 from tests.support.protocols.amqp_stream import frame
+from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, message_in, queue, topic
 from tests.support.protocols.stomp_gateway import Peer
-from tests.support.typed import typed_amqp, typed_stomp
+from tests.support.typed import typed_amqp, typed_openwire, typed_stomp
 
 STEPS: Final = 25
 ADVANCE_MS: Final = (0, 1, 150, 1_000, 30_000)
@@ -55,6 +58,8 @@ class TypedWorld:
         self.settings = settings
         self.reader = reader
         self.steps: list[str] = []
+        self.openwire: list[OpenWirePeer] = []
+        self.seen_by_openwire: dict[OpenWirePeer, int] = {}
         self.gateway = self._gateway(None)
 
     def run(self, steps: int = STEPS) -> None:
@@ -81,10 +86,11 @@ class TypedWorld:
 
     # -- the steps
 
-    def _gateway(self, earlier: AmqpGateway | None) -> AmqpGateway:
-        gateway = AmqpGateway(
+    def _gateway(self, earlier: OpenWireGateway | None) -> OpenWireGateway:
+        gateway = OpenWireGateway(
             address("full", full__max_size_bytes=600, full__address_full_policy="BLOCK", full__block_timeout_ms=900),
             amqp=AmqpSettings(idle_time_ms=0),
+            openwire=OpenWireSettings(idle_time_ms=0),
             is_restartable=True,
             earlier=earlier,
         )
@@ -125,6 +131,16 @@ class TypedWorld:
                 receiver.send(Attach(f"r{handle}", handle, True, source=source, target=Target()))
                 receiver.credit(handle, 5_000)
             self.amqp.append(receiver)
+        self.openwire = []
+        for spoken in (9, 12):
+            for selector in ("", SELECTORS[0]):
+                watcher = gateway.connect_openwire(f"o{spoken}{bool(selector)}", spoken)
+                watcher.consume(topic("t"), 1, subscription_name="d", selector=selector or None)
+                watcher.consume(topic("VirtualTopic.v"), 2)
+                watcher.consume(queue("q"), 3, prefetch=10)
+                if not is_first:
+                    watcher.consume(queue("kept"), 4)
+                self.openwire.append(watcher)
 
     def _keep(self, *, is_first: bool) -> None:
         """Have all that is stored before the restart come to a subscriber of each version and protocol behind it.
@@ -157,8 +173,12 @@ class TypedWorld:
     def _fuzz(self, steps: int) -> None:
         draw = self.draw
         for _ in range(steps):
-            choice = draw.randrange(12)
-            if choice < 4:
+            choice = draw.randrange(17)
+            if choice >= 15:
+                self._odd_commands()
+            elif choice >= 12:
+                self._send_openwire()
+            elif choice < 4:
                 self._send_amqp()
             elif choice < 8:
                 self._send_stomp()
@@ -254,6 +274,34 @@ class TypedWorld:
         if draw.randrange(2):
             peer.vanish()
 
+    def _send_openwire(self) -> None:
+        draw = self.draw
+        peer = self.gateway.connect_openwire(version=draw.choice((9, 12)))
+        for number in range(4):
+            message = typed_openwire.message(draw, peer.connection_id, number)
+            self._note(f"openwire {message}")
+            peer.send(message)
+        if draw.randrange(2):
+            peer.vanish()
+
+    def _odd_commands(self) -> None:
+        """Send commands of any kind with fields of any content, in and out of transactions."""
+        draw = self.draw
+        peer = self.gateway.connect_openwire(version=draw.choice((9, 12)))
+        peer.send(peer.transact(0))
+        for _ in range(12):
+            if peer.is_closed:
+                return
+            command = typed_openwire.command(draw, peer.connection_id)
+            self._note(f"openwire {command}")
+            peer.send(command)
+            for one in peer.take():
+                if isinstance(one, MessageDispatch) and one.message is not None and not peer.is_closed:
+                    name = draw.choice((None, peer.transaction()))
+                    peer.acknowledge(one, draw.randrange(7), transaction_id=name)
+        if draw.randrange(2):
+            peer.vanish()
+
     def _stomp(self, peer: Peer, command: str, headers: dict[str, str], body: bytes = b"") -> None:
         peer.send_octets(typed_stomp.octets(command, headers, body, peer.session.version))
 
@@ -273,14 +321,22 @@ class TypedWorld:
                 if isinstance(delivery, Transfer) and delivery.delivery_id is not None and not receiver.is_closed:
                     state = draw.choice((Accepted(), Accepted(), Released()))
                     receiver.send(Disposition(True, delivery.delivery_id, None, True, state))
+        for watcher in self.openwire:
+            for one in watcher.take():
+                if isinstance(one, MessageDispatch) and one.message is not None and not watcher.is_closed:
+                    self.seen_by_openwire[watcher] = self.seen_by_openwire.get(watcher, 0) + (
+                        WITNESS in (message_in(one).content or b"")
+                    )
+                    watcher.acknowledge(one, draw.choice((0, 1, 2, 2, 2, 4)))
 
     def _check_receivers(self) -> None:
         """Check that all receivers are still connected and get messages."""
         gateway = self.gateway
-        for closed in (*self.stomp, *self.amqp):
+        for closed in (*self.stomp, *self.amqp, *self.openwire):
             if closed.is_closed:
                 raise Finding(self._report(f"a receiver was closed: {closed.link.warnings}, {closed.octets[-300:]!r}"))
         self._take()
+        self.seen_by_openwire.clear()
         sender = gateway.connect()
         sender.publish("/topic/t", WITNESS, persistent="true", a="1", JMSXUserID="me", **{"correlation-id": "c"})
         peer = gateway.amqp_session(container="witness")
@@ -294,6 +350,10 @@ class TypedWorld:
             other.take()
             if not any(WITNESS in payload for payload in other.payloads):
                 raise Finding(self._report("an AMQP receiver does not get what comes"))
+        self._take()
+        for watcher in self.openwire:
+            if not self.seen_by_openwire.get(watcher):
+                raise Finding(self._report(f"OpenWire {watcher.version} does not get what comes"))
         for one in gateway.peers:
             if one.link.conversion_faults:
                 raise Finding(self._report(f"converted by its last resort: {one.link.conversion_faults}"))

@@ -61,7 +61,7 @@ def test_a_file_as_it_is_shipped_can_be_used() -> None:
     assert (config.stomp.limits.connections, config.stomp.limits.body_bytes) == (1000, 104857600)
     assert config.sources["listeners.stomp"] == "activemq.xml:26"
     told = notes(document)
-    assert any(note.startswith("activemq.xml:25: transportConnector: 'tcp://127.0.0.1:61616") for note in told)
+    assert str(config.listeners.openwire) == "tcp://127.0.0.1:61616"
     assert any(note.startswith("activemq.xml:27: transportConnector: 'mqtt://") for note in told)
     assert any(note.startswith("activemq.xml:16: broker: persistenceAdapter has no effect") for note in told)
     assert "activemq.xml:2: bean: of Spring, which is not run here" in told
@@ -241,7 +241,7 @@ def test_no_advisories() -> None:
     [
         ("stomp+ssl://127.0.0.1:1", "key stores are not read; set tls.certificate and listen at tls://"),
         ("ws://127.0.0.1:1", "listeners.http takes STOMP over WebSocket"),
-        ("mqtt://127.0.0.1:1", "spoken here are amqp, stomp"),
+        ("mqtt://127.0.0.1:1", "spoken here are amqp, openwire, stomp"),
     ],
 )
 def test_a_connector_that_is_not_spoken_is_noted(uri: str, said: str) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from config import names
 from config.matching import BOTH, QUEUE, TOPIC
 from config.model import NamedDestination, VirtualTopic
 from config.scram import hash_password
 from config.sources.document import Document
 from config.sources.yaml import read
-from engine.values.destination import INTERNAL_QUEUES
 
 VERIFIERS = hash_password("secret", 4096)
 
@@ -210,10 +208,6 @@ def test_virtual_topics_can_be_switched_off(text: str, expected: list[VirtualTop
     assert read_text(text).virtual_topics == expected
 
 
-def test_the_queues_of_the_gateway_are_those_of_the_engine() -> None:
-    assert names.INTERNAL_QUEUES == INTERNAL_QUEUES
-
-
 def test_destinations() -> None:
     document = read_text("destinations: [a.b, 'topic://c', /queue/d, a.b]\n")
     assert document.problems == []
@@ -243,11 +237,6 @@ def test_destinations() -> None:
             "and 'delete' without it",
         ),
         ("destinations: ['a.>']", "p.yaml:1: destinations[0]: 'a.>', allowed is queue://NAME or topic://NAME"),
-        *(
-            (f"destinations: [{kind}{name}]", f"destinations[0]: '{kind}{name}', allowed is queue://NAME")
-            for kind in ("", "topic://")
-            for name in sorted(INTERNAL_QUEUES)
-        ),
         ("virtual-topics: [{prefix: Consumer.}]", "virtual-topics[0].prefix: 'Consumer.', allowed is elements"),
         ("virtual-topics: [{match: a.>.b}]", "virtual-topics[0].match: 'a.>.b' has '>' or '#' before its end"),
         (

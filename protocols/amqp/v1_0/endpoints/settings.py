@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, AmqpLimits, ConnectionDefaults
 from engine.transaction import TransactionLimits
+from protocols.converter import Converter
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class AmqpSettings(AmqpLimits):
     """One value for all connections of a listener: the limits, and what else they need.
 
     needs_login: credentials are checked; otherwise any are accepted, and none.
-    groups: login -> the groups it is in.
+    groups: login -> the groups it is in.  converter: for messages that are neither of AMQP nor of STOMP.
     defaults: options of the listener's URI for the consumers of its connections; credit is the client's own choice.
     """
 
@@ -22,6 +23,7 @@ class AmqpSettings(AmqpLimits):
     needs_login: bool = False
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defaults: ConnectionDefaults = NO_DEFAULTS
+    converter: Converter | None = None
 
     @property
     def transaction_limits(self) -> TransactionLimits:

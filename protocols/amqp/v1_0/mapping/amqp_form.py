@@ -19,21 +19,8 @@ from protocols.amqp.v1_0.mapping.jms_types import (
     TEXT_MESSAGE,
 )
 from protocols.amqp.v1_0.mapping.map_body import amqp_map
-from protocols.amqp.v1_0.mapping.property_types import named_types, typed_property
-from protocols.amqp.v1_0.mapping.stomp_headers import (
-    ANNOTATION_HEADER,
-    BODY_HEADER,
-    GROUP_HEADER,
-    JSON,
-    MESSAGE_ID_HEADER,
-    OCTETS,
-    RAW,
-    TYPES_HEADER,
-    amqp_address,
-    is_annotation,
-    is_property,
-    read_lines,
-)
+from protocols.amqp.v1_0.mapping.property_types import typed_property
+from protocols.amqp.v1_0.mapping.stomp_headers import ANNOTATION_HEADER, RAW, amqp_address, is_annotation, is_property
 from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.amqp.v1_0.wire.types.value_decoder import ITEMS_MAX
 from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode, is_within_limits
@@ -47,6 +34,17 @@ from protocols.broker_headers import (
     is_broker_annotation,
 )
 from protocols.map_message import FORMS, MapError, item_count, read_map
+from protocols.message_lines import (
+    BODY_HEADER,
+    GROUP_HEADER,
+    JAVA_OBJECT,
+    JSON,
+    MESSAGE_ID_HEADER,
+    OCTETS,
+    TYPES_HEADER,
+    named_types,
+    read_lines,
+)
 
 CONTENT_ENCODING: Final = "content-encoding"
 IDENTITY: Final = "identity"  # no content-encoding may be that (messaging 3.2.4)
@@ -177,7 +175,8 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
         return section_start(at.VALUE, TEXT_FORM, len(body)), body, TEXT_MESSAGE, content_type
     if was == "binary":
         return section_start(at.VALUE, BINARY, len(body)), body, BYTES_MESSAGE, content_type
-    return section_start(at.DATA, BINARY, len(body)), body, BYTES_MESSAGE, content_type or OCTETS
+    kind = OBJECT_MESSAGE if content_type == JAVA_OBJECT else BYTES_MESSAGE
+    return section_start(at.DATA, BINARY, len(body)), body, kind, content_type or OCTETS
 
 
 def is_utf8(octets: bytes) -> bool:

@@ -80,11 +80,6 @@ def property_text(value: Value) -> str:
     return str(value)
 
 
-def named_types(text: str) -> dict[str, str]:
-    """Return the type of each property from the header ``amqp-property-types``."""
-    return dict(pair.rpartition("=")[::2] for pair in text.split(",") if "=" in pair)
-
-
 def typed_property(text: str, kind: str | None) -> Value:
     """Return a property in its original type; a text that no longer fits stays a text."""
     convert = None if kind is None else _FROM_TEXT.get(kind)

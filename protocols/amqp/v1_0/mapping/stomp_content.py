@@ -21,22 +21,13 @@ from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_h
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from protocols.amqp.v1_0.mapping.jms_types import TEXT_MESSAGE
 from protocols.amqp.v1_0.mapping.property_types import TYPE_NAMES, property_text
-from protocols.amqp.v1_0.mapping.stomp_headers import (
-    ANNOTATION_HEADER,
-    BODY_HEADER,
-    GROUP_HEADER,
-    JSON,
-    MEANT,
-    MESSAGE_ID_HEADER,
-    RAW,
-    TYPES_HEADER,
-    stomp_address,
-)
+from protocols.amqp.v1_0.mapping.stomp_headers import ANNOTATION_HEADER, RAW, stomp_address
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.amqp.v1_0.wire.types.value_decoder import decode_plain
 from protocols.amqp.v1_0.wire.types.values import Value
 from protocols.broker_headers import BESIDE_NAMES, JMS_REPLY_TO, JMS_TYPE, USER, is_broker_annotation
+from protocols.message_lines import BODY_HEADER, GROUP_HEADER, JSON, MEANT, MESSAGE_ID_HEADER, TYPES_HEADER
 
 _SPECIAL: Final = re.compile("[\\\\\r\n:\0]")  # what a line escapes or cannot hold
 _TEXTUAL: Final = re.compile(r"text/|application/(json|xml|javascript|ecmascript)|.*\+(json|xml)")

@@ -1,48 +1,17 @@
-"""Headers of STOMP for fields of AMQP: their names, their lines, and addresses in them."""
+"""Headers of STOMP for fields of AMQP alone, and addresses in headers."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from engine.values.message import JOB_ID
 from protocols.amqp.v1_0.wire.types.values import Value
-from protocols.broker_headers import BROKER_HEADERS
+from protocols.message_lines import MEANT
 
-TYPES_HEADER: Final = "amqp-property-types"
-BODY_HEADER: Final = "amqp-body"
 ANNOTATION_HEADER: Final = "JMS_AMQP_MA_"
-GROUP_HEADER: Final = "JMS_AMQP_REPLY_TO_GROUP_ID"
-MESSAGE_ID_HEADER: Final = "amqp-message-id"
-OCTETS: Final = "application/octet-stream"
-JSON: Final = "application/json"
 RAW: Final = "application/vnd.amqp-1.0"  # content-type of a body that JSON cannot express: its sections as on the wire
 
 # x-opt-jms-reply-to -> STOMP's prefix of such a destination (a temporary one belongs to another connection).
 PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}
-
-# Headers of STOMP about the message itself or its delivery; all others are application properties.
-MEANT: Final = BROKER_HEADERS | {
-    JOB_ID,
-    "correlation-id",
-    "reply-to",
-    "type",
-    "timestamp",
-    "content-type",
-    "content-encoding",
-    "amq-msg-type",
-    "JMSXGroupID",
-    "JMSXGroupSeq",
-    "receipt",
-    "transaction",
-    TYPES_HEADER,
-    BODY_HEADER,
-    GROUP_HEADER,
-    MESSAGE_ID_HEADER,
-}
-
-_ESCAPED: Final = re.compile(r"\\([nrc\\])")
-_UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 
 
 def is_property(name: str) -> bool:
@@ -70,17 +39,3 @@ def amqp_address(text: str) -> tuple[str, int | None]:
         if text.startswith(prefix):
             return text.removeprefix(prefix), kind
     return text, None
-
-
-def read_lines(block: bytes) -> dict[str, str]:
-    """Return header lines by name; the first of a name counts (STOMP 1.2)."""
-    headers: dict[str, str] = {}
-    for line in block.decode().split("\n"):
-        name, colon, value = line.partition(":")
-        if colon:
-            headers.setdefault(unescape(name), unescape(value))
-    return headers
-
-
-def unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda match: _UNESCAPED[match[1]], text) if "\\" in text else text

@@ -7,7 +7,7 @@ import pytest
 from config.policies import AddressSettings, PrefetchPolicy
 from engine.clients.window_options import window_for
 from engine.consumers.consumer import INDIVIDUAL
-from engine.consumers.prefetch_window import UNCOUNTED_SHARE, Window
+from engine.consumers.prefetch_window import EXTENSION_MAX, UNCOUNTED_SHARE, Window
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
@@ -248,3 +248,42 @@ def test_so_many_a_second_and_the_rest_of_the_second_is_waited_for() -> None:
     assert not window.admits(message(1), True, 5_999)
     window.next_second()
     assert window.admits(message(1), True, 6_000)
+
+
+@pytest.mark.parametrize(("prefetch", "processed"), [(10, 5), (7, 4), (2, 1), (1, 1)])
+def test_a_client_that_has_processed_half_gets_more(prefetch: int, processed: int) -> None:
+    window = Window(prefetch, True)
+    fill(window)
+    assert window.extend(processed)
+    assert fill(window) == processed
+    assert window.in_flight + window.extension == prefetch + processed
+
+
+def test_a_settled_message_takes_its_part_of_the_extension_along() -> None:
+    window = Window(4, True)
+    fill(window)
+    window.extend(2)
+    assert "2 of 4 in flight and 2 processed" in window.describe()
+    assert not window.extend(1)  # it never shrinks this way
+    window.give_back(0)
+    assert (window.in_flight, window.extension) == (2, 1)
+    window.give_back_all([0, 0])
+    assert (window.in_flight, window.extension) == (1, 0)
+
+
+def test_an_extension_has_a_limit() -> None:
+    window = Window(EXTENSION_MAX + 5, False)
+    fill(window)
+    window.extend(EXTENSION_MAX + 5)
+    assert window.extension == EXTENSION_MAX
+
+
+def test_an_extension_opens_no_window_that_is_full_of_octets() -> None:
+    window = Window(10, False)
+    window.limit_bytes(1_000)
+    large = Message(1, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x" * 1_000)
+    assert window.admits(large, False, 0)
+    window.take()
+    assert not window.admits(large, False, 0)
+    assert not window.extend(1)
+    assert window.gate == gates.BYTES_FULL

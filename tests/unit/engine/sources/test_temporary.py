@@ -115,3 +115,15 @@ def test_they_count_as_destinations() -> None:
     assert isinstance(destination, Queue) and not isinstance(destination, Topic)
     with pytest.raises(LimitReached):
         world.broker.open_temporary(client, TEMP_TOPIC)
+
+
+def test_a_client_may_choose_the_name() -> None:
+    world = EngineWorld()
+    mine, other = world.client(), world.client()
+    queue = world.broker.open_temporary(mine, TEMP_QUEUE, "ID:mine:1")
+    assert queue.uri() == "temp-queue://ID:mine:1"
+    assert world.temporary(TEMP_QUEUE, "ID:mine:1") is queue
+    with pytest.raises(InvalidDestination, match="exists already"):
+        world.broker.open_temporary(other, TEMP_QUEUE, "ID:mine:1")
+    with pytest.raises(InvalidDestination, match="one of"):
+        world.broker.open_temporary(other, TEMP_QUEUE, "a,b")

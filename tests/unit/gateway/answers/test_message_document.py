@@ -10,7 +10,7 @@ import pytest
 
 from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message, annotation
 from gateway.answers.message_document import BODY_FORMS, WHOLE_BYTES_MAX, document, type_header
-from protocols.amqp.v1_0.mapping.stomp_headers import TYPES_HEADER
+from protocols.message_lines import TYPES_HEADER
 
 
 def message(headers: bytes = b"", body: bytes = b"", flags: int = 0, encoding: int = STOMP) -> Message:

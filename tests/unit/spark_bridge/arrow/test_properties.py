@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.mapping.property_types import named_types, typed_property
-from protocols.amqp.v1_0.mapping.stomp_headers import MEANT, TYPES_HEADER
+from protocols.amqp.v1_0.mapping.property_types import typed_property
+from protocols.message_lines import MEANT, TYPES_HEADER, named_types
 from spark_bridge.arrow.headers import parse
 from spark_bridge.arrow.properties import JMS_TYPES, NAMES, property_column
 

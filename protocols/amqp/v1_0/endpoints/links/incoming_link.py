@@ -14,7 +14,7 @@ from crc32c import crc32c
 from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.delayed_send import delayed
 from engine.sources.composite import Composite, Destination
-from engine.sources.identified import Identified, identified
+from engine.sources.identified import identified
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values import gates
@@ -267,10 +267,9 @@ class IncomingLink(TargetLink):
         self, transfer: Transfer, delivery_id: int, destination: Destination, message: Message, gate: int
     ) -> bool:
         """Send a message at a shut gate if credit was granted for it; return False if it waits or is refused."""
-        target = destination.inner if isinstance(destination, Identified) else destination
-        if gate == gates.ADDRESS_FULL and target is self.limited and target.is_indirect is not True:
-            if self.producers.producer_gates.must_reject(target):
-                self._refuse(transfer, delivery_id, _past_threshold(target))
+        if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
+            if self.producers.producer_gates.must_reject(destination):
+                self._refuse(transfer, delivery_id, _past_threshold(destination))
                 return False
             self.withhold()
             gate = self.engine.send_granted(destination, message)

@@ -117,7 +117,7 @@ class OutgoingLink(Link):
         if steps.left <= 0:
             connection.hold_output()  # the rest follows in the next turn
         try:
-            return outgoing_sections(delivery, consumer.queue, connection.context)
+            return outgoing_sections(delivery, consumer.queue, connection.context, connection.settings.converter)
         except DATA_FAULTS as error:
             name = connection.context.message_id(delivery.message)
             connection.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")

@@ -517,24 +517,6 @@ def test_a_sparse_segment_that_lacks_a_live_message_is_a_finding() -> None:
     assert "its messages come to 0" in str(total)
 
 
-def test_the_last_settlement_of_a_closed_subscription_outlives_its_messages() -> None:
-    """Without them the subscription seems to have ended at its CLOSE."""
-    home = home_with()
-    topic = home.store.open_destination(TOPIC, "news")
-    slow = home.store.open_subscription(topic, "slow", {})
-    fast = home.store.open_subscription(topic, "fast", {})
-    (message,) = home.send(topic, 1)
-    home.store.settle(fast, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1, 0, 0, [message.size])])
-    home.store.close_destination(slow)
-    home.flush()
-    assert home.store.live_bytes(topic) == 0, "what slow kept alone is settled"
-    filled(home)
-    pass_by(home)
-    assert sparse(home.files)[0] is True
-    home.stop()
-    assert verify(home.files, "data").findings == []
-
-
 @pytest.mark.damages_store("a segment of another store is put in")
 def test_a_backup_begins_anew_when_a_segment_becomes_sparse_meanwhile(tmp_path: Path) -> None:
     home = home_with(percent=0)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.values import gates
 from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, Flow
 from protocols.amqp.v1_0.wire.composites.termini import Source, Target
-from protocols.amqp.v1_0.wire.types.value_encoder import encode
 from tests.support.engine.engine_world import address
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, queue_of, text
 
@@ -34,11 +31,6 @@ def granted(peer: AmqpPeer, address: str | None = "q", handle: int = 0) -> int:
     assert isinstance(flow, Flow), flow
     assert flow.link_credit is not None
     return flow.link_credit
-
-
-def _identified(number: int) -> bytes:
-    """Return the application-properties of a message with a duplicate id."""
-    return b"\x00\x53\x74" + encode({"_AMQ_DUPL_ID": str(number)})
 
 
 # -- windows of sessions
@@ -163,26 +155,13 @@ def test_a_producer_that_comes_to_a_full_address_gets_no_credit() -> None:
     assert granted(gateway.amqp_session(container="second")) == 0
 
 
-def test_a_message_with_a_duplicate_id_uses_granted_credit_like_others() -> None:
-    gateway = blocking(2_000)
-    senders = [gateway.amqp_session(container=str(number)) for number in range(5)]
-    assert [granted(sender) for sender in senders] == [1] * 5
-    for number in (0, 1, 2, 3, 3):
-        sender = senders.pop(0)
-        sender.transfer(_identified(number) + BODY)
-        assert [one.state for one in sender.take() if isinstance(one, Disposition)] == [Accepted()]
-        assert not sender.connection.is_blocked()
-    assert gateway.queue("q").depth == 4
-
-
-@pytest.mark.parametrize("has_id", [False, True])
-def test_beyond_the_threshold_also_what_was_granted_is_rejected(has_id: bool) -> None:
+def test_beyond_the_threshold_also_what_was_granted_is_rejected() -> None:
     gateway = blocking(2_000, threshold=3_500)
     senders = [gateway.amqp_session(container=str(number)) for number in range(5)]
     assert [granted(sender) for sender in senders] == [1] * 5
     states = []
-    for number, sender in enumerate(senders):
-        sender.transfer((_identified(number) if has_id else b"") + BODY)
+    for sender in senders:
+        sender.transfer(BODY)
         states += [one.state for one in sender.take() if isinstance(one, Disposition)]
     assert states[:4] == [Accepted()] * 4
     refused = states[4]

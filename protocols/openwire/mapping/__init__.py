@@ -1,0 +1,1 @@
+"""Commands and messages of OpenWire in the engine's terms, and back."""

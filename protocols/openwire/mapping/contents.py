@@ -1,0 +1,48 @@
+"""The content of a message: inflated, and its text."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from protocols.openwire.errors import FrameError
+from protocols.openwire.wire.messages import BYTES_MESSAGE, WireMessage
+from protocols.openwire.wire.modified_utf8 import decode_text, encode_text
+
+INFLATED_MAX: Final = 256 * 1024 * 1024  # octets
+SIZE: Final = 4  # of a text, and of a compressed BytesMessage
+
+
+def content_of(message: WireMessage) -> bytes | None:
+    """Return the content, inflated if it is compressed; None for an absent one.  Raises: FrameError."""
+    content = message.content
+    if content is None or not message.compressed:
+        return content
+    if message.CODE == BYTES_MESSAGE:
+        content = content[SIZE:]
+    inflater = zlib.decompressobj()
+    try:
+        inflated = inflater.decompress(content, INFLATED_MAX)
+    except zlib.error as error:
+        raise FrameError(f"a content cannot be inflated: {error}") from None
+    if inflater.unconsumed_tail:
+        raise FrameError(f"a content inflates to more than {INFLATED_MAX} octets, which is the limit")
+    return inflated
+
+
+def text_of(content: bytes | None) -> str | None:
+    """Return the text of a TextMessage; None for the null text.  Raises: FrameError."""
+    if content is None or content[:SIZE] == b"\xff\xff\xff\xff":
+        return None
+    size = int.from_bytes(content[:SIZE], "big")
+    if len(content) != SIZE + size:
+        raise FrameError(f"a text announces {size} octets where {len(content) - SIZE} follow")
+    try:
+        return decode_text(content[SIZE:])
+    except UnicodeDecodeError as error:
+        raise FrameError(f"a text is not in modified UTF-8: {error.reason}") from None
+
+
+def text_content(text: str) -> bytes:
+    octets = encode_text(text)
+    return len(octets).to_bytes(SIZE, "big") + octets

@@ -1,0 +1,69 @@
+"""A message of a client -> the engine's Message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, plan_of
+from engine.sources.identified import DUPLICATE_ID_NAMES
+from engine.values.message import DEFAULT_PRIORITY, JOB_ID, KEYED, OPENWIRE, PERSISTENT, Message
+from protocols.map_message import Map
+from protocols.openwire.mapping.openwire_form import read_properties
+from protocols.openwire.mapping.stomp_content import property_text
+from protocols.openwire.mapping.stored_form import Stored, stored
+from protocols.openwire.wire.layouts import VERSION
+from protocols.openwire.wire.property_map import write_map
+from protocols.openwire.wire.writer import encode_structure
+
+PRIORITY_MOST: Final = 9
+_SCHEDULE_MARK: Final = b"AMQ_SCHEDULED_"
+_ASKING: Final[Mapping[str, str]] = PROPERTIES
+
+
+def engine_message(found: Stored, destination_id: int) -> Message:
+    message = found.message
+    priority = message.priority if 0 <= message.priority <= PRIORITY_MOST else DEFAULT_PRIORITY
+    properties = message.marshalled_properties
+    may_have_keys = message.correlation_id is not None or (properties is not None and b"\x00\x04keys" in properties)
+    return Message(
+        destination_id,
+        OPENWIRE,
+        (PERSISTENT if message.persistent else 0) | (KEYED if may_have_keys else 0),
+        priority,
+        crc32c(message.type.encode("utf-8", "replace")) if message.type else 0,
+        crc32c(message.group_id.encode("utf-8", "replace")) if message.group_id else 0,
+        max(0, message.expiration),
+        b"",
+        found.headers,
+        found.body,
+    )
+
+
+def duplicate_id_in(properties: bytes | None) -> str | None:
+    """Return the duplicate id that the properties of a message name, None without one.  Raises: FrameError."""
+    if properties is None or not any(name.encode() in properties for name in DUPLICATE_ID_NAMES):
+        return None
+    found = read_properties(properties)
+    typed = next((found[name] for name in DUPLICATE_ID_NAMES if name in found), None)
+    return None if typed is None or typed.value is None else property_text(typed)
+
+
+def plan_in(found: Stored, limits: ScheduleLimits, now_ms: int) -> tuple[Plan | None, Stored]:
+    """Return the plan that the properties ask for, and the message without that request.
+
+    A receiver that forwards the message must not schedule it again.  Raises: InvalidOption, FrameError.
+    """
+    octets = found.message.marshalled_properties
+    if octets is None or (_SCHEDULE_MARK not in octets and JOB_ID.encode() not in octets):
+        return None, found
+    properties = read_properties(octets)
+    asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
+    plan = plan_of(asked, limits, now_ms) if asked else None
+    if plan is None and JOB_ID not in properties:
+        return None, found
+    left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name != JOB_ID}
+    found.message.marshalled_properties = write_map(left) if left else None
+    return plan, stored(encode_structure(found.message), VERSION)

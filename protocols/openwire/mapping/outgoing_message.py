@@ -1,0 +1,37 @@
+"""The engine's Message -> the message of a dispatch, before its sequence is written into it."""
+
+from __future__ import annotations
+
+from engine.values.message import OPENWIRE, ORIGINAL_DESTINATION, STOMP, Message, split_annotations
+from protocols import map_message as words
+from protocols.converter import Converter
+from protocols.map_message import Map, Typed
+from protocols.openwire.mapping.openwire_form import openwire_form, reply_destination, with_properties
+from protocols.openwire.mapping.stored_form import read_stored
+from protocols.openwire.wire.identities import Destination
+
+
+def outgoing_form(
+    message: Message, converter: Converter, destination: Destination, store_id: str, own_id: str, is_known: bool
+) -> tuple[bytes, bytes]:
+    """Return headers and body in OpenWire's encoding.
+
+    What the broker says about a moved or scheduled message becomes properties.
+    """
+    if message.encoding == OPENWIRE:
+        headers, body = message.headers, message.body
+    else:
+        how = None if message.encoding == STOMP else converter
+        form = openwire_form(message, how, destination, store_id, own_id, is_known)
+        headers, body = form.headers, form.body
+    if not message.annotations:
+        return headers, body
+    added: Map = {}
+    found = read_stored(headers, body)
+    for name, value in split_annotations(message.annotations):
+        added[name] = Typed(words.STRING, value)
+        if name == ORIGINAL_DESTINATION:
+            found.original_destination = reply_destination(value, True)
+    found.expiration = message.expires_ms
+    form = with_properties(found, added)
+    return form.headers, form.body

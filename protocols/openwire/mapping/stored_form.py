@@ -1,0 +1,109 @@
+"""A message as the log keeps it: its command in version 12, with the content apart, so that it is copied once.
+
+    octets  headers of the Message
+    4       place of brokerSequenceId in the command
+    4       place of the destination
+    4       its end
+    4       octets of the command before its content
+    1       1 if there is a content
+    then    the command from its type octet on, without the content
+
+    body of the Message: the content
+
+A dispatch copies all of it and changes the eight octets of brokerSequenceId, and the destination if the message was
+moved.  Selectors and readers of the log decode the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from engine.values.errors import StoreCorrupt
+from protocols.openwire.errors import FrameError
+from protocols.openwire.wire.layouts import LAYOUTS, VERSION
+from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage
+from protocols.openwire.wire.reader import Reader, decode
+from protocols.openwire.wire.writer import encode_structure
+
+HEAD: Final = struct.Struct(">IIIIB")
+SEQUENCE_BYTES: Final = 8
+SAME_FORM_SINCE: Final = 10  # versions that write messages alike
+
+_NAMES: Final = [field.name for field in LAYOUTS[WireMessage.CODE].fields]
+_MESSAGE_ID: Final = _NAMES.index("message_id")
+_DESTINATION: Final = _NAMES.index("destination")
+_CONTENT: Final = _NAMES.index("content")
+
+
+class Stored:
+    """message: decoded.  headers, body: of the engine's Message."""
+
+    __slots__ = ("message", "headers", "body")
+
+    def __init__(self, message: WireMessage, headers: bytes, body: bytes) -> None:
+        self.message = message
+        self.headers = headers
+        self.body = body
+
+
+def stored(command: bytes, version: int) -> Stored:
+    """Return the form of a command that a client sent in ``version``.  Raises: FrameError."""
+    if version < SAME_FORM_SINCE:
+        command = encode_structure(decode(command, version), VERSION)
+    reader = Reader(command, VERSION)
+    fields = LAYOUTS[reader.octet()].fields
+    values: list[Any] = []
+    ends: list[int] = []
+    for field in fields:
+        values.append(reader.field(field))
+        ends.append(reader.position)
+    if reader.position != len(command):
+        raise FrameError(f"{len(command) - reader.position} octets follow a message")
+    message = MESSAGE_CLASSES[command[0]](*values)
+    if message.user_id is not None:  # nobody has checked it
+        message.user_id = None
+        return stored(encode_structure(message), VERSION)
+    if message.message_id is None or message.destination is None:
+        raise FrameError("a message has no messageId or no destination")
+    split = ends[_CONTENT - 1]
+    content = message.content
+    head = HEAD.pack(
+        ends[_MESSAGE_ID] - SEQUENCE_BYTES,
+        ends[_DESTINATION - 1],
+        ends[_DESTINATION],
+        split,
+        content is not None,
+    )
+    return Stored(message, head + command[:split] + command[ends[_CONTENT] :], content or b"")
+
+
+def read_stored(headers: bytes, body: bytes | None = None) -> WireMessage:
+    """Return the message of ``stored``.  body: None to leave the content out.  Raises: FrameError, StoreCorrupt."""
+    if len(headers) <= HEAD.size:
+        raise StoreCorrupt("the headers of an OpenWire message are too short")
+    _, _, _, split, has_content = HEAD.unpack_from(headers)
+    middle = HEAD.size + split
+    content = b"\0" if body is None or not has_content else b"\1" + len(body).to_bytes(4, "big") + body
+    found = decode(headers[HEAD.size : middle] + content + headers[middle:])
+    if not isinstance(found, WireMessage):
+        raise StoreCorrupt("an OpenWire message is another command")
+    return found
+
+
+def message_parts(headers: bytes, body: bytes, sequence: int, destination: bytes) -> tuple[bytes, bytes]:
+    """Return the octets of a dispatched message before and after its content, which follows the first ones as it is.
+
+    destination: the field as it must be.
+    """
+    sequence_at, destination_at, destination_end, split, has_content = HEAD.unpack_from(headers)
+    start = HEAD.size
+    middle = start + split
+    after = start + sequence_at
+    number = sequence.to_bytes(SEQUENCE_BYTES, "big")
+    if headers[start + destination_at : start + destination_end] == destination:
+        before = headers[start:after]
+    else:
+        before = headers[start : start + destination_at] + destination + headers[start + destination_end : after]
+    content = b"\1" + len(body).to_bytes(4, "big") if has_content else b"\0"
+    return before + number + headers[after + SEQUENCE_BYTES : middle] + content, headers[middle:]

@@ -1,0 +1,1 @@
+"""One connection: commands in, operations on the engine, octets out."""

@@ -1,0 +1,112 @@
+"""MessageAck: the deliveries that it names, and what becomes of them.
+
+A dispatch has the number of its hand-over as brokerSequenceId, and the client repeats it, so an acknowledgement finds
+its deliveries in the consumer's ledger.  What is not there any more was returned when a connection was lost, and such
+acknowledgements are ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.api import EngineApi
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
+from protocols.connection import ProtocolConnection
+from protocols.openwire.errors import RequestError
+from protocols.openwire.session.open_consumer import OpenConsumer
+from protocols.openwire.session.responses import Responses
+from protocols.openwire.session.transactions import Transactions
+from protocols.openwire.wire.commands import MessageAck
+from protocols.openwire.wire.identities import ConsumerId
+
+DELIVERED: Final = 0  # processed, settled later: more may follow
+POISON: Final = 1  # given up by the client's redelivery policy
+STANDARD: Final = 2
+REDELIVERED: Final = 3  # the client delivers it to itself again
+INDIVIDUAL: Final = 4
+UNMATCHED: Final = 5
+EXPIRED: Final = 6  # found expired by the client
+TYPES: Final = {
+    DELIVERED: "delivered",
+    POISON: "poison",
+    STANDARD: "standard",
+    REDELIVERED: "redelivered",
+    INDIVIDUAL: "individual",
+    UNMATCHED: "unmatched",
+    EXPIRED: "expired",
+}
+TO_DEAD_LETTERS: Final = "dead-letter"
+PUT_BACK: Final = Refusal("requeue")  # the queue finds it expired
+
+
+@dataclass(slots=True, eq=False)
+class Acknowledgements:
+    """consumers: of the connection."""
+
+    engine: EngineApi
+    client: ProtocolConnection
+    transactions: Transactions
+    responses: Responses
+    consumers: dict[ConsumerId, OpenConsumer]
+
+    def take(self, ack: MessageAck) -> None:
+        """Raises: RequestError, EngineError."""
+        if ack.ack_type not in TYPES:
+            raise RequestError(f"a MessageAck has the type {ack.ack_type}; allowed are {min(TYPES)} to {max(TYPES)}")
+        found = self.consumers.get(ack.consumer_id) if ack.consumer_id is not None else None
+        if found is not None and found.consumer is not None:
+            self._settle(ack, found.consumer)
+        if ack.response_required:
+            self.responses.respond(ack.command_id)
+
+    def _settle(self, ack: MessageAck, consumer: Consumer) -> None:
+        last = None if ack.last_message_id is None else consumer.ledger.get(ack.last_message_id.broker_sequence)
+        if last is None or ack.ack_type == REDELIVERED:
+            return
+        if ack.ack_type == DELIVERED:
+            consumer.extend(last)
+            return
+        deliveries = self._covered(ack, consumer, last)
+        if not deliveries:
+            return
+        if consumer.queue.is_logged:
+            self.responses.has_unlogged = True
+        if ack.transaction_id is not None and ack.ack_type != POISON:
+            self.transactions.named(ack.transaction_id).transaction.add_accepted(deliveries)
+        elif ack.ack_type == POISON:
+            self._give_up(ack, consumer, deliveries)
+        elif ack.ack_type == EXPIRED:
+            self._expire(deliveries)
+        elif len(deliveries) == 1 and not ack.response_required:
+            self.engine.acknowledge_unconfirmed(deliveries[0])
+        else:
+            self.engine.acknowledge_all(deliveries)
+
+    def _covered(self, ack: MessageAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
+        """Return the deliveries from the first to the last that are not answered yet, in order."""
+        first = ack.first_message_id
+        if ack.ack_type == INDIVIDUAL or (first is not None and first.broker_sequence == last.tag):
+            return [last] if last.state == IN_FLIGHT else []
+        least = 0 if first is None else first.broker_sequence
+        if last.state == IN_FLIGHT:
+            return [one for one in consumer.covered(last) if one.tag >= least]
+        return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]
+
+    def _give_up(self, ack: MessageAck, consumer: Consumer, deliveries: list[Delivery]) -> None:
+        if consumer.shown_by():  # a browser, or a queue that keeps its messages: answers only move the window
+            self.engine.acknowledge_all(deliveries)
+            return
+        cause = ack.poison_cause
+        text = "" if cause is None else f"{cause.class_name}: {cause.message}"
+        self.engine.refuse_all(deliveries, Refusal(TO_DEAD_LETTERS, text=text))
+
+    def _expire(self, deliveries: list[Delivery]) -> None:
+        now_ms = self.engine.context.wall_ms
+        expired = [one for one in deliveries if 0 < one.message.expires_ms <= now_ms]
+        if expired:
+            self.engine.refuse_all(expired, PUT_BACK)
+        others = [one for one in deliveries if not 0 < one.message.expires_ms <= now_ms]
+        if others:  # the client's clock is ahead of ours: it will not take them, whoever is right
+            self.engine.acknowledge_all(others)

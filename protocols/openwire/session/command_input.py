@@ -1,0 +1,335 @@
+"""The commands of an OpenWire client: the effect of each on the engine and the connection."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from engine.api import EngineApi
+from engine.limits.parked_producers import BlockLimit
+from engine.values.errors import EngineError, PenstockError
+from protocols.blocked_sends import BlockedSends
+from protocols.ending import Ending
+from protocols.input_share import REFUSED_STEPS
+from protocols.openwire.errors import (
+    LoginRefused,
+    RequestError,
+    TimedOut,
+    UnexpectedCommand,
+)
+from protocols.openwire.mapping.exceptions import throwable_for
+from protocols.openwire.session.acknowledgements import Acknowledgements
+from protocols.openwire.session.consumers import Consumers
+from protocols.openwire.session.inactivity import Inactivity
+from protocols.openwire.session.introduction import Introduction
+from protocols.openwire.session.message_output import MessageOutput
+from protocols.openwire.session.negotiation import INFO_BYTES_MAX, agree, own_info
+from protocols.openwire.session.peers import Peer
+from protocols.openwire.session.producers import Producers
+from protocols.openwire.session.pulls import Pulls
+from protocols.openwire.session.requests import Requests
+from protocols.openwire.session.responses import Responses
+from protocols.openwire.session.send_message import BlockedMessage, SendMessage
+from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.session.states import (
+    ADMIT,
+    AUTHENTICATING,
+    AUTHENTICATING_LAST,
+    CHECK,
+    FAIL,
+    LEAVE,
+    LEAVING,
+    NEGOTIATED,
+    NEGOTIATING,
+    OPEN,
+    PAUSE,
+    PAUSED,
+    RESUME,
+    advance,
+    is_open,
+)
+from protocols.openwire.session.temporaries import Temporaries
+from protocols.openwire.session.transactions import Transactions
+from protocols.openwire.wire import commands
+from protocols.openwire.wire.commands import WireFormatInfo
+from protocols.openwire.wire.frame_decoder import FrameDecoder
+from protocols.openwire.wire.identities import ConnectionId
+from protocols.openwire.wire.layouts import VERSION
+from protocols.openwire.wire.messages import MESSAGE_CLASSES
+from protocols.openwire.wire.reader import decode
+from protocols.openwire.wire.writer import encode
+from protocols.peer_socket import PeerSocket
+from protocols.peer_times import NO_FRAME
+
+# Steps of a turn.  A step is some 25 lines of Python.
+ACK_STEPS: Final = 8
+COMMAND_STEPS: Final = 15
+HEADER_BYTES: Final = 6  # type, commandId, responseRequired
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CommandInput(MessageOutput, Peer):
+    """state: see states.py.  introduction: ConnectionInfo, once it has come.  requests: takes the rarer commands."""
+
+    __slots__ = (
+        "decoder",
+        "state",
+        "responses",
+        "transactions",
+        "blocked",
+        "temporaries",
+        "pulls",
+        "receivers",
+        "producers",
+        "send",
+        "acknowledgements",
+        "introduction",
+        "requests",
+        "inactivity",
+        "ending",
+        "now_ms",
+    )
+
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
+        super().__init__(engine, socket, settings)
+        terms = self.terms
+        self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes))
+        self.state = NEGOTIATING
+        self.responses = Responses(engine, self.outbox.parts, VERSION)
+        self.transactions = Transactions(self, settings.transaction_limits)
+        limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
+        self.blocked: BlockedSends[BlockedMessage] = BlockedSends(self, limit)
+        self.temporaries = Temporaries(engine, self, self, settings.peers, terms, f"ID:{self.store_id}")
+        self.pulls = Pulls(self.outbox.parts, terms)
+        self.receivers = Consumers(engine, self, settings, self.temporaries, self.pulls, self.responses)
+        self.producers = Producers(engine, self, self.responses, settings.producers)
+        self.introduction = Introduction(socket, settings)
+        self.send = SendMessage(
+            engine, self, terms, self.introduction, self.blocked, self.transactions, self.producers, self.responses
+        )
+        self.acknowledgements = Acknowledgements(engine, self, self.transactions, self.responses, self.receivers.open)
+        self.requests = Requests(
+            engine,
+            self.introduction,
+            self.receivers,
+            self.producers,
+            self.temporaries,
+            self.transactions,
+            self.pulls,
+            self.send,
+            self.responses,
+        )
+        self.inactivity = Inactivity(settings, terms, now_ms)
+        self.ending = Ending()
+        self.now_ms = now_ms
+        engine.connect(self)
+        self.outbox.parts.append(encode(own_info(settings)))
+        self.outbox.touch()
+
+    # -- commands
+
+    def pause_reading(self) -> None:
+        if self.state == OPEN:
+            self.move(PAUSE)
+            self.socket.pause_reading()
+
+    def read_frames(self) -> None:
+        self.context.sender = self.client_number  # set here: commands also wait for a password or room
+        decoder = self.decoder
+        while not self.share.is_paused and self.state < LEAVING:
+            frame = b""
+            try:
+                found = decoder.next_frame()
+                if found is None:
+                    break
+                frame = found
+                self._take(frame)
+            except PenstockError as error:
+                self.refuse(error, frame)
+                self.share.charge(REFUSED_STEPS)
+        if decoder.buffered_bytes() or self.inactivity.partial_number != NO_FRAME:
+            number = decoder.partial_number()
+            if number != self.inactivity.partial_number:
+                self.inactivity.frame_seen(number, self.now_ms)
+                self.is_holding = True
+        if not self.outbox.is_touched:
+            self.outbox.touch()
+
+    def read_on(self) -> None:
+        self.read_frames()
+
+    def end_input(self) -> None:
+        self.share.wait()
+
+    def resume_reading(self) -> None:
+        if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
+            self.inactivity.reading_resumed(self.now_ms)
+            self.share.resume_reading()
+
+    def take_blocked(self, waiting: list[BlockedMessage]) -> None:
+        """Try the waiting messages again, in order; park those that must still wait."""
+        self.context.sender = self.client_number  # this turn may have begun with a timer
+        for one in waiting:
+            if self.state >= LEAVING:
+                break
+            try:
+                self.send.again(one)
+            except PenstockError as error:
+                self.answer(error, one.info.command_id, one.info.response_required)
+        if self.state == PAUSED and self.blocked.is_low():
+            self.move(RESUME)
+            self.resume_reading()
+            self.read_frames()
+        self.outbox.touch()
+
+    def _take(self, frame: bytes) -> None:
+        """Raises: ProtocolError, EngineError."""
+        if not is_open(self.state):
+            self.share.charge(COMMAND_STEPS)
+            self._take_first(decode(frame, self.terms.version))
+            return
+        if frame[0] in MESSAGE_CLASSES:
+            self.send.take(frame)
+            return
+        command = decode(frame, self.terms.version)
+        if isinstance(command, commands.MessageAck):
+            self.share.charge(ACK_STEPS)
+            self.acknowledgements.take(command)
+        else:
+            self.share.charge(COMMAND_STEPS)
+            self._take_rare(command)
+
+    def _take_first(self, command: commands.Structure) -> None:
+        """Take a command before the connection is open.  Raises: ProtocolError, EngineError."""
+        if self.state == NEGOTIATING:
+            if not isinstance(command, WireFormatInfo):
+                raise UnexpectedCommand(f"the first command is {command.NAME}; allowed is WireFormatInfo")
+            agree(command, self.settings, self.terms)
+            self.responses.version = self.terms.version
+            self.move(NEGOTIATED)
+            self.outbox.parts.append(encode(self.introduction.broker_info(self.store_id), self.terms.version))
+            self.socket.tick_soon()
+        elif isinstance(command, commands.ConnectionInfo):
+            self.introduction.take(command)
+            if self.introduction.has_proved_login or not self.settings.needs_login:
+                self.open()
+            else:
+                self.move(CHECK)
+                self.is_holding = True  # the commands behind it wait
+                self.socket.pause_reading()
+                self.socket.authenticate(self.introduction.login, self.introduction.passcode)
+        elif not self._take_harmless(command):
+            raise UnexpectedCommand(f"{command.NAME} comes before ConnectionInfo")
+
+    def open(self) -> None:
+        """Admit a client whose login is right."""
+        try:
+            self.introduction.admit(self)
+        except PenstockError as error:
+            self.refuse_connection(error)
+            return
+        connection_id = self.introduction.connection_id
+        self.receivers.connection_id = self.producers.connection_id = connection_id
+        self.receivers.client_id = self.introduction.client_id
+        self.decoder.frame_max = self.settings.frame_bytes
+        self.move(ADMIT)
+        self._respond(self.introduction.command_id, self.introduction.response_required)
+        self.socket.tick_soon()
+
+    def refuse_connection(self, error: PenstockError) -> None:
+        """Answer ConnectionInfo with an exception, and end."""
+        self.socket.warn(f"{error.condition}: {error}")
+        words = commands.ExceptionResponse(
+            correlation_id=self.introduction.command_id, exception=throwable_for(error, self.terms.package)
+        )
+        self.end(encode(words, self.terms.version), is_lost=True)
+
+    def _take_harmless(self, command: commands.Structure) -> bool:
+        """Take a command that may come at any time; return False for another one."""
+        if isinstance(command, commands.KeepAliveInfo):
+            if command.response_required:
+                self.outbox.parts.append(encode(commands.KeepAliveInfo(), self.terms.version))
+        elif isinstance(command, commands.ShutdownInfo):
+            self.move(LEAVE)
+            self.leave(is_lost=False)
+        elif isinstance(command, commands.ConnectionControl):
+            self.introduction.is_failover = self.introduction.is_failover or command.fault_tolerant
+        elif not isinstance(command, commands.Response):
+            return False
+        return True
+
+    def _take_rare(self, command: commands.Structure) -> None:
+        """Raises: ProtocolError, EngineError."""
+        if isinstance(command, commands.MessagePull):
+            self.socket.tick_soon()
+        if not self._take_harmless(command):
+            self.requests.take(command, self.now_ms)
+
+    def _respond(self, command_id: int, is_required: bool) -> None:
+        if is_required:
+            self.responses.respond(command_id)
+
+    # -- the steps
+
+    def move(self, event: int) -> None:
+        self.state = advance(self.state, event)
+        self.share.stop(self.state >= PAUSED or self.state in (AUTHENTICATING, AUTHENTICATING_LAST))
+        self.is_ending = self.state >= LEAVING
+
+    def refuse(self, error: PenstockError, frame: bytes) -> None:
+        """Answer a command with an exception.  The connection ends, unless only the request was wrong."""
+        if not is_open(self.state) or len(frame) < HEADER_BYTES:
+            self.fail(error)
+        else:
+            self.answer(error, int.from_bytes(frame[1:5], "big", signed=True), frame[5] != 0)
+
+    def answer(self, error: PenstockError, command_id: int, is_required: bool) -> None:
+        if not isinstance(error, EngineError | RequestError) or error.scope != "request":
+            self.fail(error)
+            return
+        exception = throwable_for(error, self.terms.package)
+        if is_required:
+            self.responses.refuse(command_id, exception)
+        else:
+            self.responses.report(ConnectionId(self.introduction.connection_id), exception)
+
+    def fail(self, error: PenstockError) -> None:
+        self.socket.warn(f"{error.condition}: {error}")
+        words = b""
+        if self.state != NEGOTIATING:
+            exception = throwable_for(error, self.terms.package)
+            words = encode(commands.ConnectionError(exception=exception), self.terms.version)
+        self.end(words, is_lost=True)
+
+    def login_failed(self) -> None:
+        self.refuse_connection(LoginRefused("User name or password is invalid."))
+
+    def end(self, words: bytes, is_lost: bool) -> None:
+        """Finish with ``words``, which wait a limited time for the responses before them."""
+        self.move(FAIL)
+        self.ending.begin(words, words, self.now_ms + self.settings.close_time_ms)
+        self.let_go(is_lost)
+        self.outbox.touch()
+
+    def leave(self, is_lost: bool) -> None:
+        """Finish once everything is confirmed."""
+        late = throwable_for(TimedOut("the end of this connection waited too long for the store"), self.terms.package)
+        words = encode(commands.ConnectionError(exception=late), self.terms.version)
+        self.ending.begin(b"", words, self.now_ms + self.settings.close_time_ms)
+        self.let_go(is_lost)
+        self.outbox.touch()
+
+    def let_go(self, is_lost: bool) -> None:
+        """Abort open transactions and return unsettled deliveries."""
+        if self.blocked.waiting:
+            self.socket.frames_dropped(len(self.blocked.waiting))
+        self.transactions.abort_all(self.engine)
+        self.blocked.take_all()
+        self.producers.remove_all()
+        self.engine.disconnect(self, is_lost)
+        self.temporaries.clear()
+        self.settings.peers.leave(self.introduction.key(), self)
+        self.receivers.open.clear()
+        self.pulls.waiting.clear()
+        self.decoder.drop()

@@ -1,0 +1,145 @@
+"""ConsumerInfo, and the end of consumers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.api import EngineApi
+from engine.consumers.consumer import CLIENT
+from engine.values.errors import InvalidOption, LimitReached
+from engine.values.options import SubscribeOptions
+from protocols.connection import ProtocolConnection
+from protocols.consumer_defaults import with_defaults
+from protocols.openwire.errors import RequestError
+from protocols.openwire.mapping.destinations import source_of
+from protocols.openwire.session.open_consumer import OpenConsumer
+from protocols.openwire.session.pulls import Pulls
+from protocols.openwire.session.responses import Responses
+from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.session.temporaries import Temporaries, is_advisory
+from protocols.openwire.wire import identities
+from protocols.openwire.wire.commands import ConsumerControl, ConsumerInfo, RemoveSubscriptionInfo
+from protocols.openwire.wire.identities import ConsumerId
+
+PREFETCH_MOST = 2**31 - 1
+
+
+@dataclass(slots=True, eq=False)
+class Consumers:
+    """connection_id: ids of consumers begin with it.  client_id: of the connection."""
+
+    engine: EngineApi
+    client: ProtocolConnection
+    settings: OpenWireSettings
+    temporaries: Temporaries
+    pulls: Pulls
+    responses: Responses
+    connection_id: str = ""
+    client_id: str = ""
+    open: dict[ConsumerId, OpenConsumer] = field(default_factory=dict)
+
+    def add(self, info: ConsumerInfo) -> None:
+        """Take a ConsumerInfo; its response comes before its first message.  Raises: RequestError, EngineError."""
+        name = info.consumer_id
+        if name is None or info.destination is None:
+            raise RequestError("ConsumerInfo has no consumerId or no destination")
+        if name.connection_id != self.connection_id:
+            raise RequestError(f"the consumer {str(name)[:200]} belongs to another connection")
+        if name in self.open:  # a client that reconnects adds it again
+            self._respond(info)
+            return
+        if len(self.open) >= self.settings.consumers:
+            raise LimitReached(f"{self.settings.consumers} consumers are open on this connection, which is the limit")
+        if is_advisory(info.destination):
+            self.open[name] = OpenConsumer(name, info, None)
+            self._respond(info)
+            self.temporaries.watch(self.open[name])
+            return
+        self._open(name, info)
+
+    def remove(self, name: ConsumerId) -> None:
+        """Close a consumer; what it holds returns to its place.  An unknown one is closed already."""
+        found = self.open.pop(name, None)
+        if found is None:
+            return
+        self.temporaries.watching.pop(name, None)
+        self.pulls.forget(found)
+        consumer = found.consumer
+        if consumer is not None:
+            found.consumer = None
+            self.client.count_selector(-len(found.info.selector or ""))
+            self.engine.unsubscribe(consumer, is_lost=False)
+
+    def remove_session(self, session_id: int) -> None:
+        for name in [one for one in self.open if one.session_id == session_id]:
+            self.remove(name)
+
+    def remove_all(self) -> None:
+        for name in list(self.open):
+            self.remove(name)
+
+    def control(self, control: ConsumerControl) -> None:
+        """Let messages come to a consumer that a client had added without a prefetch while it reconnected.
+
+        Raises: EngineError.
+        """
+        found = self.open.get(control.consumer_id) if control.consumer_id is not None else None
+        if found is None or found.consumer is None or not found.is_pulling() or control.prefetch <= 0:
+            return
+        info = found.info
+        if found.consumer.ledger:
+            return  # it has pulled meanwhile, and goes on like this
+        self.remove(found.consumer_id)
+        info.prefetch_size = control.prefetch
+        info.response_required = False
+        self._open(found.consumer_id, info)
+
+    def unsubscribe(self, info: RemoveSubscriptionInfo) -> None:
+        """Delete a durable subscription.  Raises: EngineError."""
+        self.engine.delete_subscription(self.client, self.client_id, info.subscription_name or "")
+        self.responses.has_logged = True
+
+    # -- the steps
+
+    def _open(self, name: ConsumerId, info: ConsumerInfo) -> None:
+        assert info.destination is not None, "a consumer has a destination"
+        is_topic = info.destination.kind in (identities.TOPIC, identities.TEMP_TOPIC)
+        options = with_defaults(self._options(name, info, is_topic), self.settings.defaults, is_topic)
+        source = source_of(self.engine, self.client, info.destination)
+        consumer = self.engine.subscribe(self.client, source, options)
+        consumer.adapter = self.open[name] = OpenConsumer(name, info, consumer)
+        self.client.count_selector(len(options.selector))
+        if options.is_durable:
+            self.responses.has_logged = True
+        if info.response_required:
+            self.responses.start_after(info.command_id, consumer)
+        else:
+            consumer.start()
+
+    def _options(self, name: ConsumerId, info: ConsumerInfo, is_topic: bool) -> SubscribeOptions:
+        """Raises: RequestError, InvalidOption."""
+        is_durable = info.subscription_name is not None
+        if is_durable and (info.destination is None or info.destination.kind != identities.TOPIC):
+            raise RequestError("a durable subscription is of a topic that is not temporary")
+        if info.subscription_name == "":
+            raise InvalidOption("the name of a durable subscription is empty; allowed is a name")
+        prefetch = min(info.prefetch_size, PREFETCH_MOST)
+        return SubscribeOptions(
+            CLIENT,
+            prefetch=prefetch if prefetch > 0 else None,
+            name=info.subscription_name or f"{name.session_id}:{name.value}",
+            selector=info.selector or "",
+            subscription=info.subscription_name or "",
+            is_durable=is_durable,
+            is_no_local=info.no_local and is_topic,
+            is_exclusive=info.exclusive and not is_topic,
+            is_browser=info.browser,
+            is_retroactive=info.retroactive and is_topic and not is_durable,
+            priority=info.priority,
+            pending_limit=max(0, info.maximum_pending_message_limit) if is_topic else 0,
+            is_credited=prefetch <= 0,
+        )
+
+    def _respond(self, info: ConsumerInfo) -> None:
+        if info.response_required:
+            self.responses.respond(info.command_id)

@@ -1,0 +1,124 @@
+"""Deliveries to an OpenWire connection, written as MessageDispatch.
+
+size(4)  MessageDispatch(1) commandId(4) responseRequired(1)  consumerId  destination  1  message  redeliveryCounter(4)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from engine.api import EngineApi
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import Delivery
+from engine.values.errors import DATA_FAULTS
+from engine.values.message import OPENWIRE, Message
+from protocols.connection import ProtocolConnection
+from protocols.openwire.mapping.openwire_form import raw_form
+from protocols.openwire.mapping.outgoing_message import outgoing_form
+from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts
+from protocols.openwire.session.negotiation import Terms
+from protocols.openwire.session.open_consumer import Head, OpenConsumer
+from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.wire.layouts import VERSION
+from protocols.openwire.wire.reader import decode
+from protocols.openwire.wire.writer import encode
+from protocols.outbox import DELIVERY_OVERHEAD_BYTES
+from protocols.peer_socket import PeerSocket
+
+FORM_STEPS: Final = 40  # of a turn, for a message that is converted
+_COUNTER_MOST: Final = 2**31 - 1
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageOutput(ProtocolConnection):
+    """terms: of the connection.  store_id: in the ids of messages of other protocols."""
+
+    __slots__ = ("settings", "terms", "store_id")
+
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings) -> None:
+        super().__init__(engine, socket, settings.unread_output_bytes)
+        self.settings = settings
+        self.terms = Terms()
+        self.store_id = engine.store.store_id()
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        try:
+            counter = delivery.failed_attempts
+            if delivery.is_redelivered and not counter:
+                counter = 1  # it makes JMSRedelivered
+            self._dispatch(consumer, delivery.message, delivery.tag, counter)
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        try:
+            self._dispatch(consumer, message, 0, delivery_count - 1)
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
+
+    def browse_ended(self, consumer: Consumer) -> None:
+        try:
+            self.outbox.parts.append(_open_consumer(consumer).nothing(self.terms.version))
+            self.outbox.touch()
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    # -- the steps
+
+    def _dispatch(self, consumer: Consumer, message: Message, sequence: int, counter: int) -> None:
+        found = _open_consumer(consumer)
+        if found.pulls:
+            found.pulls.pop(0)
+        head = found.head(message.destination_id, self.engine.destinations)
+        headers, body = self._form(message, head)
+        before, after = message_parts(headers, body, sequence, head.field)
+        size = len(head.octets) + len(before) + len(body) + len(after) + 4
+        tail = min(counter, _COUNTER_MOST).to_bytes(4, "big")
+        outbox = self.outbox
+        if self.terms.version < SAME_FORM_SINCE:
+            whole = decode(head.octets + before + body + after + tail, VERSION)
+            outbox.parts.append(encode(whole, self.terms.version))
+        else:
+            outbox.parts.append(size.to_bytes(4, "big") + head.octets + before)
+            outbox.parts.append(body)
+            outbox.parts.append(after + tail)
+        outbox.size_bytes += message.size + DELIVERY_OVERHEAD_BYTES
+        if outbox.size_bytes > outbox.limit_bytes:
+            self.is_output_full = True
+        if not outbox.is_touched:
+            outbox.touch()
+
+    def _form(self, message: Message, head: Head) -> tuple[bytes, bytes]:
+        """Return headers and body in OpenWire's encoding."""
+        if message.encoding == OPENWIRE and not message.annotations:
+            return message.headers, message.body
+        self._charge(FORM_STEPS + len(message.headers) // 16)
+        own_id = self.context.message_id(message)
+        converter = self.settings.converter
+        destination = head.destination
+        try:
+            return outgoing_form(message, converter, destination, self.store_id, own_id, False)
+        except DATA_FAULTS as error:
+            self.socket.conversion_failed(f"{own_id} is sent unconverted: {type(error).__name__}: {error}")
+        if message.encoding == OPENWIRE:
+            return message.headers, message.body
+        raw = raw_form(message, destination, self.store_id, own_id)
+        return raw.headers, raw.body
+
+    def _charge(self, count: int) -> None:
+        """Count the steps of a conversion; if the turn has none left, the rest follows in the next one."""
+        steps = self.engine.steps
+        steps.left -= count
+        if steps.left <= 0:
+            self.is_output_full = True
+
+
+def _open_consumer(consumer: Consumer) -> OpenConsumer:
+    found = consumer.adapter
+    assert isinstance(found, OpenConsumer), "a consumer of this session has an OpenConsumer"
+    return found

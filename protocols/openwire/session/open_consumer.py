@@ -1,0 +1,66 @@
+"""One consumer of a client: its ConsumerInfo, and the octets before each of its messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.consumers.consumer import Consumer
+from engine.sources.registry import Destinations
+from protocols.openwire.mapping.destinations import wire_destination
+from protocols.openwire.wire.commands import ConsumerInfo, MessageDispatch
+from protocols.openwire.wire.identities import ConsumerId, Destination
+from protocols.openwire.wire.writer import encode, encode_nested
+
+HEADS_MOST: Final = 1_000  # destinations of one consumer whose octets are kept
+_START: Final = b"\x15\0\0\0\0\0"  # a MessageDispatch, commandId 0, no response
+
+
+class Head:
+    """octets: of a MessageDispatch before the message's type octet.  field: the destination as a field."""
+
+    __slots__ = ("octets", "field", "destination")
+
+    def __init__(self, consumer_id: ConsumerId, destination: Destination) -> None:
+        self.destination = destination
+        self.field = encode_nested(destination)
+        self.octets = _START + encode_nested(consumer_id) + self.field + b"\1"
+
+
+class OpenConsumer:
+    """consumer: of the engine, None for one that only takes advisories about temporary destinations.
+
+    pulls: MessagePulls that wait, as the times at which they give up, 0 for never.
+    """
+
+    __slots__ = ("consumer_id", "info", "consumer", "pulls", "_heads")
+
+    def __init__(self, consumer_id: ConsumerId, info: ConsumerInfo, consumer: Consumer | None) -> None:
+        self.consumer_id = consumer_id
+        self.info = info
+        self.consumer = consumer
+        self.pulls: list[int] = []
+        self._heads: dict[int, Head] = {}
+
+    def is_pulling(self) -> bool:
+        """Say whether messages come on demand only."""
+        return self.info.prefetch_size <= 0
+
+    def head(self, destination_id: int, destinations: Destinations) -> Head:
+        """Return the head of a message of this destination."""
+        head = self._heads.get(destination_id)
+        if head is not None:
+            return head
+        found = destinations.by_id.get(destination_id)
+        named = self.info.destination
+        assert named is not None, "a consumer has a destination"
+        shown = named if found is None else wire_destination(found.kind, found.name)
+        head = Head(self.consumer_id, shown)
+        if found is not None:  # otherwise it has ended meanwhile, and its number may be used again
+            if len(self._heads) >= HEADS_MOST:
+                self._heads.clear()
+            self._heads[destination_id] = head
+        return head
+
+    def nothing(self, version: int) -> bytes:
+        """Return the dispatch without a message: the end of a browser, or the answer to a pull that found nothing."""
+        return encode(MessageDispatch(consumer_id=self.consumer_id, destination=self.info.destination), version)

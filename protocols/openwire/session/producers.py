@@ -1,0 +1,84 @@
+"""The producers of one connection, and the windows that they have asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.api import EngineApi
+from engine.consumers.client import Client
+from engine.sources.composite import Destination
+from engine.values.errors import LimitReached
+from protocols.openwire.errors import RequestError
+from protocols.openwire.mapping.destinations import target_of
+from protocols.openwire.session.responses import Responses
+from protocols.openwire.wire.commands import ProducerAck, ProducerInfo
+from protocols.openwire.wire.identities import ProducerId
+from protocols.openwire.wire.messages import WireMessage
+
+MESSAGE_BYTES: Final = 1_024  # that a client adds to the size of each message
+
+
+class OpenProducer:
+    """destination: None for one whose messages name their own.  number: in producer advisories, 0 for none."""
+
+    __slots__ = ("window_size", "destination", "number")
+
+    def __init__(self, window_size: int, destination: Destination | None, number: int) -> None:
+        self.window_size = window_size
+        self.destination = destination
+        self.number = number
+
+
+@dataclass(slots=True, eq=False)
+class Producers:
+    engine: EngineApi
+    client: Client
+    responses: Responses
+    most: int
+    connection_id: str = ""
+    open: dict[ProducerId, OpenProducer] = field(default_factory=dict)
+
+    def add(self, info: ProducerInfo) -> None:
+        """Raises: RequestError, EngineError."""
+        name = info.producer_id
+        if name is None:
+            raise RequestError("ProducerInfo has no producerId")
+        if name.connection_id != self.connection_id:
+            raise RequestError(f"the producer {str(name)[:200]} belongs to another connection")
+        if name in self.open:
+            return  # a client that reconnects adds it again
+        if len(self.open) >= self.most:
+            raise LimitReached(f"{self.most} producers are open on this connection, which is the limit")
+        destination = None
+        number = 0
+        if info.destination is not None:
+            destination = target_of(self.engine, self.client, info.destination)
+            number = self.engine.advisories.producer_added(self.client, destination)
+        self.open[name] = OpenProducer(info.window_size, destination, number)
+
+    def check(self, message: WireMessage) -> None:
+        """Raises: RequestError for a message of another connection."""
+        name = message.producer_id
+        if name is None or name.connection_id != self.connection_id:
+            raise RequestError(f"a message is of the producer {str(name)[:200]}, which belongs to another connection")
+
+    def remove(self, name: ProducerId) -> None:
+        found = self.open.pop(name, None)
+        if found is not None and found.destination is not None:
+            self.engine.advisories.producer_removed(self.client, found.destination, found.number)
+
+    def remove_session(self, session_id: int) -> None:
+        for name in [one for one in self.open if one.session_id == session_id]:
+            self.remove(name)
+
+    def remove_all(self) -> None:
+        for name in list(self.open):
+            self.remove(name)
+
+    def give_back(self, message: WireMessage) -> None:
+        """Give back the window that a message without a response has taken."""
+        found = self.open.get(message.producer_id) if message.producer_id is not None else None
+        if found is not None and found.window_size > 0:
+            size = MESSAGE_BYTES + len(message.content or b"") + len(message.marshalled_properties or b"")
+            self.responses.add(ProducerAck(producer_id=message.producer_id, size=size))

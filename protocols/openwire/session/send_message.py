@@ -1,0 +1,211 @@
+"""Messages of the client, and commits: into the engine, or into the wait at a shut gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.api import EngineApi
+from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
+from engine.sources.composite import Destination, paced_part, reached
+from engine.sources.identified import ID_MOST_CHARACTERS, identified
+from engine.transaction import Transaction
+from engine.values import gates
+from engine.values.errors import EngineError
+from engine.values.message import Message
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.connection import ProtocolConnection
+from protocols.openwire.errors import ParkedTooMuch
+from protocols.openwire.mapping.destinations import target_of
+from protocols.openwire.mapping.incoming_message import duplicate_id_in, engine_message, plan_in
+from protocols.openwire.mapping.stored_form import stored
+from protocols.openwire.session.introduction import Introduction
+from protocols.openwire.session.negotiation import Terms
+from protocols.openwire.session.producers import Producers
+from protocols.openwire.session.responses import Responses
+from protocols.openwire.session.transactions import RolledBack, Transactions
+from protocols.openwire.wire.commands import TransactionInfo
+from protocols.openwire.wire.identities import Destination as WireDestination
+from protocols.openwire.wire.messages import WireMessage
+
+MESSAGE_STEPS: Final = 10  # of a turn, for a message: its fields are decoded
+COPY_STEPS: Final = 7  # for one of several destinations of a message
+OVERHEAD_BYTES: Final = 1_024  # memory of a waiting message's objects, rounded up
+KNOWN_MOST: Final = 1_000  # destinations that are kept
+
+
+class BlockedMessage(BlockedSend):
+    """A message for an address that takes nothing now, or a commit.
+
+    info: the command that is answered.  transaction: of a commit, None for a message.
+    """
+
+    __slots__ = ("info", "destination", "message", "transaction")
+
+    def __init__(
+        self,
+        info: WireMessage | TransactionInfo,
+        destination: Destination,
+        message: Message | None,
+        transaction: Transaction | None,
+        addresses: list[str],
+        size_bytes: int,
+    ) -> None:
+        super().__init__(addresses, size_bytes)
+        self.info = info
+        self.destination = destination
+        self.message = message
+        self.transaction = transaction
+
+
+@dataclass(slots=True, eq=False)
+class SendMessage:
+    """known: targets of destinations that were sent to, while they are open."""
+
+    engine: EngineApi
+    client: ProtocolConnection
+    terms: Terms
+    introduction: Introduction
+    blocked: BlockedSends[BlockedMessage]
+    transactions: Transactions
+    producers: Producers
+    responses: Responses
+    _known: dict[WireDestination, Destination] = field(default_factory=dict)
+
+    def take(self, command: bytes) -> None:
+        """Take a message, as it was on the wire.  Raises: FrameError, RequestError, EngineError, ParkedTooMuch."""
+        engine = self.engine
+        found = stored(command, self.terms.version)
+        info = found.message
+        try:
+            self.client.share.charge(MESSAGE_STEPS)
+            self.producers.check(info)
+            plan, found = plan_in(found, engine.scheduler.limits, engine.context.wall_ms)
+            assert info.destination is not None, "a stored message has a destination"
+            destination = self._target(info.destination)
+            if plan is not None:
+                destination = delayed(destination, plan)
+            else:
+                destination = self._once(destination, info)
+            message = engine_message(found, destination.destination_id)
+            if destination.is_indirect:
+                self.client.share.charge(COPY_STEPS * len(reached(destination)))
+            if info.transaction_id is not None:
+                engine.send_in(self.transactions.named(info.transaction_id).transaction, destination, message)
+                self.accepted(info)
+            elif self.blocked.addresses and self.blocked.holds(destination):
+                self._park(info, destination, message, gates.OPEN)
+            else:
+                self.send(info, destination, message)
+        except EngineError as error:
+            if not info.response_required:
+                self.transactions.spoil(info.transaction_id, str(error))
+                self.producers.give_back(info)
+            raise
+
+    def send(self, info: WireMessage, destination: Destination, message: Message) -> None:
+        """Raises: EngineError, ParkedTooMuch."""
+        paced = paced_part(destination)
+        if paced is not None and self.engine.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
+            self._park(info, paced, message, gates.RATE, destination)
+            return
+        gate = self.engine.send(destination, message)
+        if gate != gates.OPEN:
+            self._park(info, destination, message, gate)
+            return
+        if info.persistent or is_logged_anyway(destination):
+            self.responses.has_logged = True
+        self.accepted(info)
+
+    def accepted(self, info: WireMessage) -> None:
+        """Confirm a message that the engine has taken."""
+        if info.response_required:
+            self.responses.respond(info.command_id)
+        else:
+            self.producers.give_back(info)
+
+    def commit(self, info: TransactionInfo) -> None:
+        """Raises: RequestError, EngineError, ParkedTooMuch."""
+        one = self.transactions.take(info.transaction_id)
+        if one.spoiled:
+            self.engine.abort(one.transaction)
+            raise RolledBack(f"the transaction is rolled back: {one.spoiled}")
+        self.commit_transaction(info, one.transaction)
+
+    def commit_transaction(self, info: TransactionInfo, transaction: Transaction) -> None:
+        """Apply a transaction, or let it wait.  Raises: RolledBack, ParkedTooMuch."""
+        try:
+            gate, destination = self.engine.commit_refusal(transaction)
+        except EngineError as error:
+            self.engine.abort(transaction)
+            raise RolledBack(f"the transaction is rolled back: {error}") from None
+        held = self.blocked.addresses
+        behind: Destination | None = destination
+        if gate == gates.OPEN and held:
+            behind = next((sent_to for sent_to, _ in transaction.sends if sent_to.uri() in held), None)
+        if behind is None:
+            self.engine.commit(transaction)
+            self.responses.has_logged = True
+            if info.response_required:
+                self.responses.respond(info.command_id)
+            return
+        self.transactions.committing.append(transaction)
+        addresses = addresses_of(behind) + [sent_to.uri() for sent_to, _ in transaction.sends]
+        size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
+        self._wait(BlockedMessage(info, behind, None, transaction, addresses, size_bytes), behind, gate)
+
+    def again(self, one: BlockedMessage) -> None:
+        """Try what waited at a gate.  Raises: RequestError, EngineError, ParkedTooMuch."""
+        info = one.info
+        if one.transaction is not None:
+            assert isinstance(info, TransactionInfo), "a transaction waits for its commit"
+            self.transactions.committing.remove(one.transaction)
+            self.commit_transaction(info, one.transaction)
+            return
+        assert isinstance(info, WireMessage) and one.message is not None, "other waiting commands are messages"
+        if self.blocked.addresses and self.blocked.holds(one.destination):
+            self._park(info, one.destination, one.message, gates.OPEN)
+        else:
+            self.send(info, one.destination, one.message)
+
+    # -- the steps
+
+    def _once(self, destination: Destination, info: WireMessage) -> Destination:
+        """Return the destination of a message that may come again, which is then accepted once.
+
+        A failover client sends again what was not answered before it lost its connection.  Raises: InvalidOption.
+        """
+        duplicate_id = duplicate_id_in(info.marshalled_properties)
+        if duplicate_id is None and self.introduction.is_failover and info.response_required:
+            if info.transaction_id is None:
+                duplicate_id = str(info.message_id)[:ID_MOST_CHARACTERS]
+        return destination if duplicate_id is None else identified(destination, duplicate_id)
+
+    def _target(self, destination: WireDestination) -> Destination:
+        """Raises: EngineError."""
+        found = self._known.get(destination)
+        if found is not None and not any(part.is_closed for part in reached(found)):
+            return found
+        found = target_of(self.engine, self.client, destination)
+        if len(self._known) >= KNOWN_MOST:
+            self._known.clear()
+        self._known[destination] = found
+        return found
+
+    def forget_targets(self) -> None:
+        """Permissions have changed: look at each destination again."""
+        self._known.clear()
+
+    def _park(
+        self, info: WireMessage, shut: Destination, message: Message, gate: int, destination: Destination | None = None
+    ) -> None:
+        to = shut if destination is None else destination
+        self._wait(BlockedMessage(info, to, message, None, addresses_of(to), OVERHEAD_BYTES + message.size), shut, gate)
+
+    def _wait(self, one: BlockedMessage, destination: Destination, gate: int) -> None:
+        blocked = self.blocked
+        if not blocked.park(one, destination, gate):
+            raise ParkedTooMuch(
+                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which accepts "
+                f"nothing now; the limit for a connection that also receives is {blocked.limit.most_bytes}"
+            )

@@ -1,0 +1,32 @@
+"""Settings of OpenWire connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from config.model import NO_DEFAULTS, ConnectionDefaults, OpenWireLimits
+from engine.transaction import TransactionLimits
+from protocols.converter import Converter, Converters
+from protocols.openwire.session.peers import Peers
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWireSettings(OpenWireLimits):
+    """One value for all connections: the limits, and what else they need.
+
+    needs_login: credentials are checked; otherwise any are accepted.  groups: login -> the groups it is in.
+    converter: for messages that came by another protocol.  peers: what connections know of each other.
+    defaults: options of the listener's URI for the consumers of its connections.
+    """
+
+    server: str = "Penstock"
+    defaults: ConnectionDefaults = NO_DEFAULTS
+    needs_login: bool = False
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    converter: Converter = field(default_factory=lambda: Converters({}))
+    peers: Peers = field(default_factory=Peers)
+
+    @property
+    def transaction_limits(self) -> TransactionLimits:
+        return TransactionLimits(self.transactions, self.transaction_actions, self.transaction_bytes)

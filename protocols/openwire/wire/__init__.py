@@ -1,0 +1,1 @@
+"""Octets <-> commands: loose, uncached OpenWire without stack traces."""

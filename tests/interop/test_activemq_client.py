@@ -1,0 +1,141 @@
+"""ActiveMQ's own JMS client over OpenWire against the real process: one JVM runs all scenarios of a release."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from config.scram import hash_password
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.scenarios import SHORT_LIVED_JVM, run_scenarios
+from tests.support.process.stomp_py import Connect
+
+PROJECT: Final = Path(__file__).with_name("activemq")
+BUILD_LIMIT_S: Final = 600
+RUN_LIMIT_S: Final = 300
+RELEASES: Final = ("5.18.7", "6.1.8", "5.15.16")  # the first one also runs what depends on no release
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS: Final = (
+    "headersAndProperties",
+    "nonPersistent",
+    "bodies",
+    "compressedBodies",
+    "topics",
+    "transactionsBeyondThePrefetch",
+    "clientAcknowledge",
+    "individualAcknowledge",
+    "dupsOkAcknowledge",
+    "optimizeAcknowledge",
+    "poison",
+    "selectors",
+    "durableSubscription",
+    "browser",
+    "pull",
+    "requestReply",
+    "expiry",
+    "composite",
+    "listener",
+    "producerWindow",
+    "scheduled",
+    "exclusive",
+    "redeliveredAfterClose",
+    "distributedTransactionsAreRefused",
+    "insistsOnTightEncoding",
+)
+
+
+def built(java: str, home: Path, release: str) -> list[str]:
+    """Return the command that runs scenarios with a release of the client."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip("needs Maven on the PATH")
+    shutil.copytree(PROJECT, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("target"))
+    source = home / "src/main/java/Scenarios.java"
+    if release.startswith("6"):
+        source.write_text(source.read_text().replace("javax.jms", "jakarta.jms"))
+    goals = ["compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath", f"-Dclient={release}"]
+    done = subprocess.run(
+        [maven, "-q", "-B", *goals], cwd=home, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False
+    )
+    if done.returncode != 0 and "COMPILATION ERROR" not in done.stdout:
+        pytest.skip(f"Maven could not bring activemq-client {release}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    classpath = f"{home / 'target/classes'}:{(home / 'target/classpath').read_text()}"
+    return [java, *SHORT_LIVED_JVM, "-cp", classpath, "Scenarios"]
+
+
+@pytest.fixture(scope="session")
+def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return built(java, tmp_path_factory.mktemp("activemq"), RELEASES[0])
+
+
+def url(gateway: GatewayProcess) -> str:
+    return f"tcp://127.0.0.1:{gateway.stomp_port}"
+
+
+def run(command: list[str], gateway: GatewayProcess, *names: str) -> dict[str, str]:
+    """Return the outcome of each scenario, "" for one that went well."""
+    return run_scenarios([*command, url(gateway)], names, RUN_LIMIT_S)
+
+
+@pytest.fixture(scope="session")
+def outcomes(command: list[str], shared_gateway: GatewayProcess) -> dict[str, str]:
+    return run(command, shared_gateway, *SCENARIOS)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(name: str, outcomes: dict[str, str]) -> None:
+    assert outcomes[name] == ""
+
+
+@pytest.mark.parametrize("release", RELEASES[1:])
+def test_other_releases(release: str, java: str, tmp_path: Path, start_gateway: StartGateway) -> None:
+    found = run(built(java, tmp_path / "project", release), start_gateway(), *SCENARIOS)
+    assert {name: why for name, why in found.items() if why} == {}
+
+
+def test_login(command: list[str], start_gateway: StartGateway) -> None:
+    verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
+    gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
+    assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
+
+
+def test_messages_to_and_from_stomp(command: list[str], shared_gateway: GatewayProcess, connect: Connect) -> None:
+    client = connect("1.2", auto_decode=False)
+    text = "hé 😀"
+    client.send("/queue/ow.fromOthers", text, colour="red", correlation_id="c", amq_msg_type="text")
+    client.send("/queue/ow.fromOthers", b"\x01\xff", amq_msg_type="bytes")
+    client.subscribe("/queue/ow.toOthers")
+    assert run(command, shared_gateway, "fromOthers", "toOthers") == {"fromOthers": "", "toOthers": ""}
+    first, octets, the_map = (client.message() for _ in range(3))
+    assert first.body == text.encode()
+    assert (first.headers["n"], first.headers["correlation-id"]) == ("7", "c")
+    assert octets.body == b"\x01\xff"
+    assert the_map.headers["transformation"] == "jms-map-json"
+
+
+def test_failover_over_kill_9(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    port = gateway.stomp_port
+    process = subprocess.Popen(
+        [*command, url(gateway), "failover"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(2):
+            time.sleep(1)  # let it send
+            gateway.kill9()
+            gateway.start(port)
+        out, _ = process.communicate(timeout=RUN_LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "ok failover\n"

@@ -1,0 +1,258 @@
+"""Acknowledgements of OpenWire clients, in and out of transactions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from protocols.openwire.mapping.openwire_form import read_properties
+from protocols.openwire.session.acknowledgements import (
+    DELIVERED,
+    EXPIRED,
+    INDIVIDUAL,
+    POISON,
+    REDELIVERED,
+    STANDARD,
+)
+from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE, RECOVER, ROLLBACK
+from protocols.openwire.wire.commands import (
+    ConnectionError,
+    DataArrayResponse,
+    MessageAck,
+    RemoveInfo,
+    Response,
+    SessionInfo,
+    TransactionInfo,
+)
+from protocols.openwire.wire.identities import (
+    ConsumerId,
+    MessageId,
+    SessionId,
+    Throwable,
+    XaTransactionId,
+)
+from tests.support.protocols.openwire_gateway import (
+    OpenWireGateway,
+    OpenWirePeer,
+    message_in,
+    queue,
+    text_in,
+)
+
+
+def sent(*texts: str, **fields: object) -> tuple[OpenWireGateway, OpenWirePeer]:
+    """Return a gateway whose queue q has texts, and a peer with a consumer of it."""
+    gateway = OpenWireGateway()
+    gateway.connect_openwire().publish(queue("q"), *texts)
+    return gateway, gateway.openwire_consumer(queue("q"), **fields)
+
+
+def test_acknowledged_messages_are_gone() -> None:
+    gateway, peer = sent("a", "b", "c")
+    first, second, third = peer.dispatches()
+    peer.acknowledge(second, STANDARD, first)
+    assert gateway.stats("q").depth == 1
+    peer.acknowledge(third)
+    peer.acknowledge(third)  # a client that reconnects sends leftovers
+    assert gateway.stats("q").depth == 0
+    assert peer.take() == []
+
+
+def test_individual_acknowledgements() -> None:
+    gateway, peer = sent("a", "b", "c")
+    _, second, _ = peer.dispatches()
+    peer.acknowledge(second, INDIVIDUAL)
+    assert gateway.stats("q").depth == 2
+    peer.vanish()
+    other = gateway.openwire_consumer(queue("q"))
+    assert other.texts() == ["a", "c"]
+
+
+def test_a_range_leaves_out_what_is_before_it() -> None:
+    gateway, peer = sent("a", "b", "c")
+    _, second, third = peer.dispatches()
+    peer.acknowledge(third, STANDARD, second)
+    peer.vanish()
+    assert gateway.openwire_consumer(queue("q")).texts() == ["a"]
+
+
+def test_processed_messages_let_others_follow() -> None:
+    texts = [str(number) for number in range(20)]
+    gateway, peer = sent(*texts, prefetch=4)
+    first = found = peer.dispatches()
+    seen = [text_in(one) for one in found]
+    while len(seen) < len(texts):
+        peer.acknowledge(found[1] if len(found) > 1 else found[-1], DELIVERED, first[0])
+        found = peer.dispatches() or pytest.fail("no more follow")
+        seen += [text_in(one) for one in found]
+    assert seen == texts
+    assert gateway.stats("q").depth == len(texts)
+    peer.acknowledge(found[-1], STANDARD, first[0])
+    assert gateway.stats("q").depth == 0
+
+
+def test_the_prefetch_is_kept() -> None:
+    _, peer = sent(*"abcdef", prefetch=3)
+    assert peer.texts() == ["a", "b", "c"]
+
+
+def test_a_poisoned_message_becomes_a_dead_letter_with_its_cause() -> None:
+    gateway, peer = sent("bad", "good")
+    bad, _ = peer.dispatches()
+    peer.acknowledge(bad, POISON, poison_cause=Throwable("java.lang.Throwable", "Delivery[7] exceeds the limit"))
+    dead = gateway.openwire_consumer(queue("ActiveMQ.DLQ"))
+    (dispatch,) = dead.dispatches()
+    found = message_in(dispatch)
+    assert found.destination == queue("ActiveMQ.DLQ")
+    assert found.original_destination == queue("q")
+    cause = read_properties(found.marshalled_properties)["dlqDeliveryFailureCause"].value
+    assert "java.lang.Throwable: Delivery[7] exceeds the limit" in cause
+
+
+def test_a_redelivered_acknowledgement_changes_nothing() -> None:
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.acknowledge(dispatch, REDELIVERED)
+    assert gateway.stats("q").in_flight == 1
+    peer.acknowledge(dispatch)
+    assert gateway.stats("q").depth == 0
+
+
+def test_a_message_that_the_client_finds_expired() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    gateway.connect_openwire().publish(queue("q"), "old", expiration=gateway.clock.wall_ms() + 500)
+    (dispatch,) = peer.dispatches()
+    gateway.advance(1_000)
+    peer.acknowledge(dispatch, EXPIRED)
+    gateway.advance(40_000)
+    assert gateway.stats("q").depth == 0
+
+
+def test_an_acknowledgement_that_asks_is_answered() -> None:
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.acknowledge(dispatch, command_id=77, response_required=True)
+    assert peer.one(Response).correlation_id == 77
+    assert gateway.stats("q").depth == 0
+
+
+def test_an_unknown_kind_of_acknowledgement_is_refused() -> None:
+    _, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.acknowledge(dispatch, 9)
+    assert peer.one(ConnectionError).exception is not None
+
+
+def test_acknowledgements_of_unknown_consumers_are_ignored() -> None:
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.acknowledge(replace(dispatch, consumer_id=ConsumerId(peer.connection_id, 1, 99)))
+    peer.send(MessageAck(consumer_id=peer.consumer_id(), ack_type=STANDARD))
+    other = MessageId(None, peer.producer_id(), 5, 999_999)
+    peer.send(MessageAck(consumer_id=peer.consumer_id(), ack_type=STANDARD, last_message_id=other))
+    assert peer.take() == []
+    assert gateway.stats("q").depth == 1
+
+
+def test_a_closed_consumer_returns_its_messages_as_redelivered() -> None:
+    gateway, peer = sent("a")
+    peer.take()
+    peer.send(RemoveInfo(object_id=peer.consumer_id()))
+    (dispatch,) = gateway.openwire_consumer(queue("q")).dispatches()
+    assert dispatch.redelivery_counter == 1
+
+
+def test_a_closed_session_closes_its_consumers() -> None:
+    gateway, peer = sent("a")
+    peer.send(SessionInfo(session_id=SessionId(peer.connection_id, 1)))
+    peer.send(RemoveInfo(object_id=SessionId(peer.connection_id, 1)))
+    assert gateway.stats("q").consumers == 0
+
+
+def test_a_commit_applies_sends_and_acknowledgements() -> None:
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(dispatch, transaction_id=peer.transaction())
+    peer.send(peer.message(queue("r"), "b", persistent=True, transaction_id=peer.transaction()))
+    assert gateway.stats("q").depth == 1
+    assert peer.take() == []
+    peer.ask(peer.transact(COMMIT_ONE_PHASE))
+    assert gateway.stats("q").depth == 0
+    assert gateway.openwire_consumer(queue("r")).texts() == ["b"]
+
+
+def test_a_rollback_leaves_deliveries_with_the_consumer() -> None:
+    gateway, peer = sent("a", "b")
+    first, second = peer.dispatches()
+    for number in (1, 2):
+        peer.send(peer.transact(BEGIN, number))
+        peer.acknowledge(second, STANDARD, first, transaction_id=peer.transaction(number))
+        peer.send(peer.message(queue("r"), "x", transaction_id=peer.transaction(number)))
+        peer.ask(peer.transact(ROLLBACK, number))
+        peer.acknowledge(second, REDELIVERED, first)
+    assert peer.take() == []  # nothing is dispatched again
+    assert gateway.stats("q").in_flight == 2
+    peer.send(peer.transact(BEGIN, 3))
+    peer.acknowledge(second, STANDARD, first, transaction_id=peer.transaction(3))
+    peer.ask(peer.transact(COMMIT_ONE_PHASE, 3))
+    assert gateway.stats("q").depth == 0
+
+
+def test_a_transaction_larger_than_the_prefetch() -> None:
+    texts = [str(number) for number in range(30)]
+    gateway, peer = sent(*texts, prefetch=2)
+    peer.send(peer.transact(BEGIN))
+    first = found = peer.dispatches()
+    seen = [text_in(one) for one in found]
+    while len(seen) < len(texts):
+        peer.acknowledge(found[-1], DELIVERED, first[0], transaction_id=peer.transaction())
+        found = peer.dispatches() or pytest.fail("no more follow")
+        seen += [text_in(one) for one in found]
+    peer.acknowledge(found[-1], STANDARD, first[0], transaction_id=peer.transaction())
+    peer.ask(peer.transact(ROLLBACK))
+    peer.send(peer.transact(BEGIN, 2))
+    peer.acknowledge(found[-1], STANDARD, first[0], transaction_id=peer.transaction(2))
+    peer.ask(peer.transact(COMMIT_ONE_PHASE, 2))
+    assert seen == texts
+    assert gateway.stats("q").depth == 0
+
+
+def test_an_unknown_transaction_is_refused() -> None:
+    peer = OpenWireGateway().connect_openwire()
+    assert peer.refused(peer.transact(COMMIT_ONE_PHASE)).message == "Transaction 1 has not been started."
+    assert peer.refused(peer.transact(ROLLBACK)).class_name == "javax.jms.JMSException"
+
+
+def test_a_failed_send_spoils_its_transaction() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire()
+    peer.send(peer.transact(BEGIN))
+    peer.send(peer.message(queue("no..name"), "x", transaction_id=peer.transaction()))
+    assert peer.one(ConnectionError).exception is not None
+    exception = peer.refused(peer.transact(COMMIT_ONE_PHASE))
+    assert exception.class_name == "javax.jms.TransactionRolledBackException"
+    assert "empty element" in exception.message
+
+
+def test_a_lost_connection_rolls_back() -> None:
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(dispatch, transaction_id=peer.transaction())
+    peer.vanish()
+    assert gateway.openwire_consumer(queue("q")).texts() == ["a"]
+
+
+def test_distributed_transactions_are_refused_by_name() -> None:
+    peer = OpenWireGateway().connect_openwire()
+    name = XaTransactionId(1, b"g", b"b")
+    for kind in (BEGIN, COMMIT_ONE_PHASE, 1, 3, ROLLBACK, 6):
+        exception = peer.refused(TransactionInfo(transaction_id=name, type=kind))
+        assert exception.class_name == "javax.transaction.xa.XAException"
+        assert exception.message.endswith("xaErrorCode:-6")
+    answer = peer.answer(TransactionInfo(type=RECOVER))
+    assert isinstance(answer, DataArrayResponse)
+    assert answer.data == []

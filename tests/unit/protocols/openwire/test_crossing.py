@@ -1,0 +1,338 @@
+"""Messages between OpenWire and the other protocols, typed, and temporary destinations."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from engine.values.destination import ADVISORY_PREFIX
+from protocols import map_message as words
+from protocols.amqp.v1_0.mapping.contents import read_contents
+from protocols.amqp.v1_0.mapping.jms_types import (
+    BYTES_MESSAGE,
+    MAP_MESSAGE,
+    OBJECT_MESSAGE,
+    STREAM_MESSAGE,
+    TEXT_MESSAGE,
+)
+from protocols.amqp.v1_0.wire.types.value_encoder import encode as amqp_value
+from protocols.amqp.v1_0.wire.types.values import Described, Int, Symbol, UInt, ULong, Value
+from protocols.broker_headers import JMS_TYPE
+from protocols.map_message import Map, Typed, read_map
+from protocols.message_lines import JAVA_OBJECT, MESSAGE_ID_HEADER, TYPES_HEADER
+from protocols.openwire.mapping.contents import text_content, text_of
+from protocols.openwire.mapping.openwire_form import read_properties
+from protocols.openwire.wire import identities
+from protocols.openwire.wire.commands import (
+    ConsumerInfo,
+    DestinationInfo,
+    MessageDispatch,
+    RemoveInfo,
+    Response,
+)
+from protocols.openwire.wire.identities import ConnectionId, Destination
+from protocols.openwire.wire.messages import (
+    BytesMessage,
+    MapMessage,
+    ObjectMessage,
+    StreamMessage,
+    TextMessage,
+    WireMessage,
+)
+from protocols.openwire.wire.property_map import read_map as read_property_map
+from protocols.openwire.wire.property_map import read_stream, write_map, write_stream
+from tests.support.protocols.openwire_gateway import (
+    OpenWireGateway,
+    OpenWirePeer,
+    message_in,
+    queue,
+    strings,
+    topic,
+)
+
+PROPERTIES: Map = {
+    "flag": Typed(words.BOOLEAN, True),
+    "n": Typed(words.INT, 7),
+    "big": Typed(words.LONG, 1 << 40),
+    "small": Typed(words.BYTE, -3),
+    "half": Typed(words.DOUBLE, 0.5),
+    "colour": Typed(words.STRING, "röd"),
+}
+MAP: Map = {"i": Typed(words.INT, 5), "s": Typed(words.STRING, "x"), "b": Typed(words.BYTES, b"\x09")}
+STREAM = [Typed(words.LONG, 8), Typed(words.STRING, "s")]
+
+
+def compressed(content: bytes, *, sized: bool = False) -> dict[str, Any]:
+    size = len(content).to_bytes(4, "big") if sized else b""
+    return {"compressed": True, "content": size + zlib.compress(content)}
+
+
+# -- to others
+
+BODIES = [
+    pytest.param(TextMessage, {"content": text_content("hé \0 😀")}, "hé \0 😀".encode(), TEXT_MESSAGE, id="text"),
+    pytest.param(TextMessage, compressed(text_content("hé")), "hé".encode(), TEXT_MESSAGE, id="deflated text"),
+    pytest.param(TextMessage, {"content": b"\xff\xff\xff\xff"}, b"", TEXT_MESSAGE, id="null text"),
+    pytest.param(BytesMessage, {"content": b"\1\xff"}, b"\1\xff", BYTES_MESSAGE, id="bytes"),
+    pytest.param(BytesMessage, compressed(b"\1\xff", sized=True), b"\1\xff", BYTES_MESSAGE, id="deflated bytes"),
+    pytest.param(StreamMessage, {"content": write_stream(STREAM)}, b'[8, "s"]', STREAM_MESSAGE, id="stream"),
+    pytest.param(ObjectMessage, {"content": b"\xac\xed\0"}, b"\xac\xed\0", OBJECT_MESSAGE, id="object"),
+    pytest.param(MapMessage, {"content": write_map(MAP)}, None, MAP_MESSAGE, id="map"),
+    pytest.param(WireMessage, {}, b"", BYTES_MESSAGE, id="plain"),
+]
+
+
+@pytest.mark.parametrize(("made", "fields", "body", "kind"), BODIES)
+def test_stomp_and_amqp_get_what_openwire_sends(
+    made: type[WireMessage], fields: dict[str, Any], body: bytes | None, kind: int
+) -> None:
+    gateway = OpenWireGateway()
+    stomp = gateway.subscriber("/topic/t")
+    amqp = gateway.amqp_session()
+    amqp.attach_receiver("topic://t", credit=10)
+    peer = gateway.connect_openwire()
+    message = peer.message(
+        topic("t"),
+        "",
+        made,
+        correlation_id="c:1",
+        type="order",
+        reply_to=queue("answers"),
+        priority=7,
+        group_id="g",
+        marshalled_properties=write_map(PROPERTIES),
+        **fields,
+    )
+    peer.send(message)
+    (received,) = stomp.messages()
+    assert received["correlation-id"] == "c:1"
+    assert received["type"] == "order"
+    assert received["reply-to"] == "/queue/answers"
+    assert received["priority"] == "7"
+    assert received["JMSXGroupID"] == "g"
+    assert (received["n"], received["colour"], received["flag"]) == ("7", "röd", "true")
+    assert received[TYPES_HEADER] == "flag=boolean,n=int,big=long,small=byte,half=double"
+    assert received[MESSAGE_ID_HEADER] == str(message.message_id)
+    if body is None:
+        assert read_map(received.body, received["transformation"]) == MAP
+    else:
+        assert received.body == body
+    amqp.take()
+    (payload,) = [one for one in amqp.payloads if one]
+    contents = read_contents(payload, payload)
+    assert contents.annotation(JMS_TYPE) == kind
+    assert contents.application_properties["n"] == Int(7)
+    assert type(contents.application_properties["n"]) is Int
+    assert contents.application_properties["half"] == 0.5
+    assert contents.field(0) == str(message.message_id)
+    if made is MapMessage:
+        assert contents.sections == [{"i": 5, "s": "x", "b": b"\x09"}]
+    elif made is ObjectMessage:
+        assert contents.field(6) == JAVA_OBJECT
+        assert contents.sections == [body]
+
+
+def test_a_content_that_cannot_be_read_comes_as_it_was() -> None:
+    gateway = OpenWireGateway()
+    stomp = gateway.subscriber("/queue/q")
+    peer = gateway.connect_openwire()
+    peer.publish(queue("q"), "", content=b"\0\0\0\x09short")
+    (received,) = stomp.messages()
+    assert received["content-type"] == "application/vnd.openwire"
+    assert received.body == b"\0\0\0\x09short"
+    assert stomp.link.conversion_faults == []
+
+
+# -- from others
+
+
+def test_openwire_gets_what_stomp_sends() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    stomp = gateway.connect()
+    headers = {"correlation-id": "c", "type": "order", "JMSXGroupID": "g", "colour": "red", "priority": "8"}
+    stomp.publish("/queue/q", "hé 😀".encode(), persistent="true", reply_to="/queue/answers", **headers)
+    stomp.send("SEND", b"\1\xff", destination="/queue/q", content_length="2")
+    form = json.dumps({"map": {"entry": [{"string": "a", "int": 5}]}}).encode()
+    stomp.publish("/queue/q", form, transformation="jms-map-json")
+    text, octets, the_map = (message_in(one) for one in peer.dispatches())
+    assert (text.CODE, text_of(text.content)) == (TextMessage.CODE, "hé 😀")
+    assert (text.correlation_id, text.type, text.group_id, text.priority) == ("c", "order", "g", 8)
+    assert text.persistent
+    assert text.reply_to == queue("answers")
+    assert read_properties(text.marshalled_properties) == strings(colour="red")
+    assert (octets.CODE, octets.content) == (BytesMessage.CODE, b"\1\xff")
+    assert the_map.CODE == MapMessage.CODE
+    assert read_property_map(the_map.content or b"") == {"a": Typed(words.INT, 5)}
+
+
+def sections(value: Value, **properties: Value) -> bytes:
+    named: dict[Value, Value] = dict(properties)
+    return amqp_value(Described(ULong(0x74), named)) + amqp_value(Described(ULong(0x77), value))
+
+
+def test_openwire_gets_what_amqp_sends() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    sender = gateway.amqp_sender("queue://q")
+    sender.transfer(sections("hé", n=Int(7), u=UInt(9), s=Symbol("y")), settled=True)
+    sender.transfer(sections({"i": Int(5), "d": 0.5}), settled=True)
+    sender.transfer(amqp_value(Described(ULong(0x76), [1, "s"])), settled=True)
+    sender.transfer(amqp_value(Described(ULong(0x75), b"\1\xff")), settled=True)
+    text, the_map, stream, octets = (message_in(one) for one in peer.dispatches())
+    assert text_of(text.content) == "hé"
+    assert read_properties(text.marshalled_properties) == {
+        "n": Typed(words.INT, 7),
+        "u": Typed(words.LONG, 9),
+        "s": Typed(words.STRING, "y"),
+    }
+    assert read_property_map(the_map.content or b"") == {"i": Typed(words.INT, 5), "d": Typed(words.DOUBLE, 0.5)}
+    assert read_stream(stream.content or b"") == [Typed(words.LONG, 1), Typed(words.STRING, "s")]
+    assert octets.content == b"\1\xff"
+
+
+def test_ids_of_other_protocols_rise_and_stay() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    gateway.connect().publish("/queue/q", b"a", b"b", persistent="true")
+    first, second = (message_in(one).message_id for one in peer.dispatches())
+    assert first is not None and second is not None
+    assert first.producer_id == second.producer_id
+    assert 1 <= first.sequence < second.sequence < 2**31
+    peer.vanish()
+    again = [message_in(one).message_id for one in gateway.openwire_consumer(queue("q")).dispatches()]
+    assert [(one.producer_id, one.sequence, one.text_view) for one in again if one is not None] == [
+        (one.producer_id, one.sequence, one.text_view) for one in (first, second)
+    ]
+
+
+def test_a_message_there_and_back_is_the_same() -> None:
+    gateway = OpenWireGateway()
+    stomp = gateway.subscriber("/queue/there")
+    peer = gateway.openwire_consumer(queue("back"))
+    producer = gateway.connect_openwire()
+    producer.publish(queue("there"), "hé", marshalled_properties=write_map(PROPERTIES), correlation_id="c")
+    (received,) = stomp.messages()
+    kept = {name: text for name, text in received.headers.items() if name in (*PROPERTIES, TYPES_HEADER)}
+    stomp.send("SEND", received.body, destination="/queue/back", **kept)
+    (dispatch,) = peer.dispatches()
+    assert read_properties(message_in(dispatch).marshalled_properties) == PROPERTIES
+    assert text_of(message_in(dispatch).content) == "hé"
+
+
+# -- temporary destinations
+
+
+def temporary(peer: OpenWirePeer) -> Destination:
+    return Destination(identities.TEMP_QUEUE, f"{peer.connection_id}:1")
+
+
+def add(peer: OpenWirePeer, operation: int = 0) -> DestinationInfo:
+    return DestinationInfo(
+        connection_id=ConnectionId(peer.connection_id), destination=temporary(peer), operation_type=operation
+    )
+
+
+def watch(peer: OpenWirePeer) -> None:
+    names = f"{ADVISORY_PREFIX}TempQueue,{ADVISORY_PREFIX}TempTopic"
+    peer.send(ConsumerInfo(50, True, consumer_id=peer.consumer_id(-1), destination=topic(names), prefetch_size=1_000))
+
+
+def advised(peer: OpenWirePeer) -> list[tuple[Destination | None, int]]:
+    """Return what advisories say."""
+    found = []
+    for one in peer.take():
+        if isinstance(one, MessageDispatch):
+            info = message_in(one).data_structure
+            assert message_in(one).type == "Advisory"
+            assert isinstance(info, DestinationInfo)
+            found.append((info.destination, info.operation_type))
+        else:
+            assert isinstance(one, Response)
+    return found
+
+
+def test_clients_hear_of_temporary_destinations() -> None:
+    gateway = OpenWireGateway()
+    early = gateway.connect_openwire()
+    watch(early)
+    owner = gateway.connect_openwire()
+    watch(owner)
+    assert advised(early) == advised(owner) == []
+    owner.send(add(owner))
+    name = temporary(owner)
+    assert advised(early) == advised(owner) == [(name, 0)]
+    late = gateway.connect_openwire()
+    watch(late)
+    assert advised(late) == [(name, 0)]
+    owner.send(add(owner))  # again, after a reconnect
+    assert advised(late) == []
+    owner.send(add(owner, 1))
+    assert advised(early) == advised(late) == [(name, 1)]
+    owner.send(add(owner))
+    owner.vanish()
+    assert advised(early) == [(name, 0), (name, 1)]
+
+
+def test_request_and_reply() -> None:
+    gateway = OpenWireGateway()
+    asker = gateway.connect_openwire()
+    asker.ask(add(asker))
+    asker.consume(temporary(asker))
+    server = gateway.openwire_consumer(queue("rpc"))
+    asker.send(asker.message(queue("rpc"), "ask", reply_to=temporary(asker)))
+    (dispatch,) = server.dispatches()
+    reply_to = message_in(dispatch).reply_to
+    assert reply_to == temporary(asker)
+    server.send(server.message(reply_to, "answer"))
+    assert asker.texts() == ["answer"]
+    assert asker.refused(add(asker, 1)).class_name == "javax.jms.JMSException"  # it has a consumer
+    asker.send(RemoveInfo(object_id=asker.consumer_id()))
+    asker.ask(add(asker, 1))
+    assert (
+        server.refused(server.message(temporary(asker), "late")).class_name == "javax.jms.InvalidDestinationException"
+    )
+
+
+def test_others_answer_to_temporary_queues() -> None:
+    gateway = OpenWireGateway()
+    asker = gateway.connect_openwire()
+    asker.ask(add(asker))
+    asker.consume(temporary(asker))
+    stomp = gateway.subscriber("/queue/rpc")
+    asker.send(asker.message(queue("rpc"), "ask", reply_to=temporary(asker)))
+    (request,) = stomp.messages()
+    stomp.publish(request["reply-to"], b"answer")
+    assert asker.texts() == ["answer"]
+
+
+def test_openwire_answers_to_temporary_queues_of_others() -> None:
+    gateway = OpenWireGateway()
+    stomp = gateway.subscriber("/temp-queue/answers")
+    server = gateway.openwire_consumer(queue("rpc"))
+    stomp.publish("/queue/rpc", b"ask", reply_to="/temp-queue/answers")
+    (dispatch,) = server.dispatches()
+    reply_to = message_in(dispatch).reply_to
+    assert reply_to is not None
+    assert reply_to.kind == identities.QUEUE  # clients publish to temporary ones only if they have heard of them
+    server.send(server.message(reply_to, "answer"))
+    assert stomp.bodies() == [b"answer"]
+
+
+def test_a_temporary_destination_of_another_connection() -> None:
+    gateway = OpenWireGateway()
+    owner = gateway.connect_openwire()
+    owner.ask(add(owner))
+    thief = gateway.connect_openwire()
+    info = ConsumerInfo(consumer_id=thief.consumer_id(), destination=temporary(owner), prefetch_size=1)
+    assert "belongs to another connection" in thief.refused(info).message
+    assert "exists already" in thief.refused(add(owner)).message
+
+
+def test_destinations_are_made_by_their_use() -> None:
+    peer = OpenWireGateway().connect_openwire()
+    exception = peer.refused(DestinationInfo(destination=queue("q"), operation_type=1))
+    assert "cannot add or remove queue://q" in exception.message
