@@ -55,8 +55,8 @@ class Transactions:
         return transaction
 
     def size_bytes(self) -> int:
-        """Return the octets of the messages of all of them."""
-        return sum(one.memory_bytes() for one in [*self.open.values(), *self.committing.values()])
+        """Return the memory of the open ones; the others count in what waits at a gate."""
+        return sum(one.memory_bytes() for one in self.open.values())
 
     def abort_all(self, engine: EngineApi) -> None:
         for transaction in [*self.open.values(), *self.committing.values()]:

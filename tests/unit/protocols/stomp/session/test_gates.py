@@ -121,6 +121,16 @@ def test_the_commit_of_its_transaction_waits_whole() -> None:
     assert gateway.stats("a").enqueued == gateway.stats("b").enqueued == 1
 
 
+def test_a_waiting_commit_counts_once_in_the_memory_of_its_connection() -> None:
+    gateway = failing()
+    peer = gateway.connect()
+    peer.send("BEGIN", transaction="x")
+    persistent(peer, bytes(50_000), "accepted", transaction="x")
+    assert peer.session.holding().startswith("open transactions 50")
+    peer.send("COMMIT", transaction="x")
+    assert peer.session.holding().startswith("what waits at a gate 5")
+
+
 def test_a_commit_waits_behind_a_parked_send_to_the_same_address() -> None:
     gateway, peer = waiting()
     peer.send("BEGIN", transaction="x")
