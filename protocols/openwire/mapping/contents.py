@@ -9,7 +9,9 @@ from protocols.openwire.errors import FrameError
 from protocols.openwire.wire.messages import BYTES_MESSAGE, WireMessage
 from protocols.openwire.wire.modified_utf8 import decode_text, encode_text
 
-INFLATED_MAX: Final = 256 * 1024 * 1024  # octets
+INFLATED_MAX: Final = 64 * 1024 * 1024  # octets
+INFLATED_FREE: Final = 1024 * 1024  # octets that any content may inflate to
+RATIO_MAX: Final = 100  # beyond these: few octets must not cost a turn
 SIZE: Final = 4  # of a text, and of a compressed BytesMessage
 
 
@@ -20,13 +22,14 @@ def content_of(message: WireMessage) -> bytes | None:
         return content
     if message.CODE == BYTES_MESSAGE:
         content = content[SIZE:]
+    most = min(INFLATED_MAX, max(INFLATED_FREE, RATIO_MAX * len(content)))
     inflater = zlib.decompressobj()
     try:
-        inflated = inflater.decompress(content, INFLATED_MAX)
+        inflated = inflater.decompress(content, most)
     except zlib.error as error:
         raise FrameError(f"a content cannot be inflated: {error}") from None
     if inflater.unconsumed_tail:
-        raise FrameError(f"a content inflates to more than {INFLATED_MAX} octets, which is the limit")
+        raise FrameError(f"a content of {len(content)} octets inflates to more than {most}, which is the limit")
     return inflated
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.values.message import OPENWIRE, PLAIN, STOMP, TEXT, Message
 from protocols.converter import Converter
 from protocols.map_message import Map, MapError
@@ -12,7 +14,8 @@ from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import messages
 from protocols.openwire.wire.property_map import read_map
 
-MESSAGE_STEPS = 20  # of a turn, for a message apart from its header lines
+MESSAGE_STEPS: Final = 20  # of a turn, for a message apart from its header lines and its body
+OCTETS_A_STEP: Final = 8_192  # of a body, which may have to be inflated
 
 
 class StompForm(Converter):
@@ -31,9 +34,8 @@ class StompForm(Converter):
         return _copy(message, *stomp_content(message.headers, message.body))
 
     def steps(self, message: Message, form: Message) -> int:
-        return (
-            MESSAGE_STEPS + form.headers.count(b"\n") + (form.body.count(b",") if b"amqp-body" in form.headers else 0)
-        )
+        items = form.body.count(b",") if form.body[:1] in (b"{", b"[") else 0
+        return MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
 
     def raw_form(self, message: Message) -> Message:
         return _copy(message, *raw_content(message.headers, message.body))

@@ -37,6 +37,7 @@ TYPES: Final = {
     UNMATCHED: "unmatched",
     EXPIRED: "expired",
 }
+SCANNED_A_STEP: Final = 16  # deliveries of a consumer that one step of a turn looks at
 TO_DEAD_LETTERS: Final = "dead-letter"
 PUT_BACK: Final = Refusal("requeue")  # the queue finds it expired
 
@@ -65,6 +66,9 @@ class Acknowledgements:
         last = None if ack.last_message_id is None else consumer.ledger.get(ack.last_message_id.broker_sequence)
         if last is None or ack.ack_type == REDELIVERED:
             return
+        is_one = ack.first_message_id is None or ack.first_message_id.broker_sequence == last.tag
+        if ack.ack_type == DELIVERED or not is_one or last.state != IN_FLIGHT:
+            self.client.share.charge(len(consumer.ledger) // SCANNED_A_STEP)
         if ack.ack_type == DELIVERED:
             consumer.extend(last)
             return
@@ -75,8 +79,10 @@ class Acknowledgements:
             self.responses.has_unlogged = True
         if ack.transaction_id is not None and ack.ack_type != POISON:
             self.transactions.named(ack.transaction_id).transaction.add_accepted(deliveries)
+        elif consumer.shown_by():  # a browser, or a queue that keeps its messages: answers only move the window
+            self.engine.acknowledge_all(deliveries)
         elif ack.ack_type == POISON:
-            self._give_up(ack, consumer, deliveries)
+            self._give_up(ack, deliveries)
         elif ack.ack_type == EXPIRED:
             self._expire(deliveries)
         elif len(deliveries) == 1 and not ack.response_required:
@@ -94,10 +100,7 @@ class Acknowledgements:
             return [one for one in consumer.covered(last) if one.tag >= least]
         return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]
 
-    def _give_up(self, ack: MessageAck, consumer: Consumer, deliveries: list[Delivery]) -> None:
-        if consumer.shown_by():  # a browser, or a queue that keeps its messages: answers only move the window
-            self.engine.acknowledge_all(deliveries)
-            return
+    def _give_up(self, ack: MessageAck, deliveries: list[Delivery]) -> None:
         cause = ack.poison_cause
         text = "" if cause is None else f"{cause.class_name}: {cause.message}"
         self.engine.refuse_all(deliveries, Refusal(TO_DEAD_LETTERS, text=text))

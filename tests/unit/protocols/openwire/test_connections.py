@@ -25,12 +25,15 @@ from protocols.openwire.session.states import (
     TRANSITIONS,
     advance,
 )
+from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import (
     BrokerInfo,
     ConnectionControl,
     ConnectionError,
     ConnectionInfo,
+    ConsumerInfo,
     ControlCommand,
+    DestinationInfo,
     ExceptionResponse,
     KeepAliveInfo,
     RemoveInfo,
@@ -39,7 +42,7 @@ from protocols.openwire.wire.commands import (
     ShutdownInfo,
     WireFormatInfo,
 )
-from protocols.openwire.wire.identities import ConnectionId, SessionId
+from protocols.openwire.wire.identities import ConnectionId, Destination, SessionId
 from protocols.openwire.wire.layouts import MAGIC
 from protocols.openwire.wire.property_map import read_map, write_map
 from protocols.openwire.wire.writer import encode
@@ -305,3 +308,19 @@ def test_what_a_client_holds_is_counted() -> None:
     assert peer.session.held_bytes >= 2_000
     peer.send_octets(encode(message)[2_000:])
     assert peer.session.held_bytes == 0
+
+
+def test_a_client_that_takes_its_connection_over_has_its_temporary_queue_again() -> None:
+    gateway = OpenWireGateway()
+    info = DestinationInfo(
+        connection_id=ConnectionId("ID:same"),
+        destination=Destination(identities.TEMP_QUEUE, "ID:same:1"),
+    )
+    for _ in range(3):
+        peer = gateway.negotiated()
+        peer.connection_id = "ID:same"
+        with gateway.one_turn():
+            peer.send(ConnectionInfo(1, False, ConnectionId("ID:same"), "billing", fault_tolerant=True))
+            peer.send(info)
+            peer.send(ConsumerInfo(3, True, peer.consumer_id(), destination=info.destination, prefetch_size=1))
+        assert [type(one) for one in peer.take()] == [Response]

@@ -336,3 +336,13 @@ def test_destinations_are_made_by_their_use() -> None:
     peer = OpenWireGateway().connect_openwire()
     exception = peer.refused(DestinationInfo(destination=queue("q"), operation_type=1))
     assert "cannot add or remove queue://q" in exception.message
+
+
+def test_a_small_content_inflates_to_little() -> None:
+    gateway = OpenWireGateway()
+    stomp = gateway.subscriber("/queue/q")
+    bomb = zlib.compress(b"x" * 50_000_000)
+    gateway.connect_openwire().publish(queue("q"), "", compressed=True, content=bomb)
+    (received,) = stomp.messages()
+    assert received["content-type"] == "application/vnd.openwire"
+    assert received.body == bomb

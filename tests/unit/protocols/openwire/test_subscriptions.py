@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from protocols import map_message as words
 from protocols.map_message import Typed
 from protocols.openwire.session.acknowledgements import (
@@ -203,3 +205,14 @@ def test_removing_a_connection_aborts_its_transactions() -> None:
     peer.acknowledge(dispatch, transaction_id=peer.transaction())
     peer.ask(RemoveInfo(object_id=ConnectionId(peer.connection_id)))
     assert gateway.openwire_consumer(queue("q")).texts() == ["a"]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3, 4, 5, 6])
+def test_no_answer_of_a_browser_moves_a_message(kind: int) -> None:
+    gateway, peer = sent("a", "b", browser=True)
+    first, second, _ = peer.dispatches()
+    peer.acknowledge(first, kind)
+    peer.acknowledge(second, kind, first)
+    gateway.advance(100)
+    assert gateway.stats("q").depth == 2
+    assert gateway.openwire_consumer(queue("q")).texts() == ["a", "b"]
