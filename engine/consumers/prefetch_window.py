@@ -31,8 +31,8 @@ class Window:
     memory: its part of the user's memory; None if nothing is ever in flight, or without a user.
     full_at: the number of messages that filled it.
     persistent_limit, other_limit: limits of the two kinds of messages, if they differ.
-    extension: messages of which the client says that it has processed them and settles them later (ActiveMQ
-    prefetchExtension).  They take no place; ``in_flight`` has the others.
+    extension: of the limits, by messages in flight that the client has processed and settles later (ActiveMQ
+    prefetchExtension).
     gate: why it is full.  is_refusing: ``begin_refusing`` holds it; was_full: it was full before that.
     counted_above: messages of more octets are passed to ``admits`` and counted; in most windows these are few.
     bytes_above, memory_above: messages of more octets count as octets of this window, or are passed to its memory.
@@ -70,9 +70,9 @@ class Window:
         self.memory: WindowMemoryBase | None = None
         self.paid = NOT_COUNTED
         self.is_half = is_half_top_up
+        self.extension = 0
         self.resume_at = self._resume_at(self.limit)
         self.in_flight = 0
-        self.extension = 0
         self.is_full = False
         self.full_at = self.limit
         self.persistent_limit = self.limit
@@ -168,20 +168,20 @@ class Window:
             if self.in_flight < self.limit:
                 return False
         self.is_full = True
-        if (
-            self.full_at != self.limit or self.gate != gates.WINDOW_FULL
-        ):  # rare: the last cause of a full window is usually unchanged
+        if self.full_at != self.limit or self.gate != gates.WINDOW_FULL:  # rare: the last cause is usually the same
             self._fill(gates.WINDOW_FULL, self.limit)
         return True
 
     def give_back(self, size_bytes: int) -> bool:
         """Count one message as no longer in flight; return True if that opened a full window."""
+        self.in_flight -= 1
         if self.extension:
-            self.extension -= 1
-        else:
-            self.in_flight -= 1
+            self._extend_by(-1)
         if size_bytes > self.counted_above:
             self._return_bytes(size_bytes)
+        return self._is_opened()
+
+    def _is_opened(self) -> bool:
         if not self.is_full:
             return False
         if self.gate == gates.WINDOW_FULL:
@@ -200,21 +200,12 @@ class Window:
         return was_full and not self.is_full
 
     def extend(self, count: int) -> bool:
-        """Let ``count`` of the messages in flight take no place; return True if that opened a full window.
-
-        A message that is settled takes its part of it along.  Source: ActiveMQ, MessageAck of type DELIVERED.
-        """
+        """Let ``count`` more follow until they are settled; return True if that opened a full window."""
         more = min(count, EXTENSION_MAX) - self.extension
         if more <= 0:
             return False
-        self.extension += more
-        self.in_flight -= more
-        if not self.is_full:
-            return False
-        if self.gate == gates.WINDOW_FULL:
-            self.is_full = self.in_flight > self.resume_at
-            return not self.is_full
-        return self._opens()
+        self._extend_by(more)
+        return self._is_opened()
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that a transaction had given back, even past the limit."""
@@ -290,16 +281,25 @@ class Window:
             return f"messages that its client refused are being put back, some in each turn, {self.in_flight} in flight"
         if self.gate == gates.RATE and self.bucket is not None:
             return f"{self.bucket.rate} messages a second (consumer-max-rate)"
-        extended = f" and {self.extension} processed" if self.extension else ""
+        extended = f", {self.extension} of them processed" if self.extension else ""
         return f"{self.in_flight} of {self.full_at} in flight{extended}, resumes at {self.resume_at}"
 
     # -- the steps
 
     def _leave(self, count: int) -> None:
         """Subtract messages in flight without counted octets, except for the last one."""
-        extended = min(count, self.extension)
-        self.extension -= extended
-        self.in_flight -= count - extended
+        self.in_flight -= count
+        if self.extension:
+            self._extend_by(-min(count, self.extension))
+
+    def _extend_by(self, more: int) -> None:
+        self.extension += more
+        self.limit += more
+        self.persistent_limit += more
+        self.other_limit += more
+        self.full_at += more
+        self.resume_at += more
+        self.arm()
 
     def _pay(self) -> None:
         """Pay for what is in flight, and for some more."""
@@ -343,7 +343,7 @@ class Window:
             octets.returned = returned
 
     def _resume_at(self, limit: int) -> int:
-        return limit // 2 if self.is_half else limit - 1
+        return (limit + self.extension) // 2 if self.is_half else limit - 1
 
     def _fill(self, gate: int, limit: int) -> None:
         self.is_full = True

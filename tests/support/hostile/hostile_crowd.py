@@ -12,10 +12,12 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from protocols.amqp.v1_0.wire.errors import AmqpError
+from protocols.openwire.errors import ProtocolError
 from protocols.stomp.errors import FrameError
 from tests.support.hostile.hostile_config import HOSTILE_ADDRESS, KINDS
 from tests.support.hostile.random_amqp import RandomAmqp
 from tests.support.hostile.random_http import RandomHttp
+from tests.support.hostile.random_openwire import RandomOpenWire
 from tests.support.hostile.random_stomp import RandomStomp
 from tests.support.hostile.random_websocket import OverWebSocket
 from tests.support.process.gateway_process import GatewayProcess
@@ -132,7 +134,7 @@ class Client:
             return
         try:
             self.unsent += self.speaker.receive_data(octets)
-        except (FrameError, AmqpError) as error:
+        except (FrameError, AmqpError, ProtocolError) as error:
             raise Violation(
                 f"a {type(self.speaker).__name__} cannot read what came: {error!r}, {octets[:300]!r}"
             ) from error
@@ -187,6 +189,9 @@ class Crowd:
             speaker = RandomHttp(draw, self._kinds)
         else:
             speaker = RandomStomp(draw, self._kinds) if kind < 6 else RandomAmqp(draw, self._kinds)
+            if kind in (5, 9):
+                self.clients.append(Client(RandomOpenWire(draw, self._kinds), self._network.connect(is_web=False)))
+                return
             is_web = has_web and draw.randrange(WEBSOCKETS_EVERY) == 0
             if is_web:
                 speaker = OverWebSocket(draw, speaker, is_amqp=kind >= 6)
