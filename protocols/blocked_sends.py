@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from engine.limits.parked_producers import PAUSE, REFUSE, BlockLimit
 from engine.sources.composite import Destination, Target, reached
 from engine.values import gates
@@ -11,6 +13,7 @@ from engine.values.destination import QUEUE, TOPIC
 from protocols.connection import ProtocolConnection
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BlockedSend:
     """addresses: those that it waits for.  size_bytes: its memory meanwhile."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Deferred:
     """A part of a connection that may send only after a confirmation."""
 
@@ -16,6 +19,7 @@ class Deferred:
         """Send from now on."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OwedConfirmations:
     """Stamped at the end of a turn, released in order as the confirmed offset moves.
 
