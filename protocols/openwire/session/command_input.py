@@ -174,7 +174,10 @@ class CommandInput(MessageOutput, Peer):
             if self.state >= LEAVING:
                 break
             try:
-                self.send.again(one)
+                if isinstance(one.info, commands.RemoveInfo):
+                    self.requests.take(one.info, self.now_ms)
+                else:
+                    self.send.again(one)
             except PenstockError as error:
                 self.answer(error, one.info.command_id, one.info.response_required)
         if self.state == PAUSED and self.blocked.is_low():

@@ -49,6 +49,8 @@ class Requests:
         if isinstance(command, commands.ProducerInfo):
             self.producers.add(command)
         elif isinstance(command, commands.RemoveInfo):
+            if isinstance(command.object_id, ConnectionId) and self.send.must_wait(command):
+                return  # its response also stands for what the client has sent before
             self._remove(command.object_id)
         elif isinstance(command, commands.DestinationInfo):
             self._take_destination(command)

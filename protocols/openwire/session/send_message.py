@@ -24,7 +24,7 @@ from protocols.openwire.session.negotiation import Terms
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.responses import Responses
 from protocols.openwire.session.transactions import RolledBack, Transactions
-from protocols.openwire.wire.commands import TransactionInfo
+from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
 from protocols.openwire.wire.messages import WireMessage
 
@@ -35,17 +35,17 @@ KNOWN_MOST: Final = 1_000  # destinations that are kept
 
 
 class BlockedMessage(BlockedSend):
-    """A message for an address that takes nothing now, or a commit.
+    """A message for an address that takes nothing now, a commit, or the end of the connection behind them.
 
-    info: the command that is answered.  transaction: of a commit, None for a message.
+    info: the command that is answered.  transaction: of a commit, otherwise None.
     """
 
     __slots__ = ("info", "destination", "message", "transaction")
 
     def __init__(
         self,
-        info: WireMessage | TransactionInfo,
-        destination: Destination,
+        info: WireMessage | TransactionInfo | RemoveInfo,
+        destination: Destination | None,
         message: Message | None,
         transaction: Transaction | None,
         addresses: list[str],
@@ -154,6 +154,12 @@ class SendMessage:
         size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
         self._wait(BlockedMessage(info, behind, None, transaction, addresses, size_bytes), behind, gate)
 
+    def must_wait(self, info: RemoveInfo) -> bool:
+        """Let the end of the connection wait behind messages at a gate; return whether it must."""
+        if self.blocked.waiting:
+            self.blocked.add(BlockedMessage(info, None, None, None, [], 0))
+        return bool(self.blocked.waiting)
+
     def again(self, one: BlockedMessage) -> None:
         """Try what waited at a gate.  Raises: RequestError, EngineError, ParkedTooMuch."""
         info = one.info
@@ -163,6 +169,7 @@ class SendMessage:
             self.commit_transaction(info, one.transaction)
             return
         assert isinstance(info, WireMessage) and one.message is not None, "other waiting commands are messages"
+        assert one.destination is not None, "a message has a destination"
         if self.blocked.addresses and self.blocked.holds(one.destination):
             self._park(info, one.destination, one.message, gates.OPEN)
         else:

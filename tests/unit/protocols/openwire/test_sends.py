@@ -7,10 +7,8 @@ import pytest
 from protocols import map_message as words
 from protocols.map_message import Typed
 from protocols.openwire.mapping.openwire_form import read_properties
-from protocols.openwire.wire.commands import (
-    ProducerAck,
-    Response,
-)
+from protocols.openwire.wire.commands import ProducerAck, RemoveInfo, Response
+from protocols.openwire.wire.identities import ConnectionId
 from protocols.openwire.wire.property_map import write_map
 from tests.support.engine.engine_world import address
 from tests.support.protocols.openwire_gateway import (
@@ -178,3 +176,18 @@ def test_the_senders_own_duplicate_id() -> None:
     for _ in range(2):
         peer.publish(queue("q"), "x", marshalled_properties=write_map(strings(_AMQ_DUPL_ID="1")))
     assert gateway.stats("q").depth == 1
+
+
+def test_the_end_of_a_connection_waits_behind_its_messages() -> None:
+    gateway = OpenWireGateway(address("q", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
+    consumer = gateway.openwire_consumer(queue("q"), prefetch=1)
+    peer = gateway.connect_openwire()
+    for text in ("x" * 500, "late", "last"):
+        peer.send(peer.message(queue("q"), text))
+    peer.send(RemoveInfo(9, True, ConnectionId(peer.connection_id), -1))
+    assert peer.take() == []
+    for _ in range(3):
+        (dispatch,) = consumer.dispatches()
+        consumer.acknowledge(dispatch)
+    assert peer.one(Response).correlation_id == 9
+    assert gateway.stats("q").depth == 0
