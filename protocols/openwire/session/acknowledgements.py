@@ -13,6 +13,7 @@ from typing import Final
 from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
+from engine.values.errors import EngineError
 from protocols.connection import ProtocolConnection
 from protocols.openwire.errors import RequestError
 from protocols.openwire.session.open_consumer import OpenConsumer
@@ -75,10 +76,9 @@ class Acknowledgements:
         deliveries = self._covered(ack, consumer, last)
         if not deliveries:
             return
-        if consumer.queue.is_logged:
-            self.responses.has_unlogged = True
+        self.responses.has_unlogged = True
         if ack.transaction_id is not None and ack.ack_type != POISON:
-            self.transactions.named(ack.transaction_id).transaction.add_accepted(deliveries)
+            self._enlist(ack, deliveries)
         elif consumer.shown_by():  # a browser, or a queue that keeps its messages: answers only move the window
             self.engine.acknowledge_all(deliveries)
         elif ack.ack_type == POISON:
@@ -89,6 +89,14 @@ class Acknowledgements:
             self.engine.acknowledge_unconfirmed(deliveries[0])
         else:
             self.engine.acknowledge_all(deliveries)
+
+    def _enlist(self, ack: MessageAck, deliveries: list[Delivery]) -> None:
+        """Settle in a transaction; the client waits for no response, so a failure spoils it.  Raises: EngineError."""
+        try:
+            self.transactions.named(ack.transaction_id).transaction.add_accepted(deliveries)
+        except EngineError as error:
+            self.transactions.spoil(ack.transaction_id, str(error))
+            raise
 
     def _covered(self, ack: MessageAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
         """Return the deliveries from the first to the last that are not answered yet, in order."""

@@ -16,6 +16,7 @@ from protocols.openwire.session.acknowledgements import (
     STANDARD,
 )
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE, RECOVER, ROLLBACK
+from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.commands import (
     ConnectionError,
     DataArrayResponse,
@@ -26,6 +27,7 @@ from protocols.openwire.wire.commands import (
     TransactionInfo,
 )
 from protocols.openwire.wire.identities import (
+    ConnectionId,
     ConsumerId,
     MessageId,
     SessionId,
@@ -256,3 +258,27 @@ def test_distributed_transactions_are_refused_by_name() -> None:
     answer = peer.answer(TransactionInfo(type=RECOVER))
     assert isinstance(answer, DataArrayResponse)
     assert answer.data == []
+
+
+def test_a_failed_acknowledgement_spoils_its_transaction() -> None:
+    gateway = OpenWireGateway(openwire=OpenWireSettings(transaction_actions=2))
+    gateway.connect_openwire().publish(queue("q"), "a", "b", "c")
+    peer = gateway.openwire_consumer(queue("q"))
+    first, _, third = peer.dispatches()
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(third, STANDARD, first, transaction_id=peer.transaction())
+    assert "the limit is 2" in str(peer.one(ConnectionError).exception)
+    assert peer.refused(peer.transact(COMMIT_ONE_PHASE)).class_name == "javax.jms.TransactionRolledBackException"
+    assert gateway.stats("q").depth == 3
+
+
+def test_a_response_confirms_earlier_acknowledgements_of_several_queues() -> None:
+    gateway = OpenWireGateway(is_restartable=True)
+    gateway.connect_openwire().publish(queue("a,b"), "x")
+    peer = gateway.openwire_consumer(queue("a,b"))
+    for dispatch in peer.dispatches():
+        peer.acknowledge(dispatch)
+    peer.send(RemoveInfo(9, True, ConnectionId(peer.connection_id), -1))
+    assert peer.one(Response).correlation_id == 9
+    later = OpenWireGateway(earlier=gateway)
+    assert [later.stats(name).depth for name in "ab"] == [0, 0]
