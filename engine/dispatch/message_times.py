@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from engine.backlog.context import Context
-from engine.values.histogram import MESSAGE_BOUNDS_S, Histogram, HistogramStats
+from engine.values.broker_stats import HistogramStats
+from engine.values.histogram import MESSAGE_BOUNDS_S, Histogram
 
 
 class MessageTimes:

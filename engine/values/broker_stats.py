@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.values.histogram import HistogramStats
-
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
@@ -57,6 +55,15 @@ class AddressStats:
     is_full: bool
     dropped: int
     failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramStats:
+    """bounds_s: of the buckets.  counts: of each bucket alone, the last one for what is longer than all bounds."""
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Final
+
+from engine.values.broker_stats import HistogramStats
 
 # In seconds, each with what is exactly as long.  Messages are timed in whole milliseconds, syncs in fractions of one.
 # fmt: off
@@ -15,15 +16,6 @@ SYNC_BOUNDS_S: Final[tuple[float, ...]] = (
     0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 )
 # fmt: on
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramStats:
-    """bounds_s: of the buckets.  counts: of each bucket alone, the last one for what is longer than all bounds."""
-
-    bounds_s: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum_s: float
 
 
 class Histogram:

@@ -6,8 +6,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
-from engine.values.histogram import HistogramStats
+from engine.values.broker_stats import (
+    AddressStats,
+    BrokerStats,
+    ConsumerStats,
+    DestinationStats,
+    HistogramStats,
+    SlowStats,
+    StoreStats,
+)
 from gateway.web.resources.rates import RateSampler
 from gateway.web.resources.stat import stat_text
 

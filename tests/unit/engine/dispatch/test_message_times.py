@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.histogram import HistogramStats
+from engine.values.broker_stats import HistogramStats
 from tests.support.engine.engine_world import EngineWorld, address
 
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from engine.values.histogram import MESSAGE_BOUNDS_S, SYNC_BOUNDS_S, Histogram, HistogramStats
+from engine.values.broker_stats import HistogramStats
+from engine.values.histogram import MESSAGE_BOUNDS_S, SYNC_BOUNDS_S, Histogram
 
 
 @pytest.mark.parametrize(
