@@ -318,5 +318,6 @@ async def test_the_oldest_handshake_makes_room(certificates: Certificates, caplo
     assert any("its TLS handshake was the oldest" in record.getMessage() for record in caplog.records)
     for _, writer in halves:
         writer.close()
+    await served.shaking(0)
     await served.close()
     assert served.holdings.used_bytes == 0
