@@ -24,8 +24,8 @@ from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
 from protocols.detect import OPENWIRE, STOMP
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.openwire_session import OpenWireSession
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import ERROR
 from protocols.stomp.codec.versions import VERSION_1_2

@@ -1,1 +1,1 @@
-"""One connection: commands in, operations on the engine, octets out."""
+"""The work of a connection: commands in, operations on the engine, octets out."""

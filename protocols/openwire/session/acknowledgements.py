@@ -15,9 +15,9 @@ from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
 from engine.values.errors import EngineError
 from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
 from protocols.openwire.session.open_consumer import OpenConsumer
-from protocols.openwire.session.responses import Responses
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire.commands import MessageAck
 from protocols.openwire.wire.identities import ConsumerId

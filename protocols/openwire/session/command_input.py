@@ -12,6 +12,12 @@ from engine.values.errors import EngineError, PenstockError
 from protocols.blocked_sends import BlockedSends
 from protocols.ending import Ending
 from protocols.input_share import REFUSED_STEPS
+from protocols.openwire.connection.inactivity import Inactivity
+from protocols.openwire.connection.introduction import Introduction
+from protocols.openwire.connection.negotiation import INFO_BYTES_MAX, agree, own_info
+from protocols.openwire.connection.peers import Peer
+from protocols.openwire.connection.responses import Responses
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import (
     LoginRefused,
     RequestError,
@@ -21,17 +27,11 @@ from protocols.openwire.errors import (
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
 from protocols.openwire.session.consumers import Consumers
-from protocols.openwire.session.inactivity import Inactivity
-from protocols.openwire.session.introduction import Introduction
 from protocols.openwire.session.message_output import MessageOutput
-from protocols.openwire.session.negotiation import INFO_BYTES_MAX, agree, own_info
-from protocols.openwire.session.peers import Peer
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
 from protocols.openwire.session.requests import Requests
-from protocols.openwire.session.responses import Responses
 from protocols.openwire.session.send_message import BlockedMessage, SendMessage
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.session.states import (
     ADMIT,
     AUTHENTICATING,

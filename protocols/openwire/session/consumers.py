@@ -10,12 +10,12 @@ from engine.values.errors import InvalidOption, LimitReached
 from engine.values.options import SubscribeOptions
 from protocols.connection import ProtocolConnection
 from protocols.consumer_defaults import with_defaults
+from protocols.openwire.connection.responses import Responses
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import source_of
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.pulls import Pulls
-from protocols.openwire.session.responses import Responses
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.session.temporaries import Temporaries, is_advisory
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import ConsumerControl, ConsumerInfo, RemoveSubscriptionInfo

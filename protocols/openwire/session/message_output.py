@@ -15,12 +15,12 @@ from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
 from engine.values.message import OPENWIRE, Message
 from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.negotiation import Terms
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.mapping.openwire_form import raw_form
 from protocols.openwire.mapping.outgoing_message import outgoing_form
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts
-from protocols.openwire.session.negotiation import Terms
 from protocols.openwire.session.open_consumer import Head, OpenConsumer
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode

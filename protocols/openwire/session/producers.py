@@ -9,9 +9,9 @@ from engine.api import EngineApi
 from engine.consumers.client import Client
 from engine.sources.composite import Destination
 from engine.values.errors import LimitReached
+from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import target_of
-from protocols.openwire.session.responses import Responses
 from protocols.openwire.wire.commands import ProducerAck, ProducerInfo
 from protocols.openwire.wire.identities import ProducerId
 from protocols.openwire.wire.messages import WireMessage

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.consumers.consumer import Consumer
 from engine.values import gates
-from protocols.openwire.session.negotiation import Terms
+from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.wire.identities import ConsumerId
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.api import EngineApi
+from protocols.openwire.connection.introduction import Introduction
+from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere, RequestError
 from protocols.openwire.session.consumers import Consumers
-from protocols.openwire.session.introduction import Introduction
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
-from protocols.openwire.session.responses import Responses
 from protocols.openwire.session.send_message import SendMessage
 from protocols.openwire.session.temporaries import Temporaries, is_temporary
 from protocols.openwire.session.transactions import Transactions

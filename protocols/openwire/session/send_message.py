@@ -15,14 +15,14 @@ from engine.values.errors import EngineError
 from engine.values.message import Message
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.introduction import Introduction
+from protocols.openwire.connection.negotiation import Terms
+from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import ParkedTooMuch
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.mapping.incoming_message import duplicate_id_in, engine_message, plan_in
 from protocols.openwire.mapping.stored_form import stored
-from protocols.openwire.session.introduction import Introduction
-from protocols.openwire.session.negotiation import Terms
 from protocols.openwire.session.producers import Producers
-from protocols.openwire.session.responses import Responses
 from protocols.openwire.session.transactions import RolledBack, Transactions
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination

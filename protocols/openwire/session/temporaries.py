@@ -12,10 +12,10 @@ from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC
 from protocols import map_message as words
 from protocols.connection import ProtocolConnection
 from protocols.map_message import Map, Typed
+from protocols.openwire.connection.negotiation import Terms
+from protocols.openwire.connection.peers import Peer, Peers
 from protocols.openwire.mapping.destinations import KINDS
-from protocols.openwire.session.negotiation import Terms
 from protocols.openwire.session.open_consumer import OpenConsumer
-from protocols.openwire.session.peers import Peer, Peers
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import DestinationInfo, MessageDispatch
 from protocols.openwire.wire.identities import ConsumerId, Destination, MessageId, ProducerId

@@ -10,11 +10,11 @@ from gateway.settings.conversions import CONVERTERS
 from protocols import map_message as words
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.map_message import Map, Typed
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.mapping.contents import text_content, text_of
 from protocols.openwire.mapping.selector_properties import OpenWirePropertyReader
 from protocols.openwire.session.acknowledgements import STANDARD
 from protocols.openwire.session.openwire_session import OpenWireSession
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import (
     BrokerInfo,

@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.types.values import Described, Symbol, UInt
-from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.wire.commands import MessageDispatch
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.session.acknowledgements import (
     DELIVERED,
@@ -16,7 +17,6 @@ from protocols.openwire.session.acknowledgements import (
     STANDARD,
 )
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE, RECOVER, ROLLBACK
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.commands import (
     ConnectionError,
     DataArrayResponse,

@@ -8,7 +8,7 @@ import pytest
 
 from protocols import map_message as words
 from protocols.map_message import Typed
-from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.states import (
     AUTHENTICATING,
     CLOSED,

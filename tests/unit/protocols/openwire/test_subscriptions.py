@@ -6,11 +6,11 @@ import pytest
 
 from protocols import map_message as words
 from protocols.map_message import Typed
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.acknowledgements import (
     STANDARD,
 )
 from protocols.openwire.session.requests import BEGIN
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.commands import (
     ConsumerControl,
     ConsumerInfo,

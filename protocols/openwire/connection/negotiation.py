@@ -11,9 +11,9 @@ from typing import Final
 
 from protocols import map_message as words
 from protocols.map_message import Map, Typed
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import FrameError, UnsupportedVersion
 from protocols.openwire.mapping.exceptions import JAVAX, package_for
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.commands import WireFormatInfo
 from protocols.openwire.wire.layouts import LOWEST_VERSION, MAGIC, VERSION
 from protocols.openwire.wire.property_map import read_map, write_map

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.openwire.session.negotiation import Terms
-from protocols.openwire.session.settings import OpenWireSettings
+from protocols.openwire.connection.negotiation import Terms
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.peer_times import PeerTimes
 
 SENDS: Final = 3  # keep-alives in the agreed time

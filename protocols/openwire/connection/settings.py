@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from config.model import NO_DEFAULTS, ConnectionDefaults, OpenWireLimits
 from engine.transaction import TransactionLimits
 from protocols.converter import Converter, Converters
-from protocols.openwire.session.peers import Peers
+from protocols.openwire.connection.peers import Peers
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.peers import Peer
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import NoClientId, RequestError
-from protocols.openwire.session.peers import Peer
-from protocols.openwire.session.settings import OpenWireSettings
 from protocols.openwire.wire.commands import BrokerInfo, ConnectionInfo
 from protocols.openwire.wire.identities import BrokerId
 from protocols.peer_socket import PeerSocket, host_of
