@@ -15,11 +15,11 @@ from aiohttp import web
 
 from engine.values.broker_stats import BrokerStats, ConsumerStats, DestinationStats
 from gateway.web.limits.request_memory import RequestMemory
-from gateway.web.resources.rates import RateSampler
 from gateway.web.resources.stat import OVERVIEW, ROWS, Row, overview, values
 from gateway.web.routing.fields import Sort, Text, Whole
 from gateway.web.routing.routes import SEES, Route, Take, Values
 from gateway.web.routing.schemas import INTEGER, closed, listed
+from gateway.web.samples.rates import RateSampler
 
 LIMIT_DEFAULT: Final = 50  # rows of a page
 LIMIT_MAX: Final = 500

@@ -9,9 +9,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
-from gateway.web.resources.rates import Rates, RateSampler
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.schemas import INTEGER, STRING, closed, listed, members, or_null, schema_of
+from gateway.web.samples.rates import Rates, RateSampler
 
 AT_ONCE: Final = 128  # destinations, consumers or addresses in one piece of the text
 
