@@ -29,6 +29,7 @@ from gateway.web.limits.in_turns import in_turns
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.shared_documents import SharedDocuments
+from gateway.web.management.connections import LiveConnections
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -84,6 +85,7 @@ class Sources:
     upkeep: LiveUpkeep
     messages: LiveMessages
     reload: LiveReload
+    connections: LiveConnections
 
 
 def create_app(
@@ -113,7 +115,7 @@ def create_app(
     application.on_shutdown.append(events.stop)
     routes = [
         *api.routes(),
-        *ListingRoutes(sampler.sampled, sampler.rates, memory).routes(),
+        *ListingRoutes(sampler, sources.connections, memory).routes(),
         *HistoryRoutes(sampler.history, memory).routes(),
         *events.routes(),
         *ConsoleRoutes().routes(),

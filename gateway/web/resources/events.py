@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.web.resources.stat import overview
+from gateway.web.resources.stat import present
 from gateway.web.routing.fields import Whole
 from gateway.web.routing.problems import HEADERS, Problem
 from gateway.web.routing.routes import SEES, Media, Route, Values
@@ -99,7 +99,7 @@ class EventRoutes:
     async def _latest(self) -> bytes:
         number = self._sampler.number
         if number != self._number or not self._event:
-            document = json.dumps(overview(await self._sampler.sampled()))
+            document = json.dumps(present(await self._sampler.sampled(), self._sampler.alarms))
             self._event = f"id: {number}\ndata: {document}\n\n".encode()
             self._number = number
         return self._event

@@ -20,12 +20,13 @@ SAMPLE_SHARE_MAX: Final = 0.01
 
 
 class Sampler:
-    """number: of the last sample, from 1.  _next: set when there is a later one."""
+    """number: of the last sample, from 1.  alarms: at that time, each with its level.  _next: set by a later one."""
 
     def __init__(self, source: LiveStats) -> None:
         self.rates = RateSampler()
         self.history = History()
         self.number = 0
+        self.alarms: list[tuple[str, str]] = []
         self._source = source
         self._last: BrokerStats | None = None
         self._next = asyncio.Event()
@@ -63,6 +64,8 @@ class Sampler:
             cost_s = 0.0
             if not self._source.has_failed():
                 cost_s = await self._sample()
+            else:
+                self.alarms = self._source.alarms()
             await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
 
     async def _sample(self) -> float:
@@ -70,6 +73,7 @@ class Sampler:
         clock = asyncio.get_running_loop().time
         stats, looking_s = await self.look()
         self._last = stats
+        self.alarms = self._source.alarms()
         now_s = clock()
         _, rates_s = await in_turns(self.rates.sample(stats.destinations, now_s))
         _, history_s = await in_turns(self.history.sample(stats, self.rates, now_s))
