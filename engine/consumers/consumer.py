@@ -18,6 +18,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
+NOT_SAID: Final = -1
 AUTO: Final = 0
 CLIENT: Final = 1  # an acknowledgement covers everything handed over before
 INDIVIDUAL: Final = 2
@@ -84,6 +85,8 @@ class Consumer(ConsumerBase):
 
     ledger: its unsettled deliveries by tag, in the order of the hand-over.
     unanswered: those of them that no open transaction holds.
+    looked_tag: at an orderly close, up to here the application has received what it holds, as its client says; NOT_SAID
+    if the client says nothing.
     seen_before: for a leaving consumer that has returned some messages, the earlier ``seen_tag``; else 0.
     is_started: its first turn has come; nothing is handed over before (a RECEIPT must be sent first).
     redelivery: its own policy, None for the address's.
@@ -105,6 +108,7 @@ class Consumer(ConsumerBase):
         "queue",
         "ledger",
         "unanswered",
+        "looked_tag",
         "seen_before",
         "is_started",
         "is_listed",
@@ -131,6 +135,7 @@ class Consumer(ConsumerBase):
         self.queue = queue
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
+        self.looked_tag = NOT_SAID
         self.seen_before = 0
         self.is_started = False
         self.is_listed = False

@@ -13,7 +13,7 @@ from typing import Final
 from config.redelivery_policy import RedeliveryPolicy
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane, lane_of
-from engine.consumers.consumer import Consumer, consumer_of
+from engine.consumers.consumer import NOT_SAID, Consumer, consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.delays import Delays
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
@@ -36,13 +36,14 @@ from engine.values.delivery import (
     consumer_words,
 )
 from engine.values.message import later_ms
-from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
+from engine.values.outcomes import CAUSE_CLOSED, CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
 RETURNED: Final = advance(IN_FLIGHT, RELEASE)
+ANY_TAG: Final = 2**63 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +77,10 @@ class Redelivery:
         return ROLLED_BACK_LATER if policy_of(delivery).delays_rollback else ROLLED_BACK
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
-        """Return what a closed consumer held to its place at once; with a lost connection an attempt may count."""
+        """Return what a closed consumer held to its place at once; an attempt may count.
+
+        It does with a lost connection, and at an orderly close if the client says what its application has received.
+        """
         seen_tag = consumer.seen_tag()
         self.give_back(consumer, consumer.take_unsettled(), is_lost, seen_tag)
 
@@ -88,6 +92,10 @@ class Redelivery:
         if queue.selection is not None:
             for delivery in in_flight:
                 queue.selection.left(delivery)
+        looked_tag = consumer.lead().looked_tag
+        if not is_lost and looked_tag != NOT_SAID:
+            self._return_from_close(consumer, in_flight, looked_tag)
+            return
         blamed = self._blamed(queue, in_flight, seen_tag) if is_lost else []
         exhausted: list[Delivery] = []
         if blamed:
@@ -118,6 +126,17 @@ class Redelivery:
             self._return(queue, [delivery])
 
     # -- the steps
+
+    def _return_from_close(self, consumer: Consumer, in_flight: list[Delivery], looked_tag: int) -> None:
+        """Count an attempt for what the application has received; the rest comes back as if it had never left.
+
+        None of them is given up here: as in ActiveMQ, the policy of the next client decides.
+        """
+        received = [delivery for delivery in in_flight if delivery.tag <= looked_tag]
+        if received:
+            self._count_failures(consumer, received, CAUSE_CLOSED)
+            self._log_attempts(consumer, received, CAUSE_CLOSED, 0)
+        self._return(consumer.queue, in_flight, looked_tag)
 
     def _refuse_run(self, run: list[Delivery], refusal: Refusal) -> None:
         """Apply one answer to deliveries of one consumer and one lane."""
@@ -239,11 +258,15 @@ class Redelivery:
             queue.depth -= 1
             queue.release(delivery.message)
 
-    def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
-        """Let deliveries of one queue be READY again, at their places."""
+    def _return(self, queue: Queue, deliveries: list[Delivery], looked_tag: int = ANY_TAG) -> None:
+        """Let deliveries of one queue be READY again, at their places.
+
+        looked_tag: up to here an application may have seen them.
+        """
         for delivery in deliveries:
             delivery.state = RETURNED if delivery.state == IN_FLIGHT else advance(delivery.state, RELEASE)
-            delivery.is_redelivered = True
+            if delivery.tag <= looked_tag:
+                delivery.is_redelivered = True
             delivery.consumer = None
         queue.fates.redelivered_count += len(deliveries)
         if len(queue.used_lanes) == 1:

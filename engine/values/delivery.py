@@ -104,7 +104,7 @@ class Delivery:
 
     position: its place in the lane; for a persistent message, its queue offset shifted left by 32 bits.
     failed_attempts: returns that counted as an attempt; JMSXDeliveryCount is one more.
-    is_redelivered: it was with a consumer before, counted or not.
+    is_redelivered: it was with a consumer before, counted or not, and an application may have seen it.
     tag: number of the hand-over, ascending across the broker.  key: the adapter's name for it.
     history: of its failures, None before the first.
     """

@@ -34,6 +34,7 @@ CAUSE_RETRIED: Final = 12  # moved from a dead-letter queue back to where it cam
 CAUSE_ADMIN: Final = 13  # an operator removed or moved it
 CAUSE_FIRED: Final = 14  # of a scheduled message: it was due and was sent to its destination
 CAUSE_CANCELLED: Final = 15  # of a scheduled message: a client or an operator cancelled it
+CAUSE_CLOSED: Final = 16  # its consumer was closed in order, and the application had received it
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",
@@ -52,4 +53,5 @@ CAUSE_NAMES: Final = {
     CAUSE_ADMIN: "admin",
     CAUSE_FIRED: "fired",
     CAUSE_CANCELLED: "cancelled",
+    CAUSE_CLOSED: "closed",
 }

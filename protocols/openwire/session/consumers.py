@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.api import EngineApi
 from engine.consumers.consumer import CLIENT
@@ -21,7 +22,10 @@ from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import ConsumerControl, ConsumerInfo, RemoveSubscriptionInfo
 from protocols.openwire.wire.identities import ConsumerId
 
-PREFETCH_MOST = 2**31 - 1
+PREFETCH_MOST: Final = 2**31 - 1
+# In RemoveInfo; clients before 5.12 always send 0.
+NONE_DELIVERED: Final = -1
+NOT_KNOWN: Final = -2
 
 
 @dataclass(slots=True, eq=False)
@@ -57,8 +61,12 @@ class Consumers:
             return
         self._open(name, info)
 
-    def remove(self, name: ConsumerId) -> None:
-        """Close a consumer; what it holds returns to its place.  An unknown one is closed already."""
+    def remove(self, name: ConsumerId, last_delivered: int = NOT_KNOWN) -> None:
+        """Close a consumer; what it holds returns to its place.  An unknown one is closed already.
+
+        last_delivered: as in RemoveInfo, the sequence of the last message that the application has received; -1 if
+        it has received none.
+        """
         found = self.open.pop(name, None)
         if found is None:
             return
@@ -68,15 +76,17 @@ class Consumers:
         if consumer is not None:
             found.consumer = None
             self.client.count_selector(-len(found.info.selector or ""))
+            if last_delivered > 0 or last_delivered == NONE_DELIVERED:
+                consumer.looked_tag = max(0, last_delivered)
             self.engine.unsubscribe(consumer, is_lost=False)
 
-    def remove_session(self, session_id: int) -> None:
+    def remove_session(self, session_id: int, last_delivered: int) -> None:
         for name in [one for one in self.open if one.session_id == session_id]:
-            self.remove(name)
+            self.remove(name, last_delivered)
 
-    def remove_all(self) -> None:
+    def remove_all(self, last_delivered: int) -> None:
         for name in list(self.open):
-            self.remove(name)
+            self.remove(name, last_delivered)
 
     def control(self, control: ConsumerControl) -> None:
         """Let messages come to a consumer that a client had added without a prefetch while it reconnected.

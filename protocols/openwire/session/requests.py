@@ -51,7 +51,7 @@ class Requests:
         elif isinstance(command, commands.RemoveInfo):
             if isinstance(command.object_id, ConnectionId) and self.send.must_wait(command):
                 return  # its response also stands for what the client has sent before
-            self._remove(command.object_id)
+            self._remove(command.object_id, command.last_delivered_sequence_id)
         elif isinstance(command, commands.DestinationInfo):
             self._take_destination(command)
         elif isinstance(command, commands.RemoveSubscriptionInfo):
@@ -108,18 +108,18 @@ class Requests:
         if found is not None:
             self.pulls.add(found, pull.timeout, now_ms)
 
-    def _remove(self, name: object) -> None:
+    def _remove(self, name: object, last_delivered: int) -> None:
         """Raises: NotImplementedHere."""
         if isinstance(name, ConsumerId):
-            self.receivers.remove(name)
+            self.receivers.remove(name, last_delivered)
         elif isinstance(name, ProducerId):
             self.producers.remove(name)
         elif isinstance(name, SessionId):
-            self.receivers.remove_session(name.value)
+            self.receivers.remove_session(name.value, last_delivered)
             self.producers.remove_session(name.value)
         elif isinstance(name, ConnectionId):
             self.transactions.abort_all(self.engine)
-            self.receivers.remove_all()
+            self.receivers.remove_all(last_delivered)
             self.producers.remove_all()
         else:
             raise NotImplementedHere("RemoveInfo names neither a connection, session, consumer nor producer")

@@ -70,6 +70,20 @@ def test_a_closed_subscription_counts_nothing() -> None:
     assert counts_after_loss(world) == dict.fromkeys(BODIES, 1)
 
 
+@pytest.mark.parametrize(("place", "counted"), [(None, 0), (0, 1), (2, 3), (4, 5)])
+def test_a_close_that_says_what_was_received_counts_that(place: int | None, counted: int) -> None:
+    # None is given up: the policy of the next client decides.
+    world, client = world_with_client(address("q", redelivery__maximum_redeliveries=0))
+    consumer = world.consumer(client)
+    world.send(*BODIES)
+    consumer.looked_tag = 0 if place is None else client.take()[place].tag
+    world.unsubscribe(consumer)
+    heir = world.subscriber()
+    counts = {one.body: (one.delivery_count, one.is_redelivered) for one in heir.handed}
+    assert counts == {body: (2, True) if number < counted else (1, False) for number, body in enumerate(BODIES)}
+    assert [one.ranges for one in world.store.failed] == ([[(4, 0, counted, 1)]] if counted else [])
+
+
 @pytest.mark.parametrize("blame", ["acked+1", "all"])
 def test_without_any_sign_of_life_lost_connections_never_dead_letter(blame: str) -> None:
     world = EngineWorld(address("q", blame=blame, redelivery__maximum_redeliveries=1))

@@ -166,6 +166,23 @@ def test_a_closed_consumer_returns_its_messages_as_redelivered() -> None:
     assert dispatch.redelivery_counter == 1
 
 
+@pytest.mark.parametrize("closed", ["consumer", "session", "connection"])
+@pytest.mark.parametrize(("place", "counters"), [(-1, [0, 0, 0]), (0, [1, 0, 0]), (1, [1, 1, 0]), (2, [1, 1, 1])])
+def test_an_orderly_close_counts_what_was_received(closed: str, place: int, counters: list[int]) -> None:
+    gateway, peer = sent("a", "b", "c")
+    dispatches = peer.dispatches()
+    message_id = message_in(dispatches[place]).message_id
+    assert message_id is not None
+    last = -1 if place < 0 else message_id.broker_sequence
+    name: object = peer.consumer_id()
+    if closed == "session":
+        name = SessionId(peer.connection_id, 1)
+    elif closed == "connection":
+        name = ConnectionId(peer.connection_id)
+    peer.send(RemoveInfo(object_id=name, last_delivered_sequence_id=last))
+    assert [one.redelivery_counter for one in gateway.openwire_consumer(queue("q")).dispatches()] == counters
+
+
 def test_a_closed_session_closes_its_consumers() -> None:
     gateway, peer = sent("a")
     peer.send(SessionInfo(session_id=SessionId(peer.connection_id, 1)))
