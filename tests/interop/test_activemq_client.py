@@ -48,6 +48,36 @@ SCENARIOS: Final = (
     "redeliveredAfterClose",
     "distributedTransactionsAreRefused",
     "insistsOnTightEncoding",
+    "temporaryTopic",
+    "retroactive",
+    "durableWithChanges",
+    "durableWildcard",
+    "browserBeyondItsPrefetch",
+    "browserWithoutPrefetch",
+    "wildcardQueues",
+    "noLocal",
+    "exclusiveHandOver",
+    "consumerPriority",
+    "groups",
+    "prefetchInTheName",
+    "pendingLimit",
+    "priorities",
+    "rollbackKeepsDeliveries",
+    "overtakingRedelivery",
+    "individualInTransaction",
+    "listenerThatRollsBack",
+    "listenerThatThrows",
+    "deliveriesAfterAnOrderlyClose",
+    "pullInTransaction",
+    "pullsShare",
+    "expiredAtTheClient",
+    "repeatedSchedule",
+    "sendWithCallback",
+    "synchronousOptions",
+    "virtualTopic",
+    "largeMessage",
+    "idleConnection",
+    "manySessions",
 )
 
 
@@ -57,9 +87,9 @@ def built(java: str, home: Path, release: str) -> list[str]:
     if maven is None:
         pytest.skip("needs Maven on the PATH")
     shutil.copytree(PROJECT, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("target"))
-    source = home / "src/main/java/Scenarios.java"
     if release.startswith("6"):
-        source.write_text(source.read_text().replace("javax.jms", "jakarta.jms"))
+        for source in home.glob("src/main/java/*.java"):
+            source.write_text(source.read_text().replace("javax.jms", "jakarta.jms"))
     goals = ["compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath", f"-Dclient={release}"]
     done = subprocess.run(
         [maven, "-q", "-B", *goals], cwd=home, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False

@@ -543,6 +543,7 @@ public class Scenarios {
     static int inDoubtCount = 0;
 
     public static void main(String[] arguments) throws Exception {
+        Features.add();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {
