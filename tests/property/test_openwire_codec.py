@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protocols import map_message as words
 from protocols.map_message import Map, Typed
 from protocols.openwire.errors import FrameError
-from protocols.openwire.mapping.stored_form import message_parts, read_stored, stored
+from protocols.openwire.mapping.stored_form import OF_BROKERS, message_parts, read_stored, stored
 from protocols.openwire.wire import identities as wire
 from protocols.openwire.wire.commands import BrokerInfo, Structure
 from protocols.openwire.wire.frame_decoder import FrameDecoder
@@ -168,7 +168,8 @@ def test_a_stored_message_is_dispatched(
     message.message_id = message_id
     message.destination = sent_to
     form = stored(encode(message)[4:], VERSION)
-    message.user_id = None  # nobody has checked it
+    for name in OF_BROKERS:
+        setattr(message, name, None)
     assert read_stored(form.headers, form.body) == message
     before, after = message_parts(form.headers, form.body, tag, encode_nested(moved_to))
     message.destination = moved_to

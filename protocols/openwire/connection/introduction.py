@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.peers import Peer
@@ -11,6 +12,8 @@ from protocols.openwire.errors import NoClientId, RequestError
 from protocols.openwire.wire.commands import BrokerInfo, ConnectionInfo
 from protocols.openwire.wire.identities import BrokerId
 from protocols.peer_socket import PeerSocket, host_of
+
+ID_MOST_CHARACTERS: Final = 1_000  # of a connection; every consumer, producer and dispatch has its id
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +55,9 @@ class Introduction:
             raise NoClientId("No clientID specified.")
         if not self.connection_id:
             raise RequestError("ConnectionInfo has no connectionId")
+        for name, text in (("connectionId", self.connection_id), ("clientId", self.client_id)):
+            if len(text) > ID_MOST_CHARACTERS:
+                raise RequestError(f"{name} has {len(text)} characters, the limit is {ID_MOST_CHARACTERS}")
         settings = self.settings
         if settings.needs_login:  # an unchecked login proves nothing
             connection.groups = settings.groups.get(self.login, connection.groups)

@@ -30,6 +30,15 @@ HEAD: Final = struct.Struct(">IIIIB")
 SEQUENCE_BYTES: Final = 8
 SAME_FORM_SINCE: Final = 10  # versions that write messages alike
 
+# What only a broker knows.  Nobody has checked the user; a structure may name a class that a receiver's client loads.
+OF_BROKERS: Final = (
+    "user_id",
+    "data_structure",
+    "target_consumer_id",
+    "original_transaction_id",
+    "broker_path",
+    "cluster",
+)
 _NAMES: Final = [field.name for field in LAYOUTS[WireMessage.CODE].fields]
 _MESSAGE_ID: Final = _NAMES.index("message_id")
 _DESTINATION: Final = _NAMES.index("destination")
@@ -61,8 +70,9 @@ def stored(command: bytes, version: int) -> Stored:
     if reader.position != len(command):
         raise FrameError(f"{len(command) - reader.position} octets follow a message")
     message = MESSAGE_CLASSES[command[0]](*values)
-    if message.user_id is not None:  # nobody has checked it
-        message.user_id = None
+    if any(getattr(message, name) is not None for name in OF_BROKERS):
+        for name in OF_BROKERS:
+            setattr(message, name, None)
         return stored(encode_structure(message), VERSION)
     if message.message_id is None or message.destination is None:
         raise FrameError("a message has no messageId or no destination")

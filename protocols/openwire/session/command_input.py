@@ -53,7 +53,7 @@ from protocols.openwire.session.temporaries import Temporaries
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire import commands
 from protocols.openwire.wire.commands import WireFormatInfo
-from protocols.openwire.wire.frame_decoder import FrameDecoder
+from protocols.openwire.wire.frame_decoder import COMMAND_BYTES_MAX, FrameDecoder
 from protocols.openwire.wire.identities import ConnectionId
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES
@@ -94,7 +94,7 @@ class CommandInput(MessageOutput, Peer):
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
         super().__init__(engine, socket, settings)
         terms = self.terms
-        self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes))
+        self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
         self.state = NEGOTIATING
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(self, settings.transaction_limits)

@@ -54,6 +54,7 @@ class Consumers:
             return
         if len(self.open) >= self.settings.consumers:
             raise LimitReached(f"{self.settings.consumers} consumers are open on this connection, which is the limit")
+        info.client_id = info.additional_predicate = info.broker_path = info.network_consumer_path = None  # not kept
         if is_advisory(info.destination):
             self.open[name] = OpenConsumer(name, info, None)
             self._respond(info)

@@ -5,25 +5,35 @@ frame   size(4, without itself)  type(1)  fields
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Final
 
 from protocols.openwire.errors import FrameError, FrameTooLarge
+from protocols.openwire.wire.messages import MESSAGE_CLASSES
 
 SIZE: Final = 4
+COMMAND_BYTES_MAX: Final = 512 * 1024  # of a command that is no message; six strings of the greatest size fit
+GATHERED_FROM: Final = 64 * 1024  # octets of a frame whose parts are not copied again with each read
 
 
 class FrameDecoder:
-    """frame_max: octets of a frame without its size."""
+    """frame_max: octets of a frame without its size.  command_max: of one that is no message."""
 
-    __slots__ = ("frame_max", "_buffer", "_at", "_number")
+    __slots__ = ("frame_max", "command_max", "_buffer", "_at", "_number", "_gathered", "_missing")
 
-    def __init__(self, frame_max: int) -> None:
+    def __init__(self, frame_max: int, command_max: int | None = None) -> None:
         self.frame_max = frame_max
+        self.command_max = frame_max if command_max is None else command_max
         self._buffer = b""
         self._at = 0
         self._number = 1
+        self._gathered: BytesIO | None = None  # of a large frame, without its size
+        self._missing = 0
 
     def receive_data(self, octets: bytes) -> None:
+        if self._gathered is not None and self._missing:
+            self._gathered.write(octets[: self._missing])
+            octets, self._missing = octets[self._missing :], max(0, self._missing - len(octets))
         self._buffer = self._buffer[self._at :] + octets if self._at < len(self._buffer) else octets
         self._at = 0
 
@@ -32,6 +42,8 @@ class FrameDecoder:
 
         Raises: FrameError, FrameTooLarge; the decoder accepts nothing more then.
         """
+        if self._gathered is not None:
+            return None if self._missing else self._take_gathered(self._gathered)
         buffer = self._buffer
         at = self._at
         start = at + SIZE
@@ -45,7 +57,12 @@ class FrameDecoder:
             self.drop()
             raise FrameTooLarge(f"a frame announces {size} octets, the limit is {self.frame_max}")
         end = start + size
+        if size > self.command_max and len(buffer) > start and buffer[start] not in MESSAGE_CLASSES:
+            self.drop()
+            raise FrameTooLarge(f"a command that is no message has {size} octets, the limit is {self.command_max}")
         if len(buffer) < end:
+            if size >= GATHERED_FROM and len(buffer) > start:
+                self._gather(buffer[start:], size)
             return None
         self._number += 1
         self._at = end
@@ -55,7 +72,8 @@ class FrameDecoder:
         return buffer[start:end]
 
     def buffered_bytes(self) -> int:
-        return len(self._buffer) - self._at
+        gathered = 0 if self._gathered is None else self._gathered.tell()
+        return gathered + len(self._buffer) - self._at
 
     def partial_number(self) -> int:
         """Return the number of the frame that is not complete, 0 for none."""
@@ -65,3 +83,17 @@ class FrameDecoder:
         """Forget what is buffered."""
         self._buffer = b""
         self._at = 0
+        self._gathered = None
+        self._missing = 0
+
+    def _gather(self, beginning: bytes, size: int) -> None:
+        self._gathered = BytesIO()
+        self._gathered.write(beginning)
+        self._missing = size - len(beginning)
+        self._buffer = b""
+        self._at = 0
+
+    def _take_gathered(self, gathered: BytesIO) -> bytes:
+        self._gathered = None
+        self._number += 1
+        return gathered.getvalue()

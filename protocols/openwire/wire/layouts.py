@@ -13,6 +13,7 @@ LOWEST_VERSION: Final = 9  # accepted; what came before adds nothing a client se
 VERSION: Final = 12
 TEXT_VIEW_SINCE: Final = 10
 DEPTH_MAX: Final = 8  # structures inside each other
+ELEMENTS_MAX: Final = 1_000  # of all arrays in one command
 MAGIC: Final = b"ActiveMQ"
 
 MESSAGE_ID: Final = 110

