@@ -128,13 +128,14 @@ def start_gateway(request: pytest.FixtureRequest, gateway_directory: Path) -> It
 
 @pytest.fixture(scope="session")
 def start_session_gateway(gateway_directory: Path) -> Iterator[StartGateway]:
-    yield from _starter(gateway_directory, [])
+    # From the command line, so that some tests are served by a gateway that started as for users.
+    yield from _starter(gateway_directory, [], is_forked=False)
 
 
 _numbers = itertools.count(1)
 
 
-def _starter(directory: Path, homes: list[Path]) -> Iterator[StartGateway]:
+def _starter(directory: Path, homes: list[Path], is_forked: bool = True) -> Iterator[StartGateway]:
     """homes: where each gateway's files are, to be filled."""
     started: list[GatewayProcess] = []
 
@@ -150,6 +151,7 @@ def _starter(directory: Path, homes: list[Path]) -> Iterator[StartGateway]:
             files[-1].write_text(text)
         process = GatewayProcess(data or home / "data", files, home / "log")
         process.module = module
+        process.is_forked = is_forked
         started.append(process)
         process.start()
         return process

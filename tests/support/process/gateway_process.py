@@ -14,18 +14,23 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from engine.store.disk.files import RealFiles
 from engine.store.verify.store_check import verify
 from gateway.settings.message_keys import MESSAGE_KEYS
+from tests.support.process.forked import ForkedProcess
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 # Long limits, for a busy machine: only a gateway that hangs should reach them.
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 120.0
 HTTP_LIMIT_S: Final = 60.0
+
+
+# One that ForkedProcess and subprocess.Popen have in common.
+Process: TypeAlias = "ForkedProcess | subprocess.Popen[bytes]"
 
 
 class GatewayFailed(AssertionError):
@@ -41,6 +46,7 @@ class GatewayProcess:
         self.log = log
         self.is_damaged = False  # a test has damaged the store on purpose
         self.module = "gateway"
+        self.is_forked = True  # False: started from the command line, which takes longer
         self.stomp_scheme = "tcp"
         self.stomp_options = ""  # options of the listener's URI
         self.stomp_host = ""
@@ -49,23 +55,18 @@ class GatewayProcess:
         self.http_url = ""
         self.http_login = ("", "")  # login and password, if the gateway has users
         self.pid = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def start(self, stomp_port: int = 0) -> None:
         """Start and wait until every listener accepts."""
         assert self._process is None, "the gateway runs already"
-        command = [sys.executable, "-m", self.module, "run", "--json", "--data", str(self.data)]
         options = f"?{self.stomp_options}" if self.stomp_options else ""
-        command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}{options}"]
-        command += ["--http", f"{self.http_scheme}://127.0.0.1:0"]
+        words = ["run", "--json", "--data", str(self.data)]
+        words += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}{options}"]
+        words += ["--http", f"{self.http_scheme}://127.0.0.1:0"]
         for config in self.configs:
-            command += ["--config", str(config)]
-        # SIGABRT then makes it write the stacks of its threads, which ``stacks`` asks for.
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
-            )
+            words += ["--config", str(config)]
+        process = self._forked(words) if self.is_forked else self._from_command_line(words)
         self._process = process
         line = self._first_line(process)
         try:
@@ -82,7 +83,17 @@ class GatewayProcess:
         assert pid == process.pid, f"the gateway says pid {pid}, it is {process.pid}"
         self.stomp_host, self.stomp_port, self.http_url, self.pid = stomp.hostname, stomp.port, http, pid
 
-    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _forked(self, words: list[str]) -> ForkedProcess:
+        return ForkedProcess(self.module, words, _environment(), self.log)
+
+    def _from_command_line(self, words: list[str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", self.module, *words]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            )
+
+    def _first_line(self, process: Process) -> bytes:
         assert process.stdout is not None
         descriptor = process.stdout.fileno()
         deadline = time.monotonic() + START_LIMIT_S
@@ -173,6 +184,11 @@ class GatewayProcess:
         status, text = self.get(path)
         assert status == 200, f"GET {path} answered {status}: {text[:500]}"
         return cast("dict[str, Any]", json.loads(text))
+
+
+def _environment() -> dict[str, str]:
+    """With it, SIGABRT makes the gateway write the stacks of its threads, which ``stacks`` asks for."""
+    return {**os.environ, "PYTHONFAULTHANDLER": "1"}
 
 
 class StartGateway(Protocol):
