@@ -39,6 +39,7 @@ ROOMS_BUT = {
     "engine/fate": "dead_letters relocation",
     "engine/features": "advisories advisory_topics pause purge queue_run retry slow_consumers virtual_topics why",
     "protocols": "broker_headers consumer_defaults detect map_message",
+    "protocols/session": "",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """
         connect_options destination_header dialects error_frame nack_options reply_to schedule_headers subscribe_options

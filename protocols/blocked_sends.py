@@ -75,6 +75,11 @@ class BlockedSends(Generic[Waiting]):
         self.addresses = set()
         return waiting
 
+    def late_for(self, uri: str) -> Waiting | None:
+        """Return the first that waits for an address, or the first of all; None if nothing waits."""
+        waiting = self.waiting
+        return next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
+
     def _held_part(self, destination: Destination) -> Target:
         """Return the address whose gate is shut, among those that a message to ``destination`` reaches.
 

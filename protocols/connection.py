@@ -55,6 +55,9 @@ class ProtocolConnection(GuardedClient):
     def endpoint_bytes(self) -> int:
         """Return the memory of its subscriptions or sessions, without their consumers and links."""
 
+    def end_input(self) -> None:
+        self.share.wait()
+
     def unread_now(self) -> int:
         return self.socket.unread_bytes() + self.outbox.rest_bytes
 

@@ -78,6 +78,10 @@ class PeerTimes:
     def silence(self, silent_ms: int) -> str:
         """Return the fault of a silence of ``silent_ms`` on an open connection, "" for none."""
 
+    @abstractmethod
+    def must_send(self, now_ms: int) -> bool:
+        """Say whether the peer expects octets now."""
+
     def interval_ms(self, is_open: bool, now_ms: int) -> int:
         """Return when to check again; a connection that opens meanwhile asks sooner (``PeerSocket.tick_soon``)."""
         if is_open:

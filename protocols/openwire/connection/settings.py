@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, ConnectionDefaults, OpenWireLimits
+from engine.limits.parked_producers import BlockLimit
 from engine.transaction import TransactionLimits
 from protocols.converter import Converter, Converters
 from protocols.openwire.connection.peers import Peers
+from protocols.session.lifecycle import SessionLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,11 @@ class OpenWireSettings(OpenWireLimits):
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     converter: Converter = field(default_factory=lambda: Converters({}))
     peers: Peers = field(default_factory=Peers)
+
+    @property
+    def session_limits(self) -> SessionLimits:
+        block = BlockLimit(self.block_park_bytes, self.block_park_max_bytes)
+        return SessionLimits(self.unread_output_bytes, block, self.close_time_ms, self.close_time_ms)
 
     @property
     def transaction_limits(self) -> TransactionLimits:

@@ -7,12 +7,8 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
-from engine.limits.parked_producers import BlockLimit
 from engine.values.errors import EngineError, PenstockError
-from protocols.blocked_sends import BlockedSends
-from protocols.ending import Ending
 from protocols.input_share import REFUSED_STEPS
-from protocols.openwire.connection.inactivity import Inactivity
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import INFO_BYTES_MAX, agree, own_info
 from protocols.openwire.connection.peers import Peer
@@ -32,23 +28,6 @@ from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
 from protocols.openwire.session.requests import Requests
 from protocols.openwire.session.send_message import BlockedMessage, SendMessage
-from protocols.openwire.session.states import (
-    ADMIT,
-    AUTHENTICATING,
-    AUTHENTICATING_LAST,
-    CHECK,
-    FAIL,
-    LEAVE,
-    LEAVING,
-    NEGOTIATED,
-    NEGOTIATING,
-    OPEN,
-    PAUSE,
-    PAUSED,
-    RESUME,
-    advance,
-    is_open,
-)
 from protocols.openwire.session.temporaries import Temporaries
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire import commands
@@ -61,6 +40,17 @@ from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import NO_FRAME
+from protocols.session.states import (
+    ADMIT,
+    CHECK,
+    CONNECTING,
+    LEAVE,
+    LEAVING,
+    NEGOTIATED,
+    NEGOTIATING,
+    OPEN,
+    is_open,
+)
 
 # Steps of a turn.  A step is some 25 lines of Python.
 ACK_STEPS: Final = 8
@@ -70,14 +60,12 @@ HEADER_BYTES: Final = 6  # type, commandId, responseRequired
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CommandInput(MessageOutput, Peer):
-    """state: see states.py.  introduction: ConnectionInfo, once it has come.  requests: takes the rarer commands."""
+    """introduction: ConnectionInfo, once it has come.  requests: takes the rarer commands."""
 
     __slots__ = (
         "decoder",
-        "state",
         "responses",
         "transactions",
-        "blocked",
         "temporaries",
         "pulls",
         "receivers",
@@ -86,20 +74,14 @@ class CommandInput(MessageOutput, Peer):
         "acknowledgements",
         "introduction",
         "requests",
-        "inactivity",
-        "ending",
-        "now_ms",
     )
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
-        super().__init__(engine, socket, settings)
+        super().__init__(engine, socket, settings, now_ms)
         terms = self.terms
         self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
-        self.state = NEGOTIATING
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(self, settings.transaction_limits)
-        limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
-        self.blocked: BlockedSends[BlockedMessage] = BlockedSends(self, limit)
         self.temporaries = Temporaries(engine, self, self, settings.peers, terms, f"ID:{self.store_id}")
         self.pulls = Pulls(self.outbox.parts, terms)
         self.receivers = Consumers(engine, self, settings, self.temporaries, self.pulls, self.responses)
@@ -120,19 +102,11 @@ class CommandInput(MessageOutput, Peer):
             self.send,
             self.responses,
         )
-        self.inactivity = Inactivity(settings, terms, now_ms)
-        self.ending = Ending()
-        self.now_ms = now_ms
         engine.connect(self)
         self.outbox.parts.append(encode(own_info(settings)))
         self.outbox.touch()
 
     # -- commands
-
-    def pause_reading(self) -> None:
-        if self.state == OPEN:
-            self.move(PAUSE)
-            self.socket.pause_reading()
 
     def read_frames(self) -> None:
         self.context.sender = self.client_number  # set here: commands also wait for a password or room
@@ -148,43 +122,22 @@ class CommandInput(MessageOutput, Peer):
             except PenstockError as error:
                 self.refuse(error, frame)
                 self.share.charge(REFUSED_STEPS)
-        if decoder.buffered_bytes() or self.inactivity.partial_number != NO_FRAME:
+        if decoder.buffered_bytes() or self.times.partial_number != NO_FRAME:
             number = decoder.partial_number()
-            if number != self.inactivity.partial_number:
-                self.inactivity.frame_seen(number, self.now_ms)
+            if number != self.times.partial_number:
+                self.times.frame_seen(number, self.now_ms)
                 self.is_holding = True
         if not self.outbox.is_touched:
             self.outbox.touch()
 
-    def read_on(self) -> None:
-        self.read_frames()
+    def try_again(self, one: BlockedMessage) -> None:
+        if isinstance(one.info, commands.RemoveInfo):
+            self.requests.take(one.info, self.now_ms)
+        else:
+            self.send.again(one)
 
-    def end_input(self) -> None:
-        self.share.wait()
-
-    def resume_reading(self) -> None:
-        if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
-            self.inactivity.reading_resumed(self.now_ms)
-            self.share.resume_reading()
-
-    def take_blocked(self, waiting: list[BlockedMessage]) -> None:
-        """Try the waiting messages again, in order; park those that must still wait."""
-        self.context.sender = self.client_number  # this turn may have begun with a timer
-        for one in waiting:
-            if self.state >= LEAVING:
-                break
-            try:
-                if isinstance(one.info, commands.RemoveInfo):
-                    self.requests.take(one.info, self.now_ms)
-                else:
-                    self.send.again(one)
-            except PenstockError as error:
-                self.answer(error, one.info.command_id, one.info.response_required)
-        if self.state == PAUSED and self.blocked.is_low():
-            self.move(RESUME)
-            self.resume_reading()
-            self.read_frames()
-        self.outbox.touch()
+    def refuse_blocked(self, one: BlockedMessage, error: PenstockError) -> None:
+        self.answer(error, one.info.command_id, one.info.response_required)
 
     def _take(self, frame: bytes) -> None:
         """Raises: ProtocolError, EngineError."""
@@ -226,7 +179,6 @@ class CommandInput(MessageOutput, Peer):
             raise UnexpectedCommand(f"{command.NAME} comes before ConnectionInfo")
 
     def open(self) -> None:
-        """Admit a client whose login is right."""
         try:
             self.introduction.admit(self)
         except PenstockError as error:
@@ -255,7 +207,7 @@ class CommandInput(MessageOutput, Peer):
                 self.outbox.parts.append(encode(commands.KeepAliveInfo(), self.terms.version))
         elif isinstance(command, commands.ShutdownInfo):
             self.move(LEAVE)
-            self.leave(is_lost=False)
+            self.leave(self.late_words(), is_lost=False)
         elif isinstance(command, commands.ConnectionControl):
             self.introduction.is_failover = self.introduction.is_failover or command.fault_tolerant
         elif not isinstance(command, commands.Response):
@@ -275,10 +227,8 @@ class CommandInput(MessageOutput, Peer):
 
     # -- the steps
 
-    def move(self, event: int) -> None:
-        self.state = advance(self.state, event)
-        self.share.stop(self.state >= PAUSED or self.state in (AUTHENTICATING, AUTHENTICATING_LAST))
-        self.is_ending = self.state >= LEAVING
+    def is_taking(self) -> bool:
+        return self.state in (NEGOTIATING, CONNECTING, OPEN)
 
     def refuse(self, error: PenstockError, frame: bytes) -> None:
         """Answer a command with an exception.  The connection ends, unless only the request was wrong."""
@@ -308,23 +258,11 @@ class CommandInput(MessageOutput, Peer):
     def login_failed(self) -> None:
         self.refuse_connection(LoginRefused("User name or password is invalid."))
 
-    def end(self, words: bytes, is_lost: bool) -> None:
-        """Finish with ``words``, which wait a limited time for the responses before them."""
-        self.move(FAIL)
-        self.ending.begin(words, words, self.now_ms + self.settings.close_time_ms)
-        self.let_go(is_lost)
-        self.outbox.touch()
-
-    def leave(self, is_lost: bool) -> None:
-        """Finish once everything is confirmed."""
+    def late_words(self) -> bytes:
         late = throwable_for(TimedOut("the end of this connection waited too long for the store"), self.terms.package)
-        words = encode(commands.ConnectionError(exception=late), self.terms.version)
-        self.ending.begin(b"", words, self.now_ms + self.settings.close_time_ms)
-        self.let_go(is_lost)
-        self.outbox.touch()
+        return encode(commands.ConnectionError(exception=late), self.terms.version)
 
     def let_go(self, is_lost: bool) -> None:
-        """Abort open transactions and return unsettled deliveries."""
         if self.blocked.waiting:
             self.socket.frames_dropped(len(self.blocked.waiting))
         self.transactions.abort_all(self.engine)

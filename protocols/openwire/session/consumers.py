@@ -11,7 +11,7 @@ from engine.values.errors import InvalidOption, LimitReached
 from engine.values.options import SubscribeOptions
 from protocols.connection import ProtocolConnection
 from protocols.consumer_defaults import with_defaults
-from protocols.openwire.connection.responses import Responses
+from protocols.openwire.connection.responses import Responses, response
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import source_of
@@ -123,7 +123,7 @@ class Consumers:
         if options.is_durable:
             self.responses.has_logged = True
         if info.response_required:
-            self.responses.start_after(info.command_id, consumer)
+            self.responses.start_after(response(info.command_id), consumer)
         else:
             consumer.start()
 

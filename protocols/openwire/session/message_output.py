@@ -14,33 +14,39 @@ from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
 from engine.values.message import OPENWIRE, Message
-from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.inactivity import Inactivity
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.settings import OpenWireSettings
+from protocols.openwire.connection.states import TRANSITIONS
 from protocols.openwire.mapping.openwire_form import raw_form
 from protocols.openwire.mapping.outgoing_message import outgoing_form
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts
 from protocols.openwire.session.open_consumer import Head, OpenConsumer
+from protocols.openwire.session.send_message import BlockedMessage
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode
 from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
+from protocols.session.client_session import ClientSession
+from protocols.session.states import NEGOTIATING
 
 FORM_STEPS: Final = 40  # of a turn, for a message that is converted
 _COUNTER_MOST: Final = 2**31 - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MessageOutput(ProtocolConnection):
+class MessageOutput(ClientSession[BlockedMessage]):
     """terms: of the connection.  store_id: in the ids of messages of other protocols."""
 
     __slots__ = ("settings", "terms", "store_id")
 
-    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings) -> None:
-        super().__init__(engine, socket, settings.unread_output_bytes)
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
+        terms = Terms()
+        times = Inactivity(settings, terms, now_ms)
+        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, NEGOTIATING, times)
         self.settings = settings
-        self.terms = Terms()
+        self.terms = terms
         self.store_id = engine.store.store_id()
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

@@ -80,7 +80,7 @@ class AckCommand:
         if consumer.queue.is_logged:
             self.receipts.has_logged = True
         if frame.receipt is not None:
-            self.receipts.receipts.append(frame.receipt)
+            self.receipts.parts.append(frame.receipt)
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""

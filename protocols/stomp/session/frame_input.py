@@ -7,13 +7,11 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
-from engine.limits.parked_producers import BlockLimit
 from engine.values.errors import DuplicateId, EngineError, PenstockError
-from protocols.blocked_sends import BlockedSends
-from protocols.ending import Ending
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 from protocols.peer_socket import PeerSocket, host_of
 from protocols.peer_times import NO_FRAME
+from protocols.session.states import ADMIT, CHECK, CONNECTING, LEAVE, OPEN, WAIT, is_open
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frames import ACK, SEND, Frame
@@ -27,23 +25,6 @@ from protocols.stomp.session.message_output import MessageOutput
 from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.send_command import BlockedFrame, SendCommand
 from protocols.stomp.session.settings import SessionSettings
-from protocols.stomp.session.states import (
-    ADMIT,
-    AUTHENTICATING,
-    AUTHENTICATING_LAST,
-    CHECK,
-    CONNECTING,
-    FAIL,
-    LEAVE,
-    LEAVING,
-    OPEN,
-    PAUSE,
-    PAUSED,
-    RESUME,
-    WAIT,
-    advance,
-    is_open,
-)
 from protocols.stomp.session.subscribe_command import SubscribeCommand
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
@@ -64,7 +45,7 @@ PARSED_A_STEP: Final = 8  # octets of a head that is parsed
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FrameInput(MessageOutput):
-    """state: see states.py.  subscribe, send, ack: handlers of these frames.
+    """subscribe, send, ack: handlers of these frames.
 
     disconnect_by_ms: until then a DISCONNECT may wait behind frames at a gate.
     """
@@ -72,34 +53,26 @@ class FrameInput(MessageOutput):
     __slots__ = (
         "settings",
         "decoder",
-        "state",
         "receipts",
         "unsettled",
         "transactions",
-        "blocked",
         "subscribe",
         "send",
         "ack",
         "handshake",
-        "heart_beat",
-        "ending",
         "disconnect_by_ms",
-        "now_ms",
     )
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
-        super().__init__(engine, socket, settings.unread_output_bytes, settings.converter)
+        handshake = Handshake(socket, settings)
+        super().__init__(engine, socket, settings, HeartBeat(settings, handshake.terms, now_ms))
         dialect = settings.dialect
         self.settings = settings
         self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
-        self.state = CONNECTING
-        self.share.stop(True)
         self.receipts = Receipts(engine, self.outbox.parts)
         self.unsettled = Unsettled(self.by_ack, self.context.readers)
         self.transactions = Transactions(self, settings.transaction_limits)
-        limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
-        self.blocked: BlockedSends[BlockedFrame] = BlockedSends(self, limit)
-        self.handshake = Handshake(socket, settings)
+        self.handshake = handshake
         self.subscribe = SubscribeCommand(
             engine, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
         )
@@ -107,18 +80,10 @@ class FrameInput(MessageOutput):
             engine, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
         )
         self.ack = AckCommand(engine, self.unsettled, self.transactions, self.receipts, dialect)
-        self.heart_beat = HeartBeat(settings, self.handshake.terms, now_ms)
-        self.ending = Ending()
         self.disconnect_by_ms = 0
-        self.now_ms = now_ms
         engine.connect(self)
 
     # -- frames
-
-    def pause_reading(self) -> None:
-        if self.state == OPEN:
-            self.move(PAUSE)
-            self.socket.pause_reading()
 
     def read_frames(self) -> None:
         self.context.sender = self.client_number  # set here: frames also wait for a password or room
@@ -152,44 +117,22 @@ class FrameInput(MessageOutput):
                 self.refuse(error, None if isinstance(error, FrameError) else frame)  # no frame, no receipt
                 if self.share.charge(REFUSED_STEPS):
                     break
-        if not decoder.is_drained or self.heart_beat.partial_number != NO_FRAME:
+        if not decoder.is_drained or self.times.partial_number != NO_FRAME:
             number = decoder.partial_number()
-            if number != self.heart_beat.partial_number:
-                self.heart_beat.frame_seen(number, self.now_ms)
+            if number != self.times.partial_number:
+                self.times.frame_seen(number, self.now_ms)
                 self.is_holding = True
         if not self.outbox.is_touched:
             self.outbox.touch()
 
-    def read_on(self) -> None:
-        self.read_frames()
+    def try_again(self, one: BlockedFrame) -> None:
+        if one.frame.command == SEND:
+            self.send.take(one.frame)
+        else:
+            self._take_rare(one.frame)
 
-    def end_input(self) -> None:
-        self.share.wait()
-
-    def resume_reading(self) -> None:
-        if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
-            self.heart_beat.reading_resumed(self.now_ms)
-            self.share.resume_reading()
-
-    def take_blocked(self, waiting: list[BlockedFrame]) -> None:
-        """Try the waiting frames again, in order; park those that must still wait."""
-        self.context.sender = self.client_number  # this turn may have begun with a timer
-        for one in waiting:
-            if self.state >= LEAVING:
-                break
-            frame = one.frame
-            try:
-                if frame.command == SEND:
-                    self.send.take(frame)
-                else:
-                    self._take_rare(frame)
-            except PenstockError as error:
-                self.refuse(error, frame)
-        if self.state == PAUSED and self.blocked.is_low():
-            self.move(RESUME)
-            self.resume_reading()
-            self.read_frames()
-        self.outbox.touch()
+    def refuse_blocked(self, one: BlockedFrame, error: PenstockError) -> None:
+        self.refuse(error, one.frame)
 
     def _take_rare(self, frame: Frame) -> None:
         command = frame.command
@@ -236,7 +179,6 @@ class FrameInput(MessageOutput):
             self.socket.authenticate(terms.login, terms.passcode)
 
     def open(self) -> None:
-        """Raises: EngineError."""
         settings = self.settings
         terms = self.handshake.terms
         terms.passcode = ""
@@ -244,7 +186,11 @@ class FrameInput(MessageOutput):
             self.groups = settings.groups.get(terms.login, self.groups)
             self.user = terms.login
         is_sole = settings.dialect.is_client_id_sole
-        self.engine.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
+        try:
+            self.engine.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
+        except EngineError as error:
+            self.fail(error, self.handshake.frame)
+            return
         self.outbox.parts.append(self.handshake.answer(str(self.client_number)))
         self.speak(terms.version)
         self.decoder.version = terms.version
@@ -262,14 +208,12 @@ class FrameInput(MessageOutput):
             return
         self.receipts.confirm(frame)
         self.move(LEAVE)
-        self.leave(frame, is_lost=False)
+        self.leave(self._late_words(frame), is_lost=False)
 
     # -- the steps
 
-    def move(self, event: int) -> None:
-        self.state = advance(self.state, event)
-        self.share.stop(self.state != OPEN)
-        self.is_ending = self.state >= LEAVING
+    def is_taking(self) -> bool:
+        return self.state == OPEN  # another loop takes the first frame
 
     def refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR.  The connection ends, unless only the request was wrong and 1.0 or a dialect applies."""
@@ -289,25 +233,16 @@ class FrameInput(MessageOutput):
             words = b""
         self.end(words, is_lost=True)
 
-    def end(self, error: bytes, is_lost: bool) -> None:
-        """Finish with an ERROR, b"" for none, that waits a limited time for the confirmations before it."""
-        self.move(FAIL)
-        self.ending.begin(error, error, self.now_ms + self.settings.ending_time_ms)
-        self.let_go(is_lost)
-        self.outbox.touch()
+    def late_words(self) -> bytes:
+        return self._late_words(None)
 
-    def leave(self, frame: Frame | None, is_lost: bool) -> None:
-        """Finish once everything is confirmed; ``frame`` is a DISCONNECT, or the client has closed its side."""
-        late = error_frame(self.too_late("the store to take the frames before it"), frame, self.version)
-        self.ending.begin(b"", late, self.now_ms + self.settings.disconnect_time_ms)
-        self.let_go(is_lost)
-        self.outbox.touch()
+    def _late_words(self, frame: Frame | None) -> bytes:
+        return error_frame(self.too_late("the store to take the frames before it"), frame, self.version)
 
     def too_late(self, waited_for: str) -> TimedOut:
         return TimedOut(f"the end of this connection waited {self.settings.disconnect_time_ms} ms for {waited_for}")
 
     def let_go(self, is_lost: bool) -> None:
-        """Abort open transactions and return unsettled deliveries."""
         if self.blocked.waiting:
             self.socket.frames_dropped(len(self.blocked.waiting))
         self.transactions.abort_all(self.engine)

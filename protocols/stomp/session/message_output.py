@@ -13,24 +13,28 @@ from engine.values.errors import DATA_FAULTS
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
 from engine.values.pieces import PIECE_BYTES
-from protocols.connection import ProtocolConnection
-from protocols.converter import Converter
 from protocols.map_message import item_count
 from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
+from protocols.peer_times import PeerTimes
+from protocols.session.client_session import ClientSession
+from protocols.session.states import CONNECTING
 from protocols.stomp.codec.escapes import escape
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.message_octets import message_parts, shared_octets
 from protocols.stomp.mapping.reply_to import with_own_reply_to
 from protocols.stomp.mapping.transformations import transformed
+from protocols.stomp.session.send_command import BlockedFrame
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.states import TRANSITIONS
 from protocols.stomp.session.subscription import Subscription
 
 MAP_STEPS: Final = 30  # for a map in another form, apart from its items
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MessageOutput(ProtocolConnection):
+class MessageOutput(ClientSession[BlockedFrame]):
     """by_ack: unsettled deliveries by the ``ack`` header of 1.2; next_ack: the next such header.
 
     version: of the connection, once it is open.  id_prefix, serial_prefix: of message ids, in the version's form.
@@ -39,15 +43,15 @@ class MessageOutput(ProtocolConnection):
 
     __slots__ = ("version", "by_ack", "next_ack", "id_prefix", "serial_prefix", "resolver", "converter")
 
-    def __init__(self, engine: EngineApi, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
-        super().__init__(engine, socket, limit_bytes)
+    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, times: PeerTimes) -> None:
+        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, CONNECTING, times)
         self.version = VERSION_1_0
         self.by_ack: dict[bytes, Delivery] = {}
         self.next_ack = 1
         self.id_prefix = b""
         self.serial_prefix = b""
         self.resolver = DestinationResolver(engine, self)
-        self.converter = converter
+        self.converter = settings.converter
 
     def speak(self, version: int) -> None:
         """From now on frames are of ``version``."""

@@ -111,7 +111,7 @@ class SendCommand:
                 self.receipts.has_logged = True
         receipt = frame.receipt
         if receipt is not None:
-            self.receipts.receipts.append(receipt)
+            self.receipts.parts.append(receipt)
 
     def commit(self, frame: Frame) -> None:
         """Take a COMMIT.  Raises: InvalidHeader, EngineError, ParkedTooMuch."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, ConnectionDefaults, StompLimits
+from engine.limits.parked_producers import BlockLimit
 from engine.transaction import TransactionLimits
 from protocols.converter import Converter
+from protocols.session.lifecycle import SessionLimits
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
 
@@ -37,6 +39,11 @@ class SessionSettings(StompLimits):
     @property
     def frame_limits(self) -> FrameLimits:
         return FrameLimits(self.header_count, self.header_line_bytes, body_bytes=self.body_bytes)
+
+    @property
+    def session_limits(self) -> SessionLimits:
+        block = BlockLimit(self.block_park_bytes, self.block_park_max_bytes)
+        return SessionLimits(self.unread_output_bytes, block, self.ending_time_ms, self.disconnect_time_ms)
 
     @property
     def transaction_limits(self) -> TransactionLimits:

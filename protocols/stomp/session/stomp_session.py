@@ -11,22 +11,12 @@ from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
 from engine.values.errors import EngineError
-from protocols.connection import holding_words
-from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
+from protocols.peer_times import TICK_ENDING_MS
+from protocols.session.states import DISCONNECTING, LEAVING, is_open
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.errors import LoginRefused, TimedOut
 from protocols.stomp.session.frame_input import FrameInput
-from protocols.stomp.session.states import (
-    AUTHENTICATING,
-    AUTHENTICATING_LAST,
-    DISCONNECTING,
-    HANG_UP,
-    LEAVING,
-    LOSE,
-    PAUSED,
-    is_open,
-)
 
 SUBSCRIPTION_BYTES: Final = 1_792  # memory of a subscription's objects, measured
 
@@ -41,7 +31,7 @@ class StompSession(FrameInput):
 
     def receive_data(self, octets: bytes, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.heart_beat.received_ms = now_ms
+        self.times.received_ms = now_ms
         if self.state < DISCONNECTING:
             self.decoder.receive_data(octets)
             self.read_frames()
@@ -49,7 +39,7 @@ class StompSession(FrameInput):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         outbox = self.outbox
         receipts = self.receipts
-        if (receipts.has_logged or receipts.receipts or receipts.earlier) and not self.is_refusing:
+        if (receipts.has_logged or receipts.parts or receipts.earlier) and not self.is_refusing:
             receipts.end_turn(offset, confirmed_offset)
         if receipts.owed and not self.is_awaiting:
             self.store_events.await_confirmation(self)
@@ -64,77 +54,28 @@ class StompSession(FrameInput):
             self.count_held()
         octets = outbox.take()
         if octets:
-            self.heart_beat.sent_ms = self.now_ms
+            self.times.sent_ms = self.now_ms
         return octets
 
-    def output_written(self, is_paused: bool) -> None:
-        if is_paused:
-            self.hold_output()
-            if self.outbox.settled_bytes and not self.is_ending:
-                self.count_held()
-        elif self.outbox.parts:  # of a large message, a piece has left
-            self.hold_output()
-            self.outbox.touch()
-        elif self.is_output_full:
-            self.heart_beat.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
-            self.engine.output_drained(self)
+    def is_owing(self) -> bool:
+        return not self.receipts.is_idle()
 
-    def is_finished(self) -> bool:
-        if self.state < LEAVING:
-            return False
-        is_owed = not self.receipts.is_idle() or self.is_refusing or bool(self.outbox.parts)
-        return self.ending.is_over(self.now_ms, is_owed)
-
-    def authenticated(self, is_allowed: bool) -> None:
-        state = self.state
-        if state != AUTHENTICATING and state != AUTHENTICATING_LAST:
-            return
-        self.share.resume_reading()
-        if is_allowed:
-            try:
-                self.open()
-            except EngineError as error:
-                self.fail(error, self.handshake.frame)
-                return
-            self.read_frames()
-            if state == AUTHENTICATING_LAST:
-                self.input_ended()
-        else:
-            self.fail(LoginRefused("login and passcode match no user"))
+    def login_failed(self) -> None:
+        self.fail(LoginRefused("login and passcode match no user"))
 
     def tick(self, now_ms: int) -> int:
-        self.now_ms = now_ms
-        state = self.state
-        if state >= LEAVING:
-            self.outbox.touch()
-            return TICK_ENDING_MS
-        if state == DISCONNECTING and now_ms >= self.disconnect_by_ms:
+        if self.state == DISCONNECTING and now_ms >= self.disconnect_by_ms:
+            self.now_ms = now_ms
             addresses = ", ".join(sorted(self.blocked.addresses))
             self.fail(self.too_late(f"frames that wait for {addresses}"), self.blocked.waiting[-1].frame)
             return TICK_ENDING_MS
-        heart_beat = self.heart_beat
-        is_read = state < PAUSED and not self.is_output_full and not self.share.is_waiting
-        fault = heart_beat.fault(now_ms, is_open(state), not is_read)
-        if fault:
-            self.fail(TimedOut(fault))
-            return TICK_ENDING_MS
-        outbox = self.outbox
-        if is_open(state) and heart_beat.must_send(now_ms) and not outbox.parts and not self.is_output_full:
-            outbox.parts.append(b"\n")
-            outbox.touch()
-        return heart_beat.interval_ms(is_open(state), now_ms)
+        return super().tick(now_ms)
 
-    def is_blocked(self) -> bool:
-        # A client that sent DISCONNECT has left in order, and need not stay until the gate opens.
-        return bool(self.blocked.waiting) and self.state != DISCONNECTING and not self.share.is_waiting
+    def time_out(self, fault: str) -> None:
+        self.fail(TimedOut(fault))
 
-    def input_ended(self) -> None:
-        if self.share.ends_later():
-            return
-        before = self.state
-        self.move(HANG_UP)
-        if self.state == LEAVING and before != LEAVING:
-            self.leave(None, is_lost=True)
+    def keep_alive(self) -> bytes:
+        return b"\n" if is_open(self.state) else b""
 
     def protocol_name(self) -> str:
         return "stomp"
@@ -142,23 +83,9 @@ class StompSession(FrameInput):
     def fault_words(self, text: str) -> bytes:
         return encode(frames.ERROR, [("message", text)], b"", self.version)
 
-    def hold_output(self) -> None:
-        self.is_output_full = True
-
     def drop_output(self) -> None:
         super().drop_output()
         self.receipts.drop()
-
-    def count_held(self) -> None:
-        held_bytes = sum(self._held())
-        is_partial = self.heart_beat.partial_number != NO_FRAME
-        held_bytes += self.outbox.settled_bytes
-        self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
-        self.holdings.count(self, held_bytes + self.subscribed_bytes())
-
-    def connection_lost(self) -> None:
-        self.move(LOSE)
-        self.let_go(is_lost=True)
 
     def shut_down(self) -> None:
         if self.state < LEAVING:
@@ -170,18 +97,11 @@ class StompSession(FrameInput):
 
     # -- the engine's side
 
-    def holding(self) -> str:
-        return holding_words(*self._held(), 0, self.subscribed_bytes(), self.outbox.settled_bytes)
-
     def release_owed(self, offset: int) -> bool:
         return self.receipts.release(offset)
 
-    def send_waiting(self) -> None:
-        self.take_blocked(self.blocked.take_all())
-
     def refuse_waiting(self, uri: str, error: EngineError) -> None:
-        waiting = self.blocked.waiting
-        late = next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
+        late = self.blocked.late_for(uri)
         self.refuse(error, None if late is None else late.frame)
         if self.state >= LEAVING or late is None:
             return
@@ -199,8 +119,10 @@ class StompSession(FrameInput):
 
     # -- the steps
 
-    def _held(self) -> tuple[int, int, int]:
-        """Return the octets of frames under way, of transactions, and of frames that wait at a gate."""
+    def held(self) -> tuple[int, int, int]:
         # A WebSocket is here until its first message shows the protocol.
         under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
         return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
+
+    def has_transactions(self) -> bool:
+        return bool(self.transactions.open)

@@ -120,7 +120,7 @@ class SubscribeCommand:
         if durable:
             self._delete(durable)
         if frame.receipt is not None:
-            self.receipts.receipts.append(frame.receipt)
+            self.receipts.parts.append(frame.receipt)
 
     def _delete(self, name: str) -> None:
         """End a durable subscription.  In 1.0 its own name may replace the client id, as with ActiveMQ."""

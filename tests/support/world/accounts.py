@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import MOST_PERCENT
 from engine.values import gates
-from protocols.stomp.session.states import LEAVING
+from protocols.session.states import LEAVING
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.world.bodies import Violation
 

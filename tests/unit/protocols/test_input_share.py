@@ -12,11 +12,11 @@ from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Clo
 from protocols.amqp.v1_0.wire.composites.termini import Source, Target
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.input_share import INPUT_STEPS, INPUT_STEPS_LEAST
+from protocols.session.states import CLOSED, OPEN
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import COMMANDS
 from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.session.settings import SessionSettings
-from protocols.stomp.session.states import CLOSED, OPEN
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.fakes import FakeLink
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
@@ -296,7 +296,7 @@ def test_answers_to_a_lost_connection_do_not_gather(version: str) -> None:
     receipts = peer.session.receipts
     while gateway.broker.has_more_to_do():
         one_turn(gateway)
-        assert len(receipts.receipts) + receipts.earlier.count(b"ERROR\n") < MANY // 2
+        assert len(receipts.parts) + receipts.earlier.count(b"ERROR\n") < MANY // 2
     assert peer.session.state == CLOSED
 
 

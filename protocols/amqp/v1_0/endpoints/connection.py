@@ -139,9 +139,6 @@ class AmqpConnection(ConnectionEndpoint):
     def read_on(self) -> None:
         self.incoming.read()
 
-    def end_input(self) -> None:
-        self.share.wait()
-
     def resume_reading(self) -> None:
         if self.state != CHECKING and not self.share.is_stopped:
             self.idle.reading_resumed(self.now_ms)

@@ -9,22 +9,7 @@ import pytest
 from protocols import map_message as words
 from protocols.map_message import Typed
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.session.states import (
-    AUTHENTICATING,
-    CLOSED,
-    CONNECTING,
-    FAIL,
-    FAILING,
-    HANG_UP,
-    LEAVE,
-    LEAVING,
-    LOSE,
-    NEGOTIATING,
-    OPEN,
-    PAUSED,
-    TRANSITIONS,
-    advance,
-)
+from protocols.openwire.connection.states import TRANSITIONS
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import (
     BrokerInfo,
@@ -46,6 +31,21 @@ from protocols.openwire.wire.identities import ConnectionId, Destination, Sessio
 from protocols.openwire.wire.layouts import MAGIC
 from protocols.openwire.wire.property_map import read_map, write_map
 from protocols.openwire.wire.writer import encode
+from protocols.session.states import (
+    AUTHENTICATING,
+    CLOSED,
+    CONNECTING,
+    FAIL,
+    FAILING,
+    HANG_UP,
+    LEAVE,
+    LEAVING,
+    LOSE,
+    NEGOTIATING,
+    OPEN,
+    PAUSED,
+    advance,
+)
 from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, queue, strings
 
 INACTIVITY = "MaxInactivityDuration"
@@ -291,12 +291,12 @@ def test_a_frame_that_takes_too_long_ends_the_connection() -> None:
 
 
 def test_every_state_ends_when_the_socket_is_lost() -> None:
-    for state in range(NEGOTIATING, CLOSED):
-        assert advance(state, LOSE) == CLOSED
+    for state in {before for before, _ in TRANSITIONS}:
+        assert advance(TRANSITIONS, state, LOSE) == CLOSED
     for state in (NEGOTIATING, CONNECTING, AUTHENTICATING, OPEN, PAUSED):
-        assert advance(state, FAIL) == FAILING
+        assert advance(TRANSITIONS, state, FAIL) == FAILING
     for state in (NEGOTIATING, CONNECTING, OPEN, PAUSED):
-        assert advance(state, LEAVE) == advance(state, HANG_UP) == LEAVING
+        assert advance(TRANSITIONS, state, LEAVE) == advance(TRANSITIONS, state, HANG_UP) == LEAVING
     assert all(after <= CLOSED for after in TRANSITIONS.values())
 
 

@@ -1,0 +1,1 @@
+"""What sessions of STOMP and OpenWire share: one connection is one session, and its frames are taken in order."""

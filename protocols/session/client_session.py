@@ -1,0 +1,161 @@
+"""A session that is one connection: its input, its times, what waits at a gate, and what it holds meanwhile."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic
+
+from mypy_extensions import mypyc_attr
+
+from engine.api import EngineApi
+from engine.values.errors import PenstockError
+from protocols.blocked_sends import BlockedSends, Waiting
+from protocols.connection import holding_words
+from protocols.peer_socket import PeerSocket
+from protocols.peer_times import NO_FRAME, TICK_ENDING_MS, PeerTimes
+from protocols.session.lifecycle import SessionLifecycle, SessionLimits
+from protocols.session.states import (
+    AUTHENTICATING,
+    AUTHENTICATING_LAST,
+    DISCONNECTING,
+    LEAVING,
+    OPEN,
+    PAUSE,
+    PAUSED,
+    RESUME,
+    is_open,
+)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientSession(SessionLifecycle, Generic[Waiting]):
+    """times: of the peer.  blocked: what waits at gates."""
+
+    __slots__ = ("times", "blocked")
+
+    def __init__(
+        self,
+        engine: EngineApi,
+        socket: PeerSocket,
+        limits: SessionLimits,
+        transitions: dict[tuple[int, int], int],
+        state: int,
+        times: PeerTimes,
+    ) -> None:
+        super().__init__(engine, socket, limits, transitions, state, times.opened_ms)
+        self.times = times
+        self.blocked: BlockedSends[Waiting] = BlockedSends(self, limits.block)
+
+    # -- input
+
+    def pause_reading(self) -> None:
+        if self.state == OPEN:
+            self.move(PAUSE)
+            self.socket.pause_reading()
+
+    def read_on(self) -> None:
+        self.read_frames()
+
+    def resume_reading(self) -> None:
+        if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
+            self.times.reading_resumed(self.now_ms)
+            self.share.resume_reading()
+
+    def tick(self, now_ms: int) -> int:
+        self.now_ms = now_ms
+        state = self.state
+        outbox = self.outbox
+        if state >= LEAVING:
+            outbox.touch()
+            return TICK_ENDING_MS
+        times = self.times
+        is_read = state < PAUSED and not self.is_output_full and not self.share.is_waiting
+        fault = times.fault(now_ms, is_open(state), not is_read)
+        if fault:
+            self.time_out(fault)
+            return TICK_ENDING_MS
+        if times.must_send(now_ms) and not outbox.parts and not self.is_output_full:
+            octets = self.keep_alive()
+            if octets:
+                outbox.parts.append(octets)
+                outbox.touch()
+        return times.interval_ms(is_open(state), now_ms)
+
+    # -- output
+
+    def output_written(self, is_paused: bool) -> None:
+        if is_paused:
+            self.hold_output()
+            if self.outbox.settled_bytes and not self.is_ending:
+                self.count_held()
+        elif self.outbox.parts:  # of a large message, a piece has left
+            self.hold_output()
+            self.outbox.touch()
+        elif self.is_output_full:
+            self.times.reading_resumed(self.now_ms)  # a peer that reads nothing is not read either
+            self.engine.output_drained(self)
+
+    def hold_output(self) -> None:
+        self.is_output_full = True
+
+    # -- what waits at a gate
+
+    def is_blocked(self) -> bool:
+        # A client that sent DISCONNECT has left in order, and need not stay until the gate opens.
+        return bool(self.blocked.waiting) and self.state != DISCONNECTING and not self.share.is_waiting
+
+    def send_waiting(self) -> None:
+        self.take_blocked(self.blocked.take_all())
+
+    def take_blocked(self, waiting: list[Waiting]) -> None:
+        """Try the waiting frames again, in order; park those that must still wait."""
+        self.context.sender = self.client_number  # this turn may have begun with a timer
+        for one in waiting:
+            if self.state >= LEAVING:
+                break
+            try:
+                self.try_again(one)
+            except PenstockError as error:
+                self.refuse_blocked(one, error)
+        if self.state == PAUSED and self.blocked.is_low():
+            self.move(RESUME)
+            self.resume_reading()
+            self.read_frames()
+        self.outbox.touch()
+
+    # -- what it holds
+
+    def count_held(self) -> None:
+        held_bytes = sum(self.held()) + self.outbox.settled_bytes
+        is_partial = self.times.partial_number != NO_FRAME
+        self.is_holding = held_bytes > 0 or is_partial or self.has_transactions()
+        self.holdings.count(self, held_bytes + self.subscribed_bytes())
+
+    def holding(self) -> str:
+        return holding_words(*self.held(), 0, self.subscribed_bytes(), self.outbox.settled_bytes)
+
+    # -- the protocol's own part
+
+    @abstractmethod
+    def time_out(self, fault: str) -> None:
+        """End the connection of a peer that has passed a time limit."""
+
+    @abstractmethod
+    def keep_alive(self) -> bytes:
+        """Return the octets that show the peer that we are here, b"" if it does not expect them yet."""
+
+    @abstractmethod
+    def try_again(self, one: Waiting) -> None:
+        """Take a frame that has waited.  Raises: PenstockError."""
+
+    @abstractmethod
+    def refuse_blocked(self, one: Waiting, error: PenstockError) -> None:
+        """Answer a frame that has waited."""
+
+    @abstractmethod
+    def held(self) -> tuple[int, int, int]:
+        """Return the octets of frames under way, of transactions, and of what waits at a gate."""
+
+    @abstractmethod
+    def has_transactions(self) -> bool:
+        """Say whether a transaction is open."""
