@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from protocols import map_message as words
 from protocols.map_message import Map, Typed
 from protocols.openwire.errors import FrameError
+from protocols.openwire.mapping.client_ack import PLAIN_STEPS as PLAIN_ACK_STEPS
+from protocols.openwire.mapping.client_ack import AckReader, ClientAck
+from protocols.openwire.mapping.client_message import PLAIN_STEPS, ClientMessage, MessageReader, whole
 from protocols.openwire.mapping.stored_form import OF_BROKERS, message_parts, read_stored, stored
 from protocols.openwire.wire import identities as wire
-from protocols.openwire.wire.commands import BrokerInfo, Structure
+from protocols.openwire.wire.commands import BrokerInfo, MessageAck, Structure
 from protocols.openwire.wire.frame_decoder import FrameDecoder
 from protocols.openwire.wire.layouts import LAYOUTS, LOWEST_VERSION, VERSION
-from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage
+from protocols.openwire.wire.messages import MESSAGE_CLASSES, BlobMessage, WireMessage
 from protocols.openwire.wire.modified_utf8 import decode_text, encode_text
 from protocols.openwire.wire.property_map import read_map, read_stream, write_map, write_stream
 from protocols.openwire.wire.reader import decode
@@ -27,6 +30,10 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 CONNECTION = st.builds(wire.ConnectionId, TEXT)
 PRODUCER = st.builds(wire.ProducerId, TEXT, LONG, LONG)
 MESSAGE_ID = st.builds(wire.MessageId, st.none() | TEXT, PRODUCER, LONG, LONG)
+ASCII_PRODUCER = st.builds(
+    wire.ProducerId, st.text(st.characters(max_codepoint=127, min_codepoint=1), max_size=12), LONG, LONG
+)
+PLAIN_ID = st.builds(wire.MessageId, st.none(), ASCII_PRODUCER, LONG, LONG)
 DESTINATION = st.builds(wire.Destination, st.sampled_from([100, 101, 102, 103]), TEXT)
 TRANSACTION = st.builds(wire.LocalTransactionId, LONG, CONNECTION) | st.builds(
     wire.XaTransactionId, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=64), st.binary(max_size=64)
@@ -175,3 +182,94 @@ def test_a_stored_message_is_dispatched(
     message.destination = moved_to
     message.message_id = message_id._replace(broker_sequence=tag)
     assert decode(before + form.body + after) == message
+
+
+PLAIN: dict[str, object] = {
+    "user_id": None,
+    "reply_to": None,
+    "data_structure": None,
+    "target_consumer_id": None,
+    "original_transaction_id": None,
+    "redelivery_counter": 0,
+    "broker_path": None,
+    "arrival": 0,
+    "received_by_df_bridge": False,
+    "droppable": False,
+    "cluster": None,
+    "broker_in_time": 0,
+    "broker_out_time": 0,
+    "jmsx_group_first_for_consumer": False,
+}
+
+
+def slots_of(found: ClientMessage | ClientAck) -> list[object]:
+    shared = type(found.names).__slots__
+    own = [name for name in type(found).__slots__ if name != "names"]
+    return [getattr(found, name) for name in own] + [getattr(found.names, name) for name in shared]
+
+
+def outcome(reader: MessageReader | AckReader, octets: bytes) -> list[object]:
+    """Return the fields of a command, none if it is refused."""
+    try:
+        return slots_of(reader.read(octets, VERSION))
+    except FrameError:
+        return []
+
+
+def changed(octets: bytes, data: st.DataObject) -> list[bytes]:
+    """Return a command with one octet changed, and its beginning.  Its type octet stays."""
+    broken = bytearray(octets)
+    broken[data.draw(st.integers(1, len(octets) - 1))] = data.draw(st.integers(0, 255))
+    return [bytes(broken), bytes(broken[: data.draw(st.integers(1, len(octets)))])]
+
+
+@given(MESSAGES, MESSAGES, MESSAGE_ID, DESTINATION, st.booleans(), st.data())
+def test_messages_of_a_known_producer_are_read_alike(
+    first: WireMessage,
+    other: WireMessage,
+    name: wire.MessageId,
+    sent_to: wire.Destination,
+    is_plain: bool,
+    data: st.DataObject,
+) -> None:
+    reader = MessageReader()
+    for one in (first, other):
+        one.producer_id = first.producer_id
+        one.destination = sent_to
+        one.transaction_id = first.transaction_id
+        one.original_destination = first.original_destination
+        one.message_id = name._replace(sequence=data.draw(LONG))
+        if is_plain:
+            for field, value in PLAIN.items():
+                setattr(one, field, value)
+        octets = encode(one)[4:]
+        assert slots_of(reader.read(octets, VERSION)) == slots_of(whole(stored(octets, VERSION)))
+    if is_plain and not isinstance(other, BlobMessage):
+        assert reader.steps == PLAIN_STEPS
+    for broken in changed(octets, data):
+        assert outcome(reader, broken) == outcome(MessageReader(), broken)
+
+
+@given(commands_of(MessageAck), commands_of(MessageAck), st.booleans(), st.data())
+def test_acknowledgements_of_a_known_consumer_are_read_alike(
+    first: Structure, other: Structure, is_plain: bool, data: st.DataObject
+) -> None:
+    assert isinstance(first, MessageAck) and isinstance(other, MessageAck)
+    reader = AckReader()
+    other.destination, other.transaction_id, other.consumer_id = (
+        first.destination,
+        first.transaction_id,
+        first.consumer_id,
+    )
+    for one in (first, other):
+        if is_plain:
+            one.poison_cause = None
+            one.first_message_id = data.draw(st.none() | PLAIN_ID)
+            one.last_message_id = data.draw(st.none() | PLAIN_ID)
+        octets = encode(one)[4:]
+        found = reader.read(octets, VERSION)
+        assert slots_of(found) == slots_of(AckReader().read(octets, VERSION))
+        assert found.last == (None if one.last_message_id is None else one.last_message_id.broker_sequence)
+    assert not is_plain or reader.steps == PLAIN_ACK_STEPS
+    for broken in changed(octets, data):
+        assert outcome(reader, broken) == outcome(AckReader(), broken)

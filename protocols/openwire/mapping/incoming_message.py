@@ -11,9 +11,10 @@ from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, pla
 from engine.sources.identified import DUPLICATE_ID_NAMES
 from engine.values.message import DEFAULT_PRIORITY, JOB_ID, KEYED, OPENWIRE, PERSISTENT, Message
 from protocols.map_message import Map
+from protocols.openwire.mapping.client_message import ClientMessage, whole
 from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.mapping.stomp_content import property_text
-from protocols.openwire.mapping.stored_form import Stored, stored
+from protocols.openwire.mapping.stored_form import read_stored, stored
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode_structure
@@ -23,11 +24,10 @@ _SCHEDULE_MARK: Final = b"AMQ_SCHEDULED_"
 _ASKING: Final[Mapping[str, str]] = PROPERTIES
 
 
-def engine_message(found: Stored, destination_id: int) -> Message:
-    message = found.message
+def engine_message(message: ClientMessage, destination_id: int) -> Message:
     priority = message.priority if 0 <= message.priority <= PRIORITY_MOST else DEFAULT_PRIORITY
-    properties = message.marshalled_properties
-    may_have_keys = message.correlation_id is not None or (properties is not None and b"\x00\x04keys" in properties)
+    properties = message.properties
+    may_have_keys = message.has_correlation_id or (properties is not None and b"\x00\x04keys" in properties)
     return Message(
         destination_id,
         OPENWIRE,
@@ -37,8 +37,8 @@ def engine_message(found: Stored, destination_id: int) -> Message:
         crc32c(message.group_id.encode("utf-8", "replace")) if message.group_id else 0,
         max(0, message.expiration),
         b"",
-        found.headers,
-        found.body,
+        message.headers,
+        message.body,
     )
 
 
@@ -51,19 +51,20 @@ def duplicate_id_in(properties: bytes | None) -> str | None:
     return None if typed is None or typed.value is None else property_text(typed)
 
 
-def plan_in(found: Stored, limits: ScheduleLimits, now_ms: int) -> tuple[Plan | None, Stored]:
+def plan_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int) -> tuple[Plan | None, ClientMessage]:
     """Return the plan that the properties ask for, and the message without that request.
 
     A receiver that forwards the message must not schedule it again.  Raises: InvalidOption, FrameError.
     """
-    octets = found.message.marshalled_properties
+    octets = message.properties
     if octets is None or (_SCHEDULE_MARK not in octets and JOB_ID.encode() not in octets):
-        return None, found
+        return None, message
     properties = read_properties(octets)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
     plan = plan_of(asked, limits, now_ms) if asked else None
     if plan is None and JOB_ID not in properties:
-        return None, found
+        return None, message
     left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name != JOB_ID}
-    found.message.marshalled_properties = write_map(left) if left else None
-    return plan, stored(encode_structure(found.message), VERSION)
+    found = read_stored(message.headers, message.body)
+    found.marshalled_properties = write_map(left) if left else None
+    return plan, whole(stored(encode_structure(found), VERSION))

@@ -7,7 +7,7 @@ acknowledgements are ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import EngineApi
@@ -17,9 +17,9 @@ from engine.values.errors import EngineError
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
+from protocols.openwire.mapping.client_ack import AckReader, ClientAck
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.transactions import Transactions
-from protocols.openwire.wire.commands import MessageAck
 from protocols.openwire.wire.identities import ConsumerId
 
 DELIVERED: Final = 0  # processed, settled later: more may follow
@@ -52,22 +52,26 @@ class Acknowledgements:
     transactions: Transactions
     responses: Responses
     consumers: dict[ConsumerId, OpenConsumer]
+    _reader: AckReader = field(default_factory=AckReader)
 
-    def take(self, ack: MessageAck) -> None:
-        """Raises: RequestError, EngineError."""
+    def take(self, command: bytes, version: int) -> None:
+        """Raises: FrameError, RequestError, EngineError."""
+        ack = self._reader.read(command, version)
+        self.client.share.charge(self._reader.steps)
         if ack.ack_type not in TYPES:
             raise RequestError(f"a MessageAck has the type {ack.ack_type}; allowed are {min(TYPES)} to {max(TYPES)}")
-        found = self.consumers.get(ack.consumer_id) if ack.consumer_id is not None else None
+        name = ack.names.consumer_id
+        found = self.consumers.get(name) if name is not None else None
         if found is not None and found.consumer is not None:
             self._settle(ack, found.consumer)
         if ack.response_required:
             self.responses.respond(ack.command_id)
 
-    def _settle(self, ack: MessageAck, consumer: Consumer) -> None:
-        last = None if ack.last_message_id is None else consumer.ledger.get(ack.last_message_id.broker_sequence)
+    def _settle(self, ack: ClientAck, consumer: Consumer) -> None:
+        last = None if ack.last is None else consumer.ledger.get(ack.last)
         if last is None or ack.ack_type == REDELIVERED:
             return
-        is_one = ack.first_message_id is None or ack.first_message_id.broker_sequence == last.tag
+        is_one = ack.first is None or ack.first == last.tag
         if ack.ack_type == DELIVERED or not is_one or last.state != IN_FLIGHT:
             self.client.share.charge(len(consumer.ledger) // SCANNED_A_STEP)
         if ack.ack_type == DELIVERED:
@@ -77,7 +81,7 @@ class Acknowledgements:
         if not deliveries:
             return
         self.responses.has_unlogged = True
-        if ack.transaction_id is not None and ack.ack_type != POISON:
+        if ack.names.transaction_id is not None and ack.ack_type != POISON:
             self._enlist(ack, deliveries)
         elif consumer.shown_by():  # a browser, or a queue that keeps its messages: answers only move the window
             self.engine.acknowledge_all(deliveries)
@@ -90,26 +94,26 @@ class Acknowledgements:
         else:
             self.engine.acknowledge_all(deliveries)
 
-    def _enlist(self, ack: MessageAck, deliveries: list[Delivery]) -> None:
+    def _enlist(self, ack: ClientAck, deliveries: list[Delivery]) -> None:
         """Settle in a transaction; the client waits for no response, so a failure spoils it.  Raises: EngineError."""
         try:
-            self.transactions.named(ack.transaction_id).transaction.add_accepted(deliveries)
+            self.transactions.named(ack.names.transaction_id).transaction.add_accepted(deliveries)
         except EngineError as error:
-            self.transactions.spoil(ack.transaction_id, str(error))
+            self.transactions.spoil(ack.names.transaction_id, str(error))
             raise
 
-    def _covered(self, ack: MessageAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
+    def _covered(self, ack: ClientAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
         """Return the deliveries from the first to the last that are not answered yet, in order."""
-        first = ack.first_message_id
-        if ack.ack_type == INDIVIDUAL or (first is not None and first.broker_sequence == last.tag):
+        first = ack.first
+        if ack.ack_type == INDIVIDUAL or first == last.tag:
             return [last] if last.state == IN_FLIGHT else []
-        least = 0 if first is None else first.broker_sequence
+        least = 0 if first is None else first
         if last.state == IN_FLIGHT:
             return [one for one in consumer.covered(last) if one.tag >= least]
         return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]
 
-    def _give_up(self, ack: MessageAck, deliveries: list[Delivery]) -> None:
-        cause = ack.poison_cause
+    def _give_up(self, ack: ClientAck, deliveries: list[Delivery]) -> None:
+        cause = ack.cause
         text = "" if cause is None else f"{cause.class_name}: {cause.message}"
         self.engine.refuse_all(deliveries, Refusal(TO_DEAD_LETTERS, text=text))
 

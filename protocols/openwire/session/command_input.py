@@ -52,9 +52,7 @@ from protocols.session.states import (
     is_open,
 )
 
-# Steps of a turn.  A step is some 25 lines of Python.
-ACK_STEPS: Final = 8
-COMMAND_STEPS: Final = 15
+COMMAND_STEPS: Final = 15  # of a turn
 HEADER_BYTES: Final = 6  # type, commandId, responseRequired
 
 
@@ -148,13 +146,11 @@ class CommandInput(MessageOutput, Peer):
         if frame[0] in MESSAGE_CLASSES:
             self.send.take(frame)
             return
-        command = decode(frame, self.terms.version)
-        if isinstance(command, commands.MessageAck):
-            self.share.charge(ACK_STEPS)
-            self.acknowledgements.take(command)
+        if frame[0] == commands.MessageAck.CODE:
+            self.acknowledgements.take(frame, self.terms.version)
         else:
             self.share.charge(COMMAND_STEPS)
-            self._take_rare(command)
+            self._take_rare(decode(frame, self.terms.version))
 
     def _take_first(self, command: commands.Structure) -> None:
         """Take a command before the connection is open.  Raises: ProtocolError, EngineError."""

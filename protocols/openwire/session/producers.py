@@ -14,7 +14,6 @@ from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.wire.commands import ProducerAck, ProducerInfo
 from protocols.openwire.wire.identities import ProducerId
-from protocols.openwire.wire.messages import WireMessage
 
 MESSAGE_BYTES: Final = 1_024  # that a client adds to the size of each message
 
@@ -57,9 +56,8 @@ class Producers:
             number = self.engine.advisories.producer_added(self.client, destination)
         self.open[name] = OpenProducer(info.window_size, destination, number)
 
-    def check(self, message: WireMessage) -> None:
-        """Raises: RequestError for a message of another connection."""
-        name = message.producer_id
+    def check(self, name: ProducerId | None) -> None:
+        """Raises: RequestError for the producer of another connection."""
         if name is None or name.connection_id != self.connection_id:
             raise RequestError(f"a message is of the producer {str(name)[:200]}, which belongs to another connection")
 
@@ -76,9 +74,8 @@ class Producers:
         for name in list(self.open):
             self.remove(name)
 
-    def give_back(self, message: WireMessage) -> None:
-        """Give back the window that a message without a response has taken."""
-        found = self.open.get(message.producer_id) if message.producer_id is not None else None
+    def give_back(self, name: ProducerId | None, size_bytes: int) -> None:
+        """Give back the window that a message without a response has taken.  size_bytes: of content and properties."""
+        found = self.open.get(name) if name is not None else None
         if found is not None and found.window_size > 0:
-            size = MESSAGE_BYTES + len(message.content or b"") + len(message.marshalled_properties or b"")
-            self.responses.add(ProducerAck(producer_id=message.producer_id, size=size))
+            self.responses.add(ProducerAck(producer_id=name, size=MESSAGE_BYTES + size_bytes))

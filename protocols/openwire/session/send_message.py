@@ -19,17 +19,15 @@ from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import ParkedTooMuch
+from protocols.openwire.mapping.client_message import ClientMessage, MessageReader
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.mapping.incoming_message import duplicate_id_in, engine_message, plan_in
-from protocols.openwire.mapping.stored_form import stored
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.transactions import RolledBack, Transactions
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
-from protocols.openwire.wire.messages import WireMessage
 
-MESSAGE_STEPS: Final = 10  # of a turn, for a message: its fields are decoded
-COPY_STEPS: Final = 7  # for one of several destinations of a message
+COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
 OVERHEAD_BYTES: Final = 1_024  # memory of a waiting message's objects, rounded up
 KNOWN_MOST: Final = 1_000  # destinations that are kept
 
@@ -44,7 +42,7 @@ class BlockedMessage(BlockedSend):
 
     def __init__(
         self,
-        info: WireMessage | TransactionInfo | RemoveInfo,
+        info: ClientMessage | TransactionInfo | RemoveInfo,
         destination: Destination | None,
         message: Message | None,
         transaction: Transaction | None,
@@ -70,19 +68,19 @@ class SendMessage:
     transactions: Transactions
     producers: Producers
     responses: Responses
+    _reader: MessageReader = field(default_factory=MessageReader)
     _known: dict[WireDestination, Destination] = field(default_factory=dict)
 
     def take(self, command: bytes) -> None:
         """Take a message, as it was on the wire.  Raises: FrameError, RequestError, EngineError, ParkedTooMuch."""
         engine = self.engine
-        found = stored(command, self.terms.version)
-        info = found.message
+        info = self._reader.read(command, self.terms.version)
+        names = info.names
         try:
-            self.client.share.charge(MESSAGE_STEPS)
-            self.producers.check(info)
-            plan, found = plan_in(found, engine.scheduler.limits, engine.context.wall_ms)
-            assert info.destination is not None, "a stored message has a destination"
-            destination = self._target(info.destination)
+            self.client.share.charge(self._reader.steps)
+            self.producers.check(names.producer_id)
+            plan, found = plan_in(info, engine.scheduler.limits, engine.context.wall_ms)
+            destination = self._target(names.destination)
             if plan is not None:
                 destination = delayed(destination, plan)
             else:
@@ -90,8 +88,8 @@ class SendMessage:
             message = engine_message(found, destination.destination_id)
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
-            if info.transaction_id is not None:
-                engine.send_in(self.transactions.named(info.transaction_id).transaction, destination, message)
+            if names.transaction_id is not None:
+                engine.send_in(self.transactions.named(names.transaction_id).transaction, destination, message)
                 self.accepted(info)
             elif self.blocked.addresses and self.blocked.holds(destination):
                 self._park(info, destination, message, gates.OPEN)
@@ -99,11 +97,11 @@ class SendMessage:
                 self.send(info, destination, message)
         except EngineError as error:
             if not info.response_required:
-                self.transactions.spoil(info.transaction_id, str(error))
-                self.producers.give_back(info)
+                self.transactions.spoil(names.transaction_id, str(error))
+                self._give_back(info)
             raise
 
-    def send(self, info: WireMessage, destination: Destination, message: Message) -> None:
+    def send(self, info: ClientMessage, destination: Destination, message: Message) -> None:
         """Raises: EngineError, ParkedTooMuch."""
         paced = paced_part(destination)
         if paced is not None and self.engine.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
@@ -117,12 +115,12 @@ class SendMessage:
             self.responses.has_logged = True
         self.accepted(info)
 
-    def accepted(self, info: WireMessage) -> None:
+    def accepted(self, info: ClientMessage) -> None:
         """Confirm a message that the engine has taken."""
         if info.response_required:
             self.responses.respond(info.command_id)
         else:
-            self.producers.give_back(info)
+            self._give_back(info)
 
     def commit(self, info: TransactionInfo) -> None:
         """Raises: RequestError, EngineError, ParkedTooMuch."""
@@ -168,7 +166,7 @@ class SendMessage:
             self.transactions.committing.remove(one.transaction)
             self.commit_transaction(info, one.transaction)
             return
-        assert isinstance(info, WireMessage) and one.message is not None, "other waiting commands are messages"
+        assert isinstance(info, ClientMessage) and one.message is not None, "other waiting commands are messages"
         assert one.destination is not None, "a message has a destination"
         if self.blocked.addresses and self.blocked.holds(one.destination):
             self._park(info, one.destination, one.message, gates.OPEN)
@@ -177,15 +175,19 @@ class SendMessage:
 
     # -- the steps
 
-    def _once(self, destination: Destination, info: WireMessage) -> Destination:
+    def _give_back(self, info: ClientMessage) -> None:
+        """Give back the window that a message without a response has taken."""
+        self.producers.give_back(info.names.producer_id, len(info.body) + len(info.properties or b""))
+
+    def _once(self, destination: Destination, info: ClientMessage) -> Destination:
         """Return the destination of a message that may come again, which is then accepted once.
 
         A failover client sends again what was not answered before it lost its connection.  Raises: InvalidOption.
         """
-        duplicate_id = duplicate_id_in(info.marshalled_properties)
+        duplicate_id = duplicate_id_in(info.properties)
         if duplicate_id is None and self.introduction.is_failover and info.response_required:
-            if info.transaction_id is None:
-                duplicate_id = str(info.message_id)[:ID_MOST_CHARACTERS]
+            if info.names.transaction_id is None:
+                duplicate_id = info.message_id()[:ID_MOST_CHARACTERS]
         return destination if duplicate_id is None else identified(destination, duplicate_id)
 
     def _target(self, destination: WireDestination) -> Destination:
@@ -204,7 +206,12 @@ class SendMessage:
         self._known.clear()
 
     def _park(
-        self, info: WireMessage, shut: Destination, message: Message, gate: int, destination: Destination | None = None
+        self,
+        info: ClientMessage,
+        shut: Destination,
+        message: Message,
+        gate: int,
+        destination: Destination | None = None,
     ) -> None:
         to = shut if destination is None else destination
         self._wait(BlockedMessage(info, to, message, None, addresses_of(to), OVERHEAD_BYTES + message.size), shut, gate)
