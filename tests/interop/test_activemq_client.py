@@ -155,7 +155,11 @@ def test_failover_over_kill_9(command: list[str], start_gateway: StartGateway) -
     gateway = start_gateway()
     port = gateway.stomp_port
     process = subprocess.Popen(
-        [*command, url(gateway), "failover"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, url(gateway), "failover"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -164,7 +168,8 @@ def test_failover_over_kill_9(command: list[str], start_gateway: StartGateway) -
             time.sleep(1)  # let it send
             gateway.kill9()
             gateway.start(port)
-        out, _ = process.communicate(timeout=RUN_LIMIT_S)
+        time.sleep(1)
+        out, _ = process.communicate("done\n", timeout=RUN_LIMIT_S)
     finally:
         process.kill()
         process.wait()
