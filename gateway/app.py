@@ -255,6 +255,7 @@ async def _listen(
     from gateway.web.api import Sources
     from gateway.web.connections.sockets import SocketRoute
     from gateway.web.limits.request_memory import RequestMemory
+    from gateway.web.management.connections import LiveConnections
     from gateway.web.management.retries import LiveRetries
     from gateway.web.management.schedule import LiveSchedule
     from gateway.web.management.store import LiveStore
@@ -273,6 +274,7 @@ async def _listen(
         upkeep=LiveUpkeep(engine_loop, lines),
         messages=LiveMessages(engine_loop, config.data_directory, security.groups_of, security.is_required, memory),
         reload=reload,
+        connections=LiveConnections(engine_loop.broker),
     )
     names = list(listener.endpoints)
     try:

@@ -29,9 +29,14 @@ class Alarm:
     _reason: Callable[[], str]
     _raised: str
     _cleared: str
-    _level: int = WARNING
+    level: int = WARNING
     is_raised: bool = False  # the state in the log
     _logged_ms: int = -QUIET_MS
+
+    def words(self) -> str:
+        """Return the fault as it is now, as the log would say it; "" for none."""
+        reason = self._reason()
+        return self._raised % reason if reason else ""
 
     def check(self, now_ms: int) -> None:
         """Write a line if something has changed; one that is held back is written later, if it is still true."""
@@ -42,7 +47,7 @@ class Alarm:
         self.is_raised = is_wrong
         self._logged_ms = now_ms
         if is_wrong:
-            log.log(self._level, self._raised, reason)
+            log.log(self.level, self._raised, reason)
         else:
             log.info(self._cleared)
 
@@ -130,6 +135,11 @@ class Alarms:
         for alarm in self._alarms:
             alarm.check(now_ms)
         self.is_raised = any(alarm.is_raised for alarm in self._alarms)
+
+    def present(self) -> list[tuple[str, str]]:
+        """Return the faults that are there now, each with its level, ``error`` or ``warning``."""
+        found = [(alarm.level, alarm.words()) for alarm in self._alarms]
+        return [("error" if level >= ERROR else "warning", words) for level, words in found if words]
 
     def _report_events(self, now_ms: int) -> None:
         """Write a line for each event since the last check."""

@@ -159,9 +159,20 @@ class EngineLoop(JobSink):
         try:
             self._alarms.check()
         except Exception:  # a check changes nothing in the engine
-            self.check_faults += 1
-            if self.check_faults == 1:
-                log.exception("a defect of the gateway in the alarms; it is logged once")
+            self._alarms_failed()
+
+    def present_alarms(self) -> list[tuple[str, str]]:
+        """Return the faults that are there now, each with its level, ``error`` or ``warning``."""
+        try:
+            return self._alarms.present()
+        except Exception:  # likewise
+            self._alarms_failed()
+            return []
+
+    def _alarms_failed(self) -> None:
+        self.check_faults += 1
+        if self.check_faults == 1:
+            log.exception("a defect of the gateway in the alarms; it is logged once")
 
     def job_done(self, job: Job) -> None:
         if self.is_shut:

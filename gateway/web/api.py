@@ -7,9 +7,8 @@ of a listed origin may open WebSockets.
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -30,6 +29,7 @@ from gateway.web.limits.in_turns import in_turns
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.shared_documents import SharedDocuments
+from gateway.web.management.connections import LiveConnections
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -38,9 +38,10 @@ from gateway.web.management.store import LiveStore
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import LiveWhy
 from gateway.web.resources.activemq import JolokiaRoutes, MessageServlet
+from gateway.web.resources.events import EventRoutes
+from gateway.web.resources.history import HistoryRoutes
 from gateway.web.resources.listing import ListingRoutes
 from gateway.web.resources.messages import MessageRoutes
-from gateway.web.resources.rates import RateSampler
 from gateway.web.resources.reload import ReloadRoutes
 from gateway.web.resources.retry import RetryRoutes
 from gateway.web.resources.schedule import ScheduleRoutes
@@ -67,10 +68,7 @@ from gateway.web.routing.routes import (
     add_routes,
     route_of,
 )
-
-SAMPLE_INTERVAL_S: Final = 1.0
-# Samples of many destinations take long, so they become rarer: at most this part of the loop's time.
-SAMPLE_SHARE_MAX: Final = 0.01
+from gateway.web.samples.sampler import Sampler
 
 TEXT: Final = Media(("text/plain",))
 
@@ -87,6 +85,7 @@ class Sources:
     upkeep: LiveUpkeep
     messages: LiveMessages
     reload: LiveReload
+    connections: LiveConnections
 
 
 def create_app(
@@ -104,18 +103,23 @@ def create_app(
     memory: counts what they hold, and makes their answers; None for no limit.
     """
     memory = memory or RequestMemory()
-    api = _Api(sources.stats, sources.store, security, configured_host, sockets, share or LoopShare(), memory)
+    sampler = Sampler(sources.stats)
+    api = _Api(sources.stats, sources.store, sampler, security, configured_host, sockets, share or LoopShare(), memory)
     watch = RequestAudit(audit or AuditLog(sources.stats.counters()), security).watch
     application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)
     messages = MessageRoutes(sources.messages)
     application.on_shutdown.append(messages.stop)
+    events = EventRoutes(sampler)
+    application.on_shutdown.append(events.stop)
     routes = [
         *api.routes(),
-        *ListingRoutes(api.sampled, api.rates, memory).routes(),
+        *ListingRoutes(sampler, sources.connections, memory).routes(),
+        *HistoryRoutes(sampler.history, memory).routes(),
+        *events.routes(),
         *ConsoleRoutes().routes(),
-        *JolokiaRoutes(api.sampled, memory).routes(),
+        *JolokiaRoutes(sampler.sampled, memory).routes(),
         *WhyRoutes(sources.why).routes(),
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
@@ -128,7 +132,7 @@ def create_app(
     ]
     routes.append(description_route(routes))
     add_routes(application, routes)
-    application.cleanup_ctx.append(api.sampling)
+    application.cleanup_ctx.append(sampler.running)
     return application
 
 
@@ -137,6 +141,7 @@ class _Api:
         self,
         source: LiveStats,
         store: LiveStore,
+        sampler: Sampler,
         security: Security,
         configured_host: str,
         sockets: SocketRoute | None,
@@ -145,6 +150,7 @@ class _Api:
     ) -> None:
         self._source = source
         self._store = store
+        self._sampler = sampler
         self._sockets = sockets
         self._security = security
         self._configured_host = configured_host.lower()
@@ -152,8 +158,6 @@ class _Api:
         self._memory = memory
         self._metrics_pages = SharedDocuments(self._metrics_page)
         self._stat_documents = SharedDocuments(self._stat_document)
-        self.rates = RateSampler()
-        self._sample: BrokerStats | None = None
 
     def routes(self) -> list[Route]:
         health: Mapping[int, Schema | Media] = {200: TEXT, 503: TEXT}
@@ -213,7 +217,7 @@ class _Api:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _metrics_page(self, accept: str) -> tuple[bytes, str]:
-        stats, _ = await self._share.within(self._look())
+        stats, _ = await self._share.within(self._sampler.look())
         readers: list[LogReader] = []
         with suppress(StoreError, OSError):  # a scrape must work while the disk does not
             readers = await self._store.readers()
@@ -224,42 +228,9 @@ class _Api:
         return web.Response(body=document, content_type="application/json", charset="utf-8")
 
     async def _stat_document(self, kind: str) -> bytes:
-        stats, _ = await self._share.within(self._look())
-        pieces, _ = await self._share.within(in_turns(stat_text(stats, self.rates)))
+        stats, _ = await self._share.within(self._sampler.look())
+        pieces, _ = await self._share.within(in_turns(stat_text(stats, self._sampler.rates)))
         return await self._memory.made("", lambda: "".join(pieces).encode())
-
-    async def _look(self) -> tuple[BrokerStats, float]:
-        """Return a snapshot of everything, and how many seconds of the loop it took."""
-        inspection = self._source.inspection()
-        _, taken_s = await in_turns(inspection.steps())
-        return inspection.stats(), taken_s
-
-    async def sampled(self) -> BrokerStats:
-        """Return the last sample."""
-        if self._sample is None:
-            self._sample, _ = await self._look()
-        return self._sample
-
-    async def sampling(self, application: web.Application) -> AsyncIterator[None]:
-        """Sample for as long as the application runs."""
-        task = asyncio.create_task(self._sample_for_ever())
-        yield
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            pass
-
-    async def _sample_for_ever(self) -> None:
-        clock = asyncio.get_running_loop().time
-        while True:
-            cost_s = 0.0
-            if not self._source.has_failed():
-                stats, looking_s = await self._look()
-                self._sample = stats
-                _, sampling_s = await in_turns(self.rates.sample(stats.destinations, clock()))
-                cost_s = looking_s + sampling_s
-            await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

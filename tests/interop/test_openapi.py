@@ -37,9 +37,14 @@ CHECKS: Final = [
     allow_header_conformance,
 ]
 LEFT_OUT: Final = ("backUpStore",)  # it would make directories of any name
-# Operations that wait for a message, and the parameter that says how long, in ms.
-WAITS: Final = {"take": "wait_ms", "servletReceiveGet": "readTimeout", "servletReceiveDelete": "readTimeout"}
-WAIT_MOST_MS: Final = 60_000
+# Operations that wait for a message or a sample, and the parameter that says how long, in ms.
+WAITS: Final = {
+    "take": "wait_ms",
+    "servletReceiveGet": "readTimeout",
+    "servletReceiveDelete": "readTimeout",
+    "events": "for_ms",
+}
+WAITS_MOST_MS: Final = {"wait_ms": 60_000, "readTimeout": 60_000, "for_ms": 600_000}
 MODES: Final = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 
 
@@ -64,7 +69,7 @@ def shorten(case: Case) -> None:
     name = WAITS.get(case.operation.definition.raw["operationId"])
     if name is not None:
         query = dict(case.query or {})
-        if type(query.get(name, 0)) is int and 0 <= query.get(name, 0) <= WAIT_MOST_MS:
+        if type(query.get(name, 0)) is int and 0 <= query.get(name, 0) <= WAITS_MOST_MS[name]:
             case.query = {**query, name: 0}
 
 

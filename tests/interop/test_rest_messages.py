@@ -364,6 +364,21 @@ def test_an_operator_closes_a_connection(
     client.close()
 
 
+def test_connections_are_listed(shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]) -> None:
+    name = unique("listed")
+    client = Client(shared_gateway, "1.2").connect(**{"client-id": name})
+    client.subscribe(f"/queue/{name}", "client-individual")
+    rest.send(name, "x")
+    client.message()
+    (row,) = shared_gateway.get_json(f"/api/connections?search={name}")["connections"]
+    assert (row["protocol"], row["client_id"], row["consumers"], row["waits_for"]) == ("stomp", name, 1, "")
+    assert row["address"].startswith("127.0.0.1")
+    consumers = shared_gateway.get_json(f"/api/connections?connection_id={row['connection_id']}")["connections"]
+    assert [one["client_id"] for one in consumers] == [name]
+    assert "http" in {one["protocol"] for one in shared_gateway.get_json("/api/connections?limit=500")["connections"]}
+    client.close()
+
+
 def test_a_closed_client_of_http_gives_its_messages_back(
     shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]
 ) -> None:

@@ -28,6 +28,7 @@ from gateway.process.counters import GatewayCounters
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.connections import ConnectionRow, LiveConnections
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -77,6 +78,9 @@ class Fixed(LiveStats):
 
     def counters(self) -> GatewayCounters:
         return GatewayCounters()
+
+    def alarms(self) -> list[tuple[str, str]]:
+        return [("error", "store: failed")] if not self._stats.store.is_accepting else []
 
     def is_stopping(self) -> bool:
         return self.is_ending
@@ -267,6 +271,17 @@ class Reloading(LiveReload):
         return Changes(["users.ann: added"], ["data: y, before x"])
 
 
+class Connected(LiveConnections):
+    """Knows two connections."""
+
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
+
+    def steps(self) -> Iterator[list[ConnectionRow]]:
+        yield [ConnectionRow(7, "stomp", "192.0.2.1:5", "billing", "alice", 2, 4_096, "memory", 90)]
+        yield [ConnectionRow(9, "amqp", "192.0.2.2:6", "", "bob", 0, 0, "", 0)]
+
+
 class NoMessages(LiveMessages):
     """For tests that ask for no messages."""
 
@@ -291,6 +306,7 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
         "upkeep": Keeping(),
         "messages": NoMessages(),
         "reload": Reloading(),
+        "connections": Connected(),
     }
     return Sources(**{**fakes, **others})
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from engine.broker import Broker
 from engine.inspection import Inspection
 from engine.values.broker_stats import StoreStats
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.counters import GatewayCounters
+
+FAILED: Final = "the gateway has failed and stops; its log has the details"
 
 
 class LiveStats:
@@ -33,6 +36,10 @@ class LiveStats:
     def has_failed(self) -> bool:
         """Say whether a fault of the gateway itself has stopped the engine; the other answers may then be stale."""
         return self._engine_loop.is_shut
+
+    def alarms(self) -> list[tuple[str, str]]:
+        """Return what is wrong now, each with its level, ``error`` or ``warning``."""
+        return [("error", FAILED)] if self.has_failed() else self._engine_loop.present_alarms()
 
     def is_stopping(self) -> bool:
         return self._stopping.is_set()

@@ -9,13 +9,14 @@ from operator import attrgetter
 from typing import Any, Final
 
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
-from gateway.web.resources.rates import Rates, RateSampler
+from gateway.web.management.connections import ConnectionRow
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.schemas import INTEGER, STRING, closed, listed, members, or_null, schema_of
+from gateway.web.samples.rates import Rates, RateSampler
 
 AT_ONCE: Final = 128  # destinations, consumers or addresses in one piece of the text
 
-Row = DestinationStats | ConsumerStats | AddressStats
+Row = DestinationStats | ConsumerStats | AddressStats | ConnectionRow
 
 
 def overview(stats: BrokerStats) -> dict[str, Any]:
@@ -28,6 +29,11 @@ def overview(stats: BrokerStats) -> dict[str, Any]:
         for connection_id, reason in stats.blocked_producers.items()
     ]
     return rest
+
+
+def present(stats: BrokerStats, alarms: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the overview with what is wrong now."""
+    return {**overview(stats), "alarms": [{"level": level, "text": text} for level, text in alarms]}
 
 
 def stat_text(stats: BrokerStats, rates: RateSampler) -> Iterator[str]:
@@ -75,10 +81,12 @@ def _destination_schema() -> Schema:
 
 
 OVERVIEW: Final = _overview_schema()
+PRESENT: Final = closed({**OVERVIEW["properties"], "alarms": listed(members(level=STRING, text=STRING))})
 ROWS: Final[dict[type, Schema]] = {
     DestinationStats: _destination_schema(),
     ConsumerStats: schema_of(ConsumerStats),
     AddressStats: schema_of(AddressStats),
+    ConnectionRow: schema_of(ConnectionRow),
 }
 STAT: Final = closed(
     {
@@ -90,5 +98,5 @@ STAT: Final = closed(
 )
 
 # dataclasses.asdict takes ten times as long.
-_COLUMNS: Final = {of: _columns(of) for of in (DestinationStats, ConsumerStats, AddressStats)}
+_COLUMNS: Final = {of: _columns(of) for of in (DestinationStats, ConsumerStats, AddressStats, ConnectionRow)}
 _RATES: Final = _columns(Rates)

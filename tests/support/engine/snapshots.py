@@ -15,8 +15,8 @@ from engine.values.broker_stats import (
     SlowStats,
     StoreStats,
 )
-from gateway.web.resources.rates import RateSampler
 from gateway.web.resources.stat import stat_text
+from gateway.web.samples.rates import RateSampler
 
 
 def destination(name: str, kind: str = "queue", *, enqueued: int = 10, acknowledged: int = 4) -> DestinationStats:

@@ -14,6 +14,7 @@ from tests.support.hostile.random_stomp import broken
 # {n}: a number, {name}: of a queue, {id}: of a message, {lease}, {cursor}, {run}: of an earlier answer.
 GETS: Final = (
     *("/healthz", "/metrics", "/api/openapi.json", "/api/stat", "/api/overview", "/nowhere", "/console/"),
+    *("/api/connections", "/api/addresses", "/api/history"),
     *("/api/connections/{n}", "/api/why/consumer/{n}", "/api/why/producer/{n}", "/api/why/message/{id}"),
     *("/api/destinations?search={n}&limit=500&sort=-depth", "/api/consumers?destination=queue://{name}"),
     *("/api/schedule?limit={n}", "/api/schedule?destination={name}", "/api/explain/destination/{name}"),

@@ -23,6 +23,7 @@ from gateway.web.connections.request_log import RequestLog
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.connections import LiveConnections
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
@@ -69,6 +70,7 @@ class SimulatedWeb:
                 engine_loop, config.data_directory, security.groups_of, security.is_required, self._memory
             ),
             reload=Reloading(),
+            connections=LiveConnections(gateway.broker),
         )
         sockets = SocketRoute(gateway.listener.new_socket_connection)
         application = create_app(sources, security, "localhost", sockets, self._share, self._memory)

@@ -17,7 +17,7 @@ from engine.values.broker_stats import ScheduleStats
 from gateway.__main__ import main
 from gateway.cli.operation.stat import table
 from gateway.process import exit_codes
-from gateway.web.resources.rates import RateSampler
+from gateway.web.samples.rates import RateSampler
 from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 

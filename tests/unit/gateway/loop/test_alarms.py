@@ -56,6 +56,7 @@ def world(caplog: pytest.LogCaptureFixture) -> World:
 
 def test_all_is_well(world: World) -> None:
     assert world.check() == []
+    assert world.alarms.present() == []
     assert not world.alarms.is_raised
 
 
@@ -199,3 +200,12 @@ def test_what_is_put_aside_is_told(world: World) -> None:
     assert world.alarms.is_raised
     world.schedule.take_back()
     assert world.check() == ["schedule: everything can be fired again"]
+
+
+def test_what_is_present_is_told_with_its_level(world: World) -> None:
+    world.store.stuck = "the disk fails"
+    world.store.held = "export x is behind"
+    assert world.alarms.present() == [
+        ("error", "retention: space is not freed: the disk fails"),
+        ("warning", "retention: export x is behind"),
+    ]

@@ -60,6 +60,28 @@ async def test_the_overview_has_no_lists() -> None:
     assert not {"destinations", "consumers", "addresses"} & found.keys()
 
 
+async def test_the_overview_has_the_alarms() -> None:
+    async with serving(broker(destination("orders"), accepting=False)) as client:
+        await (await client.get("/api/events?for_ms=1500")).read()  # until there is a sample
+        found = await (await client.get("/api/overview")).json()
+    assert found["alarms"] == [{"level": "error", "text": "store: failed"}]
+
+
+async def test_connections_are_found_by_what_their_client_says() -> None:
+    found = await page("/api/connections")
+    assert [row["connection_id"] for row in found["connections"]] == [7, 9]
+    assert [row["login"] for row in (await page("/api/connections?search=BILL"))["connections"]] == ["alice"]
+    assert [row["protocol"] for row in (await page("/api/connections?connection_id=9"))["connections"]] == ["amqp"]
+    assert (await page("/api/connections?sort=-held_bytes"))["connections"][0]["waits_for"] == "memory"
+
+
+async def test_addresses_and_the_consumers_of_a_connection() -> None:
+    found = await page("/api/addresses?address=queue://orders")
+    assert [row["limit_bytes"] for row in found["addresses"]] == [100]
+    found = await page("/api/consumers?connection_id=3")
+    assert [row["consumer_id"] for row in found["consumers"]] == [3]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from gateway.web.resources.rates import RateSampler
 from gateway.web.resources.stat import AT_ONCE, stat_text
+from gateway.web.samples.rates import RateSampler
 from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 

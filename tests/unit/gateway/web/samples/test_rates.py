@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.web.resources.rates import Rates
+from gateway.web.samples.rates import Rates
 from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
 
 

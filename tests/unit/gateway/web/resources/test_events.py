@@ -1,0 +1,72 @@
+"""``/api/events``, server-sent events, and ``/api/history``."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+
+from gateway.web.resources.events import STREAMS_PER_ADDRESS_MAX
+from gateway.web.samples.history import POINTS
+from tests.support.web import GUARDED, basic, serving
+
+
+async def test_the_first_event_comes_at_once() -> None:
+    async with serving() as client:
+        response = await client.get("/api/events?for_ms=0")
+        assert (response.status, response.content_type) == (200, "text/event-stream")
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        text = await response.text()
+    id_line, data, *rest = text.split("\n")
+    assert id_line.startswith("id: ")
+    assert json.loads(data.removeprefix("data: "))["connections"] == 8
+    assert rest == ["", ""]
+
+
+async def test_each_sample_is_an_event() -> None:
+    async with serving() as client, client.get("/api/events") as response:
+        numbers: list[int] = []
+        while len(numbers) < 3:
+            line = (await response.content.readline()).decode()
+            if line.startswith("id: "):
+                numbers.append(int(line.removeprefix("id: ")))
+        assert numbers == sorted(set(numbers))
+
+
+async def test_an_address_has_a_number_of_streams() -> None:
+    async with serving() as client, AsyncExitStack() as streams:
+        for _ in range(STREAMS_PER_ADDRESS_MAX):
+            await streams.enter_async_context(client.get("/api/events"))
+        refused = await client.get("/api/events")
+        assert refused.status == 429
+        assert "16 streams of events of 127.0.0.1 are open, which is the limit" in await refused.text()
+
+
+async def test_streams_end_with_the_gateway() -> None:
+    async with serving() as client:
+        response = await client.get("/api/events")
+        await response.content.readline()
+        assert client.app is not None
+        await client.app.shutdown()
+        while await response.content.readline():
+            pass
+
+
+async def test_events_and_history_need_a_login() -> None:
+    async with serving(security=GUARDED) as client:
+        for path in ("/api/events?for_ms=0", "/api/history"):
+            assert (await client.get(path)).status == 401
+            assert (await client.get(path, headers=basic("alice", "secret"))).status == 200
+
+
+async def test_history() -> None:
+    async with serving() as client:
+        await (await client.get("/api/events?for_ms=1500")).read()  # until there is a sample
+        whole = await (await client.get("/api/history")).json()
+        assert (whole["interval_s"], len(whole["depth"]), whole["depth"][-1]) == (10, POINTS, 6.0)
+        assert whole["connections"][-1] == 8.0
+        own = await (await client.get("/api/history?destination=orders")).json()
+        assert own["depth"][-1] == 6.0
+        assert "connections" not in own
+        missing = await client.get("/api/history?destination=topic://orders")
+        assert missing.status == 404
+        assert "no history of topic://orders" in await missing.text()
