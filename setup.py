@@ -28,7 +28,7 @@ UNITS = 8  # of the C compiler: enough to share among processors, few enough to 
 # those, or mypyc cannot compile them (docs/how-to/compiled.md).
 ROOMS_BUT = {
     "engine": "assembly inspection",
-    "engine/values": "broker_stats destination errors options wildcard",
+    "engine/values": "broker_stats destination errors options wildcard xid",
     "engine/ports": "",
     "engine/backlog": "",
     "engine/consumers": "permissions user_quota",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from engine.assembly import ClientParts, DispatchParts, FateParts, FeatureParts, GroundParts
+from engine.branches.branches import Branches, BranchLimits
 from engine.commit import Commits
 from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet
@@ -49,6 +50,7 @@ class EngineApi:
         "dispatcher",
         "refusals",
         "commits",
+        "branches",
         "holdings",
         "store_events",
         "access",
@@ -63,6 +65,7 @@ class EngineApi:
         fates: FateParts,
         clients: ClientParts,
         features: FeatureParts,
+        branch_limits: BranchLimits,
     ) -> None:
         self.context = ground.context
         self.steps = ground.steps
@@ -103,6 +106,15 @@ class EngineApi:
             features.scheduler,
             features.duplicate_ids,
         )
+        self.branches = Branches(
+            ground.context,
+            ground.destinations,
+            self.commits,
+            dispatch.settlements,
+            fates.redelivery,
+            features.duplicate_ids,
+            branch_limits,
+        )
         self.store_events = StoreEvents(
             ground.context,
             ground.destinations,
@@ -114,6 +126,7 @@ class EngineApi:
             fates.sweep,
             features.scheduler,
             features.management,
+            self.branches.read_back,
             ground.observers,
         )
 

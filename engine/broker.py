@@ -21,6 +21,7 @@ from engine.assembly import (
     why_of,
 )
 from engine.backlog.memory_budget import MemoryBudget
+from engine.branches.branches import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.duplicate_ids import DuplicateIdLimits
@@ -43,6 +44,7 @@ NO_USER_LIMITS: Final = UserLimits()
 USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 USUAL_COPY_LIMITS: Final = CopyLimits()
 USUAL_DUPLICATE_ID_LIMITS: Final = DuplicateIdLimits()
+USUAL_BRANCH_LIMITS: Final = BranchLimits()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -101,6 +103,7 @@ class Broker(EngineApi):
         copy_limits: CopyLimits = USUAL_COPY_LIMITS,
         duplicate_id_limits: DuplicateIdLimits = USUAL_DUPLICATE_ID_LIMITS,
         has_message_times: bool = False,
+        branch_limits: BranchLimits = USUAL_BRANCH_LIMITS,
     ) -> None:
         memory = MemoryBudget(memory_limit_bytes)
         ground = GroundParts(
@@ -132,7 +135,7 @@ class Broker(EngineApi):
             copy_limits,
             duplicate_id_limits,
         )
-        super().__init__(ground, dispatch, fates, clients, features)
+        super().__init__(ground, dispatch, fates, clients, features, branch_limits)
         self.turn = turn_of(ground, dispatch, fates, clients)
         self.inspector = inspector_of(ground, dispatch, clients, features, self.store_events)
         self.why = why_of(ground, dispatch, clients, features, self.turn)

@@ -100,7 +100,8 @@ class Commits:
             assert isinstance(delayed, Delayed), "a scheduled send has a delay"
             self._scheduler.add(delayed, message)
         for identified, copies in transaction.identified:
-            self._duplicate_ids.add(identified, any(copy.log_offset >= 0 for copy in copies))
+            if not self._duplicate_ids.is_known(identified.key):  # since it was prepared, somebody may have sent it
+                self._duplicate_ids.add(identified.key, any(copy.log_offset >= 0 for copy in copies))
         self._dispatcher.acknowledge_all(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
             self._redelivery.refuse_all(deliveries, refusal)

@@ -82,7 +82,7 @@ class CompositeSend:
 
     def _send_once(self, identified: Identified, message: Message) -> int:
         """Send a message with an id, unless its address knows the id: then it counts as sent."""
-        if self._duplicate_ids.is_known(identified):
+        if self._duplicate_ids.is_known(identified.key):
             self._duplicate_ids.dropped_count += 1
             message.flags |= PERSISTENT  # confirmed once the first one is durable, which may have been logged anyway
             return gates.OPEN
@@ -91,7 +91,7 @@ class CompositeSend:
         try:
             gate = self._send(identified.inner, message, accepted)
             if gate == gates.OPEN:
-                self._duplicate_ids.add(identified, any(one.log_offset >= 0 for one in accepted))
+                self._duplicate_ids.add(identified.key, any(one.log_offset >= 0 for one in accepted))
         finally:
             self._context.commit_batch()
         return gate

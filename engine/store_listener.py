@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
+from engine.branches.read_back import BRANCH_READER, ReadBack
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import END_STEPS
@@ -67,6 +68,7 @@ class StoreEvents(StoreListener):
         "sweep",
         "scheduler",
         "management",
+        "read_back",
         "page_retries",
         "awaiting",
         "failure",
@@ -86,6 +88,7 @@ class StoreEvents(StoreListener):
         sweep: Sweep,
         scheduler: Scheduler,
         management: Management,
+        read_back: ReadBack,
         observers: list[Observer],
     ) -> None:
         self.context = context
@@ -98,6 +101,7 @@ class StoreEvents(StoreListener):
         self.sweep = sweep
         self.scheduler = scheduler
         self.management = management
+        self.read_back = read_back
         self.page_retries = PageRetries(destinations, self)
         observers.append(_QueueEnds(self))
         context.store.attach(self)
@@ -152,6 +156,9 @@ class StoreEvents(StoreListener):
             return
         if reader == EXPIRY_READER:
             self.sweep.page_loaded(destination_id, priority, next_offset, messages)
+            return
+        if reader == BRANCH_READER:
+            self.read_back.page_loaded(next_offset, messages)
             return
         queue = self.destinations.queue_of(destination_id, reader)
         if queue is None:
@@ -249,6 +256,9 @@ class StoreEvents(StoreListener):
         if reader == EXPIRY_READER:
             self.sweep.page_failed(destination_id, priority)
             return
+        if reader == BRANCH_READER:
+            self.read_back.page_failed()
+            return
         queue = self.destinations.queue_of(destination_id, reader)
         if queue is None:
             return
@@ -273,7 +283,7 @@ class StoreEvents(StoreListener):
             if self.scheduler.ahead.record_skipped(priority, queue_offset):
                 self.skipped_records.append(f"a scheduled message: {reason}")
             return
-        if reader in (BROWSE_READER, EXPIRY_READER):
+        if reader in (BROWSE_READER, EXPIRY_READER, BRANCH_READER):
             return
         queue = self.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself gets there, too

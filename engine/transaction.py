@@ -30,6 +30,8 @@ class TransactionLimits:
 class Transaction:
     """Sends, acknowledgements and refusals of one client, in order.
 
+    client: None once it is prepared, because it then belongs to no connection.
+
     An acknowledged delivery is ENLISTED.  Its place in the window is free, so a transaction may be larger than the
     window (ActiveMQ prefetchExtension; not with use-prefetch-extension false).  It stays in the consumer's ledger until
     COMMIT.
@@ -53,7 +55,7 @@ class Transaction:
         "size_bytes",
     )
 
-    def __init__(self, client: Client, name: str, limits: TransactionLimits) -> None:
+    def __init__(self, client: Client | None, name: str, limits: TransactionLimits) -> None:
         self.client = client
         self.name = name
         self.limits = limits

@@ -70,6 +70,10 @@ class MemoryBudget:
         self.used_bytes += size_bytes - self.unwritten_bytes
         self.unwritten_bytes = size_bytes
 
+    def keep_prepared(self, more_bytes: int) -> None:
+        """Count what prepared transactions hold in memory; negative for less."""
+        self.used_bytes += more_bytes
+
     def is_used(self, percent: int) -> bool:
         """Say whether messages only in memory use ``percent`` of their room."""
         return self.used_bytes * 100 >= self.room_bytes() * percent

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.sources.identified import Identified
+from engine.sources.identified import Identified, IdKey
 from engine.values.destination import DUPLICATE_IDS_QUEUE, QUEUE
 from engine.values.errors import DuplicateId
 from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
@@ -61,8 +61,8 @@ class DuplicateIds:
     def __len__(self) -> int:
         return len(self._places)
 
-    def is_known(self, one: Identified) -> bool:
-        return one.digest in self._places
+    def is_known(self, key: IdKey) -> bool:
+        return key.digest in self._places
 
     def require_new(self, sends: list[tuple[Identified, list[Message]]]) -> None:
         """Raises: DuplicateId if one of a transaction's ids is known, or is in it twice."""
@@ -70,28 +70,29 @@ class DuplicateIds:
             return
         found: set[int] = set()
         for one, _ in sends:
-            if one.digest in self._places or one.digest in found:
+            digest = one.key.digest
+            if digest in self._places or digest in found:
                 raise DuplicateId(
                     f"{one.uri()} has accepted a message with the duplicate id {one.duplicate_id[:200]!r} before; "
                     "nothing of the transaction was applied"
                 )
-            found.add(one.digest)
+            found.add(digest)
 
-    def add(self, one: Identified, is_logged: bool) -> None:
+    def add(self, key: IdKey, is_logged: bool) -> None:
         """Remember the id of a message that was just accepted, in the same batch.  is_logged: the message."""
         if not self._limits.address_count:
             return
-        self._remember(one.address, one.digest, self._append(one) if is_logged else NOT_IN_LOG)
-        self._forget_old(one.address)
+        self._remember(key.address, key.digest, self._append(key) if is_logged else NOT_IN_LOG)
+        self._forget_old(key.address)
 
     # -- the steps
 
-    def _append(self, one: Identified) -> int:
+    def _append(self, key: IdKey) -> int:
         store = self._context.store
         if not self._queue_number:
             self._queue_number = store.open_destination(QUEUE, DUPLICATE_IDS_QUEUE)
         entry = Message(
-            self._queue_number, STOMP, PERSISTENT, DEFAULT_PRIORITY, one.address, 0, one.digest, b"", b"", b""
+            self._queue_number, STOMP, PERSISTENT, DEFAULT_PRIORITY, key.address, 0, key.digest, b"", b"", b""
         )
         store.append(entry)
         self._entry_bytes = entry.size

@@ -185,7 +185,7 @@ class ProducerGates(Gates):
                 settled_bytes += message.size
                 settled_count += 1
         settled.update(delivery.message.destination_id for delivery, _ in transaction.refused)
-        must_wait = transaction.client.holder in self.late_memory.over
+        must_wait = transaction.client is not None and transaction.client.holder in self.late_memory.over
         for destination, message in transaction.sends:
             if must_wait and isinstance(destination, Topic) and destination.has_readers():
                 return gates.PUBLISHING, destination

@@ -226,7 +226,7 @@ class Store(StoreRecords):
     def is_accepting(self) -> bool:
         """Return False between ``store_failed`` and ``store_healed``."""
 
-    # -- reads; all answers except those of ``entries`` come to the ``StoreListener``
+    # -- reads; all answers except those of ``entries`` and ``read_messages`` come to the ``StoreListener``
 
     @abstractmethod
     def request(
@@ -258,6 +258,14 @@ class Store(StoreRecords):
         """Return entries of a queue that recovery found.  Only used at the start, as it may read the disk.
 
         Raises: StoreError when the disk cannot be read.
+        """
+
+    @abstractmethod
+    def read_messages(self, destination_id: int, priority: int, first: int, count: int) -> list[Message]:
+        """Return the messages of entries that recovery found, without those whose record is gone.
+
+        Only used at the start, as it reads the disk.  Raises: StoreError when the disk cannot be read, or a record is
+        damaged and damaged records are not skipped.
         """
 
     # -- its begin and end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -14,22 +14,25 @@ DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")  # properties of mes
 ID_MOST_CHARACTERS: Final = 1_000
 
 
+class IdKey(NamedTuple):
+    """What is remembered of an id: a hash of its address, with 32 bits, and a digest of both, with 63 bits."""
+
+    address: int
+    digest: int
+
+
 class Identified(Composite):
-    """Sends to ``inner`` what has an id.  It is a destination like others, so sends without an id pay nothing for it.
+    """Sends to ``inner`` what has an id.  It is a destination like others, so other sends pay nothing for it."""
 
-    address, digest: of the id; 32 and 63 bits.
-    """
-
-    __slots__ = ("inner", "duplicate_id", "address", "digest")
+    __slots__ = ("inner", "duplicate_id", "key")
 
     def __init__(self, inner: Destination, duplicate_id: str) -> None:
         super().__init__(inner.parts if isinstance(inner, Composite) else [inner])
         self.inner = inner
         self.duplicate_id = duplicate_id
         uri = self.uri()
-        self.address = crc32c(uri.encode())
         octets = blake2b(f"{uri}\n{duplicate_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        self.digest = int.from_bytes(octets, "little") >> 1
+        self.key = IdKey(crc32c(uri.encode()), int.from_bytes(octets, "little") >> 1)
 
 
 def identified(destination: Destination, duplicate_id: str) -> Identified:

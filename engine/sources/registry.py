@@ -307,7 +307,7 @@ class Destinations:
             if state.kind == SUBSCRIPTION:
                 continue  # restored by Subscriptions
             if state.name in INTERNAL_QUEUES:
-                continue  # restored by Scheduler and DuplicateIds
+                continue  # restored by Scheduler, DuplicateIds and Branches
             if is_wildcard(state.name):
                 continue  # belongs to a durable subscription to a wildcard
             if is_topic(state.kind):

@@ -21,6 +21,7 @@ from engine.store.queues.entry_search import SeekJob
 from engine.store.queues.entry_span import EntrySpan, ExpiredJob, entry_columns, written_end
 from engine.store.queues.page_read import PageJob, Skipping
 from engine.store.queues.queue_flush import ConsumeQueues
+from engine.store.queues.start_read import messages_at_once
 from engine.store.queues.subscription_release import Release
 from engine.store.recover.live_rebuild import LiveRebuild
 from engine.store.recover.opened_log import open_log
@@ -32,7 +33,7 @@ from engine.store.space.segment_survey import first_tails
 from engine.store.space.space_maker import StoreParts
 from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.log_state import compact_json
-from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.destination import QUEUE
 from engine.values.errors import StoreError
 from engine.values.message import Message
 from engine.values.message_keys import Keys
@@ -148,8 +149,8 @@ class FileStore(Store):
         state = self._log.state
         number = state.number_of(kind, name)
         if number == 0:
-            if kind == QUEUE and name == SCHEDULE_QUEUE:
-                self._commit.require(layout.SCHEDULE_VERSION)
+            if kind == QUEUE and name in layout.QUEUE_VERSIONS:
+                self._commit.require(layout.QUEUE_VERSIONS[name])
             number = state.next_destination
             described = {"id": number, "kind": kind, "name": name}
             self._log.append_record(layout.DESTINATION, number, compact_json(described).encode())
@@ -322,6 +323,12 @@ class FileStore(Store):
             return entry_columns(first, span.read(self._open_files))
         except OSError as error:
             raise StoreError(describe(error, str(error.filename or self._context.directory))) from error
+
+    def read_messages(self, destination_id: int, priority: int, first: int, count: int) -> list[Message]:
+        lane = self._log.state.open_lane(destination_id, priority)
+        end = min(first + count, lane.tail)
+        log_map = self._commit.map()
+        return messages_at_once(self._queues.files.root, lane, first, end, self._open_files, log_map, self._skipping)
 
     def rebuild_derived(self) -> LiveRebuild:
         """Start to rebuild consume queues and key index; workers do it in the background."""

@@ -19,7 +19,8 @@ NAME_MAX_BYTES: Final = 1024
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker reports about itself; never in the store
 SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # internal queue of the store, holds the scheduled messages
 DUPLICATE_IDS_QUEUE: Final = "Penstock.DuplicateIds"  # internal queue of the store, holds ids of accepted messages
-INTERNAL_QUEUES: Final = frozenset({SCHEDULE_QUEUE, DUPLICATE_IDS_QUEUE})
+PREPARED_QUEUE: Final = "Penstock.PreparedTransactions"  # internal queue of the store, holds prepared transactions
+INTERNAL_QUEUES: Final = frozenset({SCHEDULE_QUEUE, DUPLICATE_IDS_QUEUE, PREPARED_QUEUE})
 
 _NO_NAME: Final = frozenset("*>#?,")
 

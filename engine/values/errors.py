@@ -102,6 +102,24 @@ class TransactionError(EngineError):
     condition: ClassVar[str] = "transaction-error"
 
 
+class UnknownBranch(EngineError):
+    """No transaction branch with this xid is there for this user (XAER_NOTA)."""
+
+    condition: ClassVar[str] = "unknown-xid"
+
+
+class BranchInUse(EngineError):
+    """The xid belongs to another branch, prepared or of another user (XAER_DUPID)."""
+
+    condition: ClassVar[str] = "xid-in-use"
+
+
+class BranchState(EngineError):
+    """The branch is not in a state for this request: prepared or not prepared yet (XAER_PROTO)."""
+
+    condition: ClassVar[str] = "xa-protocol"
+
+
 class DuplicateId(EngineError):
     """An id in the transaction belongs to a message that its address has accepted before."""
 

@@ -93,7 +93,7 @@ A run is 24 octets: log offset (8), position in the file (8), octets (8).
 Checkpoint: two slots of 512 octets, written alternately; the valid one with the higher generation counts:
 
      0     8  magic        ``PENSTKCP``
-     8     4  version      SCHEDULE_VERSION once there is a schedule
+     8     4  version      SCHEDULE_VERSION or PREPARED_VERSION once something was scheduled or prepared
     12     4  flags        CLEAN_STOP
     16     8  generation
     24     8  durable offset
@@ -132,12 +132,16 @@ from struct import Struct, pack
 from typing import Final
 
 from engine.store.format.checksum import crc32c
+from engine.values.destination import PREPARED_QUEUE, SCHEDULE_QUEUE
 
 # Files carry the lowest version that a reader must support to understand them.
 FORMAT_VERSION: Final = 1
 SPARSE_VERSION: Final = 2  # of a sparse segment
 SCHEDULE_VERSION: Final = 3  # of the checkpoint of a store that has held scheduled messages
-NEWEST_VERSION: Final = 3  # the newest supported version
+PREPARED_VERSION: Final = 4  # of the checkpoint of a store that has held prepared transactions
+NEWEST_VERSION: Final = 4  # the newest supported version
+# The lowest version whose readers know what the messages of an internal queue mean, and that they are for nobody.
+QUEUE_VERSIONS: Final = {SCHEDULE_QUEUE: SCHEDULE_VERSION, PREPARED_QUEUE: PREPARED_VERSION}
 
 # Record types.
 MESSAGE: Final = 1

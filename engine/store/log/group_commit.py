@@ -236,6 +236,8 @@ class GroupCommit(DurableLog):
         return True
 
     def require(self, version: int) -> None:
+        if version <= self._checkpoint.values.version:
+            return
         # If the disk refuses, that is reported, and the next checkpoint contains the version.
         self._checkpoint.values.version = version
         if not self._publish():

@@ -13,7 +13,7 @@ from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, Rec
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.recovery import Recovery
 from engine.store.state.consume_queue import Closing
-from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.destination import QUEUE
 from engine.values.stored import DestinationState
 
 
@@ -62,8 +62,9 @@ def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
     else:
         # It must never repeat, and the number of starts is lost with the checkpoint.
         values.start_count = 1 if report.is_new else now_ms // 1000
-    if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
-        values.version = layout.SCHEDULE_VERSION
+    for name, version in layout.QUEUE_VERSIONS.items():
+        if log.state.number_of(QUEUE, name):
+            values.version = max(values.version, version)
     # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
     checkpoint.begin()
     return OpenedLog(report, log, checkpoint, queue_files, destinations, recovered.closings + log.take_closings())

@@ -23,12 +23,16 @@ from engine.store.space.retention_reasons import Keeping, KeptReasons
 from engine.store.state.consume_queue import ConsumeQueue
 from engine.store.state.destination import LoggedDestination
 from engine.store.state.log_state import StoreState
-from engine.values.destination import DUPLICATE_IDS_QUEUE, SCHEDULE_QUEUE, TOPIC, uri
+from engine.values.destination import DUPLICATE_IDS_QUEUE, PREPARED_QUEUE, SCHEDULE_QUEUE, TOPIC, uri
 from engine.values.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
 DUE: Final = "retention drops it at its next check"
-INTERNAL_OWNERS: Final = {SCHEDULE_QUEUE: "the schedule", DUPLICATE_IDS_QUEUE: "duplicate ids"}
+INTERNAL_OWNERS: Final = {
+    SCHEDULE_QUEUE: "the schedule",
+    DUPLICATE_IDS_QUEUE: "duplicate ids",
+    PREPARED_QUEUE: "prepared transactions",
+}
 BLOCK_BYTES: Final = 512  # what stat counts blocks in
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.branches.branches import Branches
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
@@ -41,6 +42,10 @@ class FeatureView:
     @property
     def schedule(self) -> ScheduleView:
         return ScheduleView(self.broker)
+
+    @property
+    def branches(self) -> Branches:
+        return self.broker.branches
 
     @property
     def why(self) -> Why:

@@ -12,11 +12,16 @@ import tarfile
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.consumers.consumer import CLIENT
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import FOREVER, Plan
+from engine.sources.composite import Destination
+from engine.sources.identified import identified
 from engine.store.settings import StoreSettings
+from engine.transaction import TransactionLimits
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.values.options import SubscribeOptions
 from engine.values.outcomes import (
     ACKNOWLEDGED,
     CAUSE_ADMIN,
@@ -27,7 +32,9 @@ from engine.values.outcomes import (
     DROPPED,
 )
 from engine.values.stored import Range
+from engine.values.xid import Xid
 from tests.support.engine.broker_view import BrokerView
+from tests.support.fakes import FakeClient
 from tests.support.store.store_home import FileHome
 
 
@@ -147,7 +154,41 @@ def frozen_schedule() -> FileHome:
     return home
 
 
-SAMPLES = {"1": frozen, "2": frozen_sparse, "3": frozen_schedule}
+def frozen_branches() -> FileHome:
+    """Return a stopped store with a prepared transaction of every kind of work, and one that was committed."""
+    home = FileHome(StoreSettings(segment_bytes=8192, index_slots=16, index_entries=10))
+    broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
+    view = BrokerView(broker)
+    client = FakeClient("192.0.2.7:1234")
+    broker.connect(client)
+    orders, out, news = view.queue("orders.eu"), view.queue("out"), view.topic("news")
+    broker.subscribe(client, orders, SubscribeOptions(CLIENT, 5, "s")).start()
+    for number in range(8):
+        body = f"order {number} ".ljust(1_500, ".").encode()
+        broker.send(orders, Message(orders.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"keys:k\n", body))
+    home.live_on(broker, 3, 100)
+    held = client.take()
+    client.user = "alice"
+    for number in range(2):
+        xid = Xid(1, b"order", b"%d" % number)
+        view.branches.begin(client, xid, TransactionLimits())
+        transaction = view.branches.active(client, xid).transaction
+        transaction.add_accepted(held[2 * number : 2 * number + 2])
+        targets: list[Destination] = [out, news, identified(out, "once"), delayed(out, Plan(delay_ms=3_600_000))]
+        for priority, target in enumerate(targets if number else targets[:1]):
+            sent = Message(
+                out.destination_id, STOMP, PERSISTENT, priority, 1, 0, 0, b"", b"a:b\n", b"sent %d" % priority
+            )
+            broker.send_in(transaction, target, sent)
+        view.branches.prepare(view.branches.active(client, xid))
+        home.live_on(broker, 3, 100)
+    view.branches.commit(view.branches.named(client, Xid(1, b"order", b"0")))
+    home.live_on(broker, 3, 100)
+    home.stop()
+    return home
+
+
+SAMPLES = {"1": frozen, "2": frozen_sparse, "3": frozen_schedule, "4": frozen_branches}
 
 
 def main(version: str, path: str) -> None:

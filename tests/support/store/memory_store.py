@@ -461,6 +461,10 @@ class MemoryStore(Store):
             columns.expiries.append(0 if message is None else message.expires_ms)
         return columns
 
+    def read_messages(self, destination_id: int, priority: int, first: int, count: int) -> list[Message]:
+        known = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
+        return [known[entry] for entry in range(first, first + count) if entry in known]
+
     def close(self) -> None:
         self._is_closed = True
         self._written = self._durable = self._end

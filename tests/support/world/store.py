@@ -117,6 +117,9 @@ class StoreWrapper(Store):
     def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
         return self.inner.entries(destination_id, priority, first, count)
 
+    def read_messages(self, destination_id: int, priority: int, first: int, count: int) -> list[Message]:
+        return self.inner.read_messages(destination_id, priority, first, count)
+
     def close(self) -> None:
         self.inner.close()
 

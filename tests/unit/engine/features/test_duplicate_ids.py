@@ -306,7 +306,7 @@ def test_an_id_has_a_length(text: str) -> None:
 
 def test_lone_surrogates_are_characters() -> None:
     world = EngineWorld()
-    assert identified(world.queue("q"), "\ud800").digest != identified(world.queue("q"), "\ud801").digest
+    assert identified(world.queue("q"), "\ud800").key != identified(world.queue("q"), "\ud801").key
 
 
 def test_clients_do_not_reach_the_ids() -> None:

@@ -24,9 +24,10 @@ from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.read.segment_files import read_checkpoint
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.values.destination import SCHEDULE_QUEUE
+from engine.values.destination import PREPARED_QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreCorrupt
 from engine.values.stored import Attempts, DestinationState, LaneState
+from engine.values.xid import Xid
 from gateway.__main__ import main
 from gateway.process import exit_codes
 from tests.support.engine.broker_view import BrokerView
@@ -154,6 +155,26 @@ def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
         assert version_in(data) == layout.SCHEDULE_VERSION
 
 
+def test_a_gateway_goes_on_with_prepared_transactions(tmp_path: Path) -> None:
+    data = unpack_vector(f"v{layout.PREPARED_VERSION}", tmp_path)
+    assert verify(RealFiles(), str(data)).findings == []
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
+            shutil.rmtree(data / "consumequeue")
+            (data / "checkpoint").unlink()
+        store = opened(data)
+        clock = VirtualClock(START_WALL_MS + 10_000)
+        broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1 << 20)
+        (branch,) = BrokerView(broker).branches.prepared()
+        assert (branch.xid, branch.user, branch.prepared_ms) == (Xid(1, b"order", b"1"), "alice", START_WALL_MS + 600)
+        assert [message.body for _, message in branch.transaction.sends] == [b"sent 0", b"sent 1", b"sent 2"]
+        assert [message.body for _, message in branch.transaction.scheduled] == [b"sent 3"]
+        assert [(held.queue.name, held.offsets) for held in branch.held] == [("orders.eu", [2, 3])]
+        assert (BrokerView(broker).depth("orders.eu"), BrokerView(broker).depth("out")) == (6, 1)
+        store.close()
+        assert version_in(data) == layout.PREPARED_VERSION
+
+
 def test_a_store_says_that_it_has_a_schedule_before_it_has_one(tmp_path: Path) -> None:
     home = FileHome()
     home.send_durably(home.store.open_destination(1, "q"), 3)
@@ -165,6 +186,15 @@ def test_a_store_says_that_it_has_a_schedule_before_it_has_one(tmp_path: Path) -
     assert version_in(tmp_path / "after/data") == layout.SCHEDULE_VERSION
     home.restart()
     assert [state.name for state in home.store.recovered()] == ["q"]
+
+
+def test_a_version_that_a_store_has_needed_does_not_fall(tmp_path: Path) -> None:
+    home = FileHome()
+    for name in (PREPARED_QUEUE, SCHEDULE_QUEUE):
+        home.store.open_destination(1, name)
+    home.crash()
+    copy_to(tmp_path / "after", home.files)
+    assert version_in(tmp_path / "after/data") == layout.PREPARED_VERSION
 
 
 def test_a_backup_says_what_its_store_says(tmp_path: Path) -> None:

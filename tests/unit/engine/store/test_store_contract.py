@@ -346,6 +346,19 @@ def test_entries_tell_of_the_messages_that_recovery_found(home: Home) -> None:
     assert found.expiries.tolist() == [one.expires_ms for one in wanted]
 
 
+def test_messages_that_recovery_found_are_read_at_once(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    bodies = [b"%d" % number * 1_000 for number in range(10)]
+    for body in bodies:
+        home.store.append(message(queue, body))
+    home.flush()
+    home.restart()
+    found = home.store.read_messages(queue, 4, 2, 100)
+    assert [one.body for one in found] == bodies[2:]
+    assert [one.queue_offset for one in found] == list(range(2, 10))
+    assert home.store.read_messages(queue, 4, 10, 1) == []
+
+
 def test_what_has_expired_is_found_without_its_records(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     for number in range(6):

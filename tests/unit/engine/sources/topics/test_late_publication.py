@@ -37,8 +37,9 @@ def with_durables(world: EngineWorld, count: int, selector: str = "") -> FakeCli
 
 def commit(world: EngineWorld, persistent: bool = True, count: int = SENDS, sender: FakeClient | None = None) -> None:
     """Send the numbers up to ``count`` to the topic ``t`` in one transaction; the turn stays open."""
-    transaction = Transaction(sender or world.client(), "t", LIMITS)
-    world.hear(transaction.client.client_number)
+    client = sender or world.client()
+    transaction = Transaction(client, "t", LIMITS)
+    world.hear(client.client_number)
     topic = world.topic("t")
     for number in range(count):
         message = world.message(topic, b"%d" % number, persistent=persistent, headers="n:7")

@@ -1,0 +1,1 @@
+"""Branches of distributed transactions: global, prepared in the log, finished by whoever may."""

@@ -1,0 +1,36 @@
+"""One branch of a distributed transaction, on its way from BEGIN to its outcome."""
+
+from __future__ import annotations
+
+from engine.branches.held_entries import HeldEntries
+from engine.sources.identified import IdKey
+from engine.transaction import Transaction
+from engine.values.stored import Range
+from engine.values.xid import Xid
+
+
+class Branch:
+    """user: login that began it.
+
+    spoiled: why it can only be rolled back, "" if it can be prepared.
+    records: where the log has it; None while it is not prepared.  prepared_ms: when that was, wall clock.
+    held, keys: what it had acknowledged, and the duplicate ids of its messages, before the last start of the gateway.
+    """
+
+    __slots__ = ("xid", "user", "transaction", "spoiled", "records", "prepared_ms", "held", "keys")
+
+    def __init__(self, xid: Xid, user: str, transaction: Transaction) -> None:
+        self.xid = xid
+        self.user = user
+        self.transaction = transaction
+        self.spoiled = ""
+        self.records: Range | None = None
+        self.prepared_ms = 0
+        self.held: list[HeldEntries] = []
+        self.keys: list[IdKey] = []
+
+    def has_work(self) -> bool:
+        return self.transaction.action_count > 0
+
+    def memory_bytes(self) -> int:
+        return self.transaction.memory_bytes()
