@@ -113,6 +113,9 @@ class Branches:
             raise BranchState(f"the branch {xid} is prepared; allowed are commit and rollback")
         return branch
 
+    def has_active(self, client: Client) -> bool:
+        return client.client_number in self._active
+
     def active_bytes(self, client: Client) -> int:
         """Return the octets of the branches that a client has begun and not prepared."""
         return sum(branch.memory_bytes() for branch in self._active.get(client.client_number, {}).values())

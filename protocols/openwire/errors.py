@@ -69,11 +69,5 @@ class NotImplementedHere(RequestError):
     condition: ClassVar[str] = "not-implemented"
 
 
-class XaRefused(NotImplementedHere):
-    """A command of a distributed transaction."""
-
-    condition: ClassVar[str] = "xa-refused"
-
-
 class NoClientId(RequestError):
     condition: ClassVar[str] = "no-client-id"

@@ -27,18 +27,24 @@ CLASSES: Final[dict[str, str]] = {
     "rolled-back": "JMS.TransactionRolledBackException",
     "address-full": "JMS.ResourceAllocationException",
     "limit-reached": "JMS.ResourceAllocationException",
-    "xa-refused": "javax.transaction.xa.XAException",
 }
-XA_CODES: Final = {"xa-refused": -6}  # XAER_PROTO: the client reads the number at the end of the message
+_XA: Final = "javax.transaction.xa.XAException"  # of every client
+# The client reads the number at the end of the message.
+XA_CODES: Final[dict[str, int]] = {
+    "unknown-xid": -4,  # XAER_NOTA
+    "xa-protocol": -6,  # XAER_PROTO
+    "xid-in-use": -8,  # XAER_DUPID
+    "branch-rolled-back": 100,  # XA_RBROLLBACK
+}
 
 
 def throwable_for(error: PenstockError, package: str) -> Throwable:
     """Return the exception of an error.  package: JAVAX or JAKARTA."""
-    name = CLASSES.get(error.condition, _OTHERWISE)
     text = str(error)
     code = XA_CODES.get(error.condition)
     if code is not None:
-        text = f"{text} xaErrorCode:{code}"
+        return Throwable(_XA, f"{text} xaErrorCode:{code}")
+    name = CLASSES.get(error.condition, _OTHERWISE)
     return Throwable(name.replace(JMS, package, 1) if name.startswith(f"{JMS}.") else name, text)
 
 

@@ -22,6 +22,7 @@ from protocols.openwire.errors import (
 )
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
+from protocols.openwire.session.branches import Branches
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.message_output import MessageOutput
 from protocols.openwire.session.producers import Producers
@@ -79,7 +80,7 @@ class CommandInput(MessageOutput, Peer):
         terms = self.terms
         self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
         self.responses = Responses(engine, self.outbox.parts, VERSION)
-        self.transactions = Transactions(self, settings.transaction_limits)
+        self.transactions = Transactions(engine, self, settings.transaction_limits)
         self.temporaries = Temporaries(engine, self, self, settings.peers, terms, f"ID:{self.store_id}")
         self.pulls = Pulls(self.outbox.parts, terms)
         self.receivers = Consumers(engine, self, settings, self.temporaries, self.pulls, self.responses)
@@ -96,6 +97,7 @@ class CommandInput(MessageOutput, Peer):
             self.producers,
             self.temporaries,
             self.transactions,
+            Branches(engine, self, self.transactions, self.send, self.responses),
             self.pulls,
             self.send,
             self.responses,
@@ -261,7 +263,7 @@ class CommandInput(MessageOutput, Peer):
     def let_go(self, is_lost: bool) -> None:
         if self.blocked.waiting:
             self.socket.frames_dropped(len(self.blocked.waiting))
-        self.transactions.abort_all(self.engine)
+        self.transactions.abort_all()
         self.blocked.take_all()
         self.producers.remove_all()
         self.engine.disconnect(self, is_lost)

@@ -107,10 +107,7 @@ class OpenWireSession(CommandInput):
         late = self.blocked.late_for(uri)
         if late is None:
             return
-        if late.transaction is not None:
-            self.transactions.committing.remove(late.transaction)
-            self.engine.abort(late.transaction)
-        self.answer(error, late.info.command_id, late.info.response_required)
+        self.answer(self.send.give_up(late, error), late.info.command_id, late.info.response_required)
         if self.state < LEAVING:
             self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
@@ -145,4 +142,4 @@ class OpenWireSession(CommandInput):
         return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
 
     def has_transactions(self) -> bool:
-        return bool(self.transactions.open)
+        return self.transactions.is_any()

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.api import EngineApi
+from engine.values.xid import Xid
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere, RequestError
+from protocols.openwire.session.branches import RECOVER, ROLLBACK, Branches
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
@@ -17,13 +19,11 @@ from protocols.openwire.session.temporaries import Temporaries, is_temporary
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire import commands
 from protocols.openwire.wire.commands import Command
-from protocols.openwire.wire.identities import ConnectionId, ConsumerId, ProducerId, SessionId
+from protocols.openwire.wire.identities import ConnectionId, ConsumerId, ProducerId, SessionId, XaTransactionId
 
 # Types of a TransactionInfo.
 BEGIN: Final = 0
 COMMIT_ONE_PHASE: Final = 2
-ROLLBACK: Final = 4
-RECOVER: Final = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +34,7 @@ class Requests:
     producers: Producers
     temporaries: Temporaries
     transactions: Transactions
+    branches: Branches
     pulls: Pulls
     send: SendMessage
     responses: Responses
@@ -70,18 +71,21 @@ class Requests:
     def _take_transaction(self, info: commands.TransactionInfo) -> None:
         """Raises: RequestError, EngineError."""
         if info.type == BEGIN:
-            self.transactions.begin(info.transaction_id)
+            self.transactions.begin(info.transaction_id, self.introduction.is_failover)
         elif info.type == COMMIT_ONE_PHASE:
             self.send.commit(info)
             return  # it has its own response
+        elif info.type == RECOVER:
+            self.branches.recover(info)
+            return
+        elif isinstance(info.transaction_id, XaTransactionId):
+            self.branches.take(info, Xid(*info.transaction_id))
+            return
         elif info.type == ROLLBACK:
             self.engine.abort(self.transactions.take(info.transaction_id).transaction)
-        elif info.type == RECOVER:
-            self.responses.add(commands.DataArrayResponse(correlation_id=info.command_id, data=[]))
-            return
         else:
-            self.transactions.named(info.transaction_id)  # refuses distributed ones
-            raise NotImplementedHere(f"a TransactionInfo of type {info.type} is for distributed transactions (XA)")
+            self.transactions.named(info.transaction_id)
+            raise NotImplementedHere(f"a TransactionInfo of type {info.type} is for distributed transactions")
         self._respond(info.command_id, info.response_required)
 
     def _take_destination(self, info: commands.DestinationInfo) -> None:
@@ -118,7 +122,7 @@ class Requests:
             self.receivers.remove_session(name.value, last_delivered)
             self.producers.remove_session(name.value)
         elif isinstance(name, ConnectionId):
-            self.transactions.abort_all(self.engine)
+            self.transactions.abort_all()
             self.receivers.remove_all(last_delivered)
             self.producers.remove_all()
         else:

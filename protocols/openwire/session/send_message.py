@@ -11,8 +11,9 @@ from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import ID_MOST_CHARACTERS, identified
 from engine.transaction import Transaction
 from engine.values import gates
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
+from engine.values.xid import Xid
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.introduction import Introduction
@@ -23,19 +24,23 @@ from protocols.openwire.mapping.client_message import ClientMessage, MessageRead
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.mapping.incoming_message import duplicate_id_in, engine_message, plan_in
 from protocols.openwire.session.producers import Producers
-from protocols.openwire.session.transactions import RolledBack, Transactions
+from protocols.openwire.session.transactions import Transactions, rolled_back
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
+from protocols.openwire.wire.identities import XaTransactionId
 
 COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
 OVERHEAD_BYTES: Final = 1_024  # memory of a waiting message's objects, rounded up
 KNOWN_MOST: Final = 1_000  # destinations that are kept
+# Results of PREPARE.
+XA_OK: Final = 0
+XA_RDONLY: Final = 3  # nothing was done: there is nothing to commit
 
 
 class BlockedMessage(BlockedSend):
     """A message for an address that takes nothing now, a commit, or the end of the connection behind them.
 
-    info: the command that is answered.  transaction: of a commit, otherwise None.
+    info: the command that is answered.  transaction: of a commit, otherwise None, also for a PREPARE.
     """
 
     __slots__ = ("info", "destination", "message", "transaction")
@@ -89,7 +94,8 @@ class SendMessage:
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
             if names.transaction_id is not None:
-                engine.send_in(self.transactions.named(names.transaction_id).transaction, destination, message)
+                if not self.transactions.is_replayed(names.transaction_id):
+                    engine.send_in(self.transactions.named(names.transaction_id).transaction, destination, message)
                 self.accepted(info)
             elif self.blocked.addresses and self.blocked.holds(destination):
                 self._park(info, destination, message, gates.OPEN)
@@ -127,20 +133,16 @@ class SendMessage:
         one = self.transactions.take(info.transaction_id)
         if one.spoiled:
             self.engine.abort(one.transaction)
-            raise RolledBack(f"the transaction is rolled back: {one.spoiled}")
+            raise rolled_back(info.transaction_id, one.spoiled)
         self.commit_transaction(info, one.transaction)
 
     def commit_transaction(self, info: TransactionInfo, transaction: Transaction) -> None:
         """Apply a transaction, or let it wait.  Raises: RolledBack, ParkedTooMuch."""
         try:
-            gate, destination = self.engine.commit_refusal(transaction)
+            gate, behind = self._held_by(transaction)
         except EngineError as error:
             self.engine.abort(transaction)
-            raise RolledBack(f"the transaction is rolled back: {error}") from None
-        held = self.blocked.addresses
-        behind: Destination | None = destination
-        if gate == gates.OPEN and held:
-            behind = next((sent_to for sent_to, _ in transaction.sends if sent_to.uri() in held), None)
+            raise rolled_back(info.transaction_id, str(error)) from None
         if behind is None:
             self.engine.commit(transaction)
             self.responses.has_logged = True
@@ -148,9 +150,46 @@ class SendMessage:
                 self.responses.respond(info.command_id)
             return
         self.transactions.committing.append(transaction)
-        addresses = addresses_of(behind) + [sent_to.uri() for sent_to, _ in transaction.sends]
-        size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
-        self._wait(BlockedMessage(info, behind, None, transaction, addresses, size_bytes), behind, gate)
+        self._wait_to_end(info, transaction, transaction, behind, gate)
+
+    def prepare(self, info: TransactionInfo, xid: Xid) -> None:
+        """Prepare a branch, or let it wait: from then on its commit cannot fail.
+
+        Raises: EngineError, RolledBack, ParkedTooMuch.
+        """
+        branches = self.engine.branches
+        if branches.is_prepared(self.client, xid):  # its client has connected again, and got no answer
+            self._answer_prepare(info, has_work=True)
+            return
+        branch = branches.active(self.client, xid)
+        transaction = branch.transaction
+        try:
+            if branch.spoiled:
+                raise TransactionError(branch.spoiled)
+            gate, behind = self._held_by(transaction)
+            if behind is not None:
+                self._wait_to_end(info, transaction, None, behind, gate)
+                return
+            has_work = branches.prepare(branch)
+        except EngineError as error:
+            self.engine.abort(branches.end(branch))
+            raise rolled_back(info.transaction_id, str(error)) from None
+        self._answer_prepare(info, has_work)
+
+    def give_up(self, one: BlockedMessage, error: EngineError) -> PenstockError:
+        """Return the answer to what has waited too long at a gate; a transaction is rolled back."""
+        info = one.info
+        if not isinstance(info, TransactionInfo):
+            return error
+        if one.transaction is not None:
+            self.transactions.committing.remove(one.transaction)
+            self.engine.abort(one.transaction)
+        else:
+            try:
+                self.engine.abort(self.transactions.take(info.transaction_id).transaction)
+            except EngineError as gone:  # another connection has decided about the branch
+                return gone
+        return rolled_back(info.transaction_id, str(error)) if one.transaction is None else error
 
     def must_wait(self, info: RemoveInfo) -> bool:
         """Let the end of the connection wait behind messages at a gate; return whether it must."""
@@ -161,8 +200,11 @@ class SendMessage:
     def again(self, one: BlockedMessage) -> None:
         """Try what waited at a gate.  Raises: RequestError, EngineError, ParkedTooMuch."""
         info = one.info
-        if one.transaction is not None:
-            assert isinstance(info, TransactionInfo), "a transaction waits for its commit"
+        if isinstance(info, TransactionInfo):
+            if one.transaction is None:
+                assert isinstance(info.transaction_id, XaTransactionId), "only a branch is prepared"
+                self.prepare(info, Xid(*info.transaction_id))
+                return
             self.transactions.committing.remove(one.transaction)
             self.commit_transaction(info, one.transaction)
             return
@@ -174,6 +216,35 @@ class SendMessage:
             self.send(info, one.destination, one.message)
 
     # -- the steps
+
+    def _held_by(self, transaction: Transaction) -> tuple[int, Destination | None]:
+        """Return the gate that holds a transaction back, and the destination behind which it waits.
+
+        Raises: EngineError if it can never be applied.
+        """
+        gate, destination = self.engine.commit_refusal(transaction)
+        held = self.blocked.addresses
+        if gate == gates.OPEN and held:
+            return gate, next((sent_to for sent_to, _ in transaction.sends if sent_to.uri() in held), None)
+        return gate, destination
+
+    def _wait_to_end(
+        self,
+        info: TransactionInfo,
+        transaction: Transaction,
+        committing: Transaction | None,
+        behind: Destination,
+        gate: int,
+    ) -> None:
+        """Let a commit or, without ``committing``, a PREPARE wait.  Raises: ParkedTooMuch."""
+        addresses = addresses_of(behind) + [sent_to.uri() for sent_to, _ in transaction.sends]
+        size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
+        self._wait(BlockedMessage(info, behind, None, committing, addresses, size_bytes), behind, gate)
+
+    def _answer_prepare(self, info: TransactionInfo, has_work: bool) -> None:
+        self.responses.has_logged = True
+        if info.response_required:
+            self.responses.respond_number(info.command_id, XA_OK if has_work else XA_RDONLY)
 
     def _give_back(self, info: ClientMessage) -> None:
         """Give back the window that a message without a response has taken."""

@@ -1,4 +1,4 @@
-"""The open local transactions of one connection, by the client's numbers for them."""
+"""The open transactions of one connection: local ones by the client's numbers, branches of distributed ones by xid."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from engine.api import EngineApi
+from engine.branches.branch import Branch
 from engine.consumers.client import Client
 from engine.transaction import Transaction, TransactionLimits
-from engine.values.errors import TransactionError
-from protocols.openwire.errors import RequestError, XaRefused
-from protocols.openwire.wire.identities import LocalTransactionId, TransactionId
+from engine.values.errors import BranchInUse, EngineError, TransactionError
+from engine.values.xid import Xid
+from protocols.openwire.errors import RequestError
+from protocols.openwire.wire.identities import LocalTransactionId, TransactionId, XaTransactionId
 
 
 class RolledBack(RequestError):
     """The transaction could not be committed and is rolled back."""
 
     condition: ClassVar[str] = "rolled-back"
+
+
+class BranchRolledBack(RolledBack):
+    """The same of a distributed one (XA_RBROLLBACK)."""
+
+    condition: ClassVar[str] = "branch-rolled-back"
 
 
 class OpenTransaction:
@@ -34,15 +42,26 @@ class OpenTransaction:
 
 @dataclass(slots=True, eq=False)
 class Transactions:
-    """committing: transactions whose commit waits at a gate, by the number of the waiting command."""
+    """open: the local ones.  committing: transactions whose commit waits at a gate.
 
+    replayed: prepared branches that a client sends again, with all their work, because it has connected again.
+    """
+
+    engine: EngineApi
     client: Client
     limits: TransactionLimits
     open: dict[int, OpenTransaction] = field(default_factory=dict)
     committing: list[Transaction] = field(default_factory=list)
+    replayed: set[Xid] = field(default_factory=set)
 
-    def begin(self, name: TransactionId | None) -> None:
-        """Raises: RequestError, TransactionError."""
+    def begin(self, name: TransactionId | None, is_failover: bool) -> None:
+        """is_failover: a client that connects again sends again what has no outcome yet.
+
+        Raises: RequestError, EngineError.
+        """
+        if isinstance(name, XaTransactionId):
+            self._begin_branch(Xid(*name), is_failover)
+            return
         number = number_of(name)
         if number in self.open:
             return  # a client that reconnects begins again
@@ -52,43 +71,76 @@ class Transactions:
         self.open[number] = OpenTransaction(Transaction(self.client, str(number), self.limits))
         self.client.is_holding = True
 
-    def named(self, name: TransactionId | None) -> OpenTransaction:
-        """Raises: RequestError, TransactionError."""
+    def named(self, name: TransactionId | None) -> OpenTransaction | Branch:
+        """Raises: RequestError, EngineError."""
+        if isinstance(name, XaTransactionId):
+            return self.engine.branches.active(self.client, Xid(*name))
         found = self.open.get(number_of(name))
         if found is None:
             raise TransactionError(f"Transaction {number_of(name)} has not been started.")
         return found
 
-    def take(self, name: TransactionId | None) -> OpenTransaction:
-        """Remove and return the transaction that a command ends.  Raises: RequestError, TransactionError."""
+    def take(self, name: TransactionId | None) -> OpenTransaction | Branch:
+        """Remove and return the transaction that a command ends.  Raises: RequestError, EngineError."""
         found = self.named(name)
-        del self.open[number_of(name)]
+        if isinstance(found, Branch):
+            self.engine.branches.end(found)
+        else:
+            del self.open[number_of(name)]
         return found
+
+    def is_replayed(self, name: TransactionId) -> bool:
+        """Say whether work in a transaction has been done before, and is prepared."""
+        return bool(self.replayed) and isinstance(name, XaTransactionId) and Xid(*name) in self.replayed
 
     def spoil(self, name: TransactionId | None, reason: str) -> None:
         """Allow only a rollback."""
-        if isinstance(name, LocalTransactionId) and name.value in self.open:
-            one = self.open[name.value]
-            one.spoiled = one.spoiled or reason
+        try:
+            one = self.named(name)
+        except (EngineError, RequestError):
+            return
+        one.spoiled = one.spoiled or reason
+
+    def is_any(self) -> bool:
+        """Say whether the connection has an open transaction."""
+        return bool(self.open) or self.engine.branches.has_active(self.client)
 
     def size_bytes(self) -> int:
         """Return the octets of the messages of all of them."""
         size = sum(one.transaction.memory_bytes() for one in self.open.values())
+        size += self.engine.branches.active_bytes(self.client)
         return size + sum(one.memory_bytes() for one in self.committing)
 
-    def abort_all(self, engine: EngineApi) -> None:
+    def abort_all(self) -> None:
         for one in self.open.values():
-            engine.abort(one.transaction)
+            self.engine.abort(one.transaction)
         for committing in self.committing:
-            engine.abort(committing)
+            self.engine.abort(committing)
+        self.engine.branches.left(self.client)
         self.open.clear()
         self.committing.clear()
+        self.replayed.clear()
+
+    def _begin_branch(self, xid: Xid, is_failover: bool) -> None:
+        branches = self.engine.branches
+        try:
+            branches.begin(self.client, xid, self.limits)
+        except BranchInUse:
+            if not is_failover or xid not in branches.xids(self.client):
+                raise
+            self.replayed.add(xid)
+        self.client.is_holding = True
 
 
 def number_of(name: TransactionId | None) -> int:
-    """Raises: RequestError for a distributed transaction."""
-    if isinstance(name, LocalTransactionId):
-        return name.value
+    """Return the number of a local transaction.  Raises: RequestError for none."""
     if name is None:
         raise RequestError("a transaction needs an id")
-    raise XaRefused("distributed transactions (XA) are not offered here; allowed are local ones.")
+    assert isinstance(name, LocalTransactionId), "branches have xids"
+    return name.value
+
+
+def rolled_back(name: TransactionId | None, reason: str) -> RolledBack:
+    """Return the error of a transaction that could not be committed or prepared."""
+    kind = BranchRolledBack if isinstance(name, XaTransactionId) else RolledBack
+    return kind(f"the transaction is rolled back: {reason}")

@@ -16,15 +16,14 @@ from protocols.openwire.session.acknowledgements import (
     REDELIVERED,
     STANDARD,
 )
-from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE, RECOVER, ROLLBACK
+from protocols.openwire.session.branches import ROLLBACK
+from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.wire.commands import (
     ConnectionError,
-    DataArrayResponse,
     MessageAck,
     RemoveInfo,
     Response,
     SessionInfo,
-    TransactionInfo,
 )
 from protocols.openwire.wire.identities import (
     ConnectionId,
@@ -32,7 +31,6 @@ from protocols.openwire.wire.identities import (
     MessageId,
     SessionId,
     Throwable,
-    XaTransactionId,
 )
 from tests.support.protocols.openwire_gateway import (
     OpenWireGateway,
@@ -263,18 +261,6 @@ def test_a_lost_connection_rolls_back() -> None:
     peer.acknowledge(dispatch, transaction_id=peer.transaction())
     peer.vanish()
     assert gateway.openwire_consumer(queue("q")).texts() == ["a"]
-
-
-def test_distributed_transactions_are_refused_by_name() -> None:
-    peer = OpenWireGateway().connect_openwire()
-    name = XaTransactionId(1, b"g", b"b")
-    for kind in (BEGIN, COMMIT_ONE_PHASE, 1, 3, ROLLBACK, 6):
-        exception = peer.refused(TransactionInfo(transaction_id=name, type=kind))
-        assert exception.class_name == "javax.transaction.xa.XAException"
-        assert exception.message.endswith("xaErrorCode:-6")
-    answer = peer.answer(TransactionInfo(type=RECOVER))
-    assert isinstance(answer, DataArrayResponse)
-    assert answer.data == []
 
 
 def test_a_failed_acknowledgement_spoils_its_transaction() -> None:

@@ -1,0 +1,70 @@
+"""TransactionInfo of distributed transactions (XA): the engine's branches, by the client's xids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.api import EngineApi
+from engine.values.errors import BranchState
+from engine.values.xid import Xid
+from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.responses import Responses
+from protocols.openwire.errors import NotImplementedHere
+from protocols.openwire.session.send_message import SendMessage
+from protocols.openwire.session.transactions import Transactions
+from protocols.openwire.wire.commands import DataArrayResponse, TransactionInfo
+from protocols.openwire.wire.identities import XaTransactionId
+
+# Types of a TransactionInfo; the others are in ``requests``.
+PREPARE: Final = 1
+COMMIT_TWO_PHASE: Final = 3
+ROLLBACK: Final = 4
+RECOVER: Final = 5
+FORGET: Final = 6
+END: Final = 7
+
+
+@dataclass(slots=True, eq=False)
+class Branches:
+    engine: EngineApi
+    client: ProtocolConnection
+    transactions: Transactions
+    send: SendMessage
+    responses: Responses
+
+    def take(self, info: TransactionInfo, xid: Xid) -> None:
+        """Take all but BEGIN and the commit of one phase.  Raises: RequestError, EngineError, ParkedTooMuch."""
+        branches = self.engine.branches
+        if info.type == PREPARE:
+            self.transactions.replayed.discard(xid)
+            self.send.prepare(info, xid)
+            return  # it has its own response
+        if info.type == END:
+            if xid not in self.transactions.replayed:
+                branches.active(self.client, xid)
+        elif info.type == COMMIT_TWO_PHASE:
+            branches.commit(branches.named(self.client, xid))
+            self.responses.has_logged = True
+        elif info.type == ROLLBACK:
+            self._roll_back(xid)
+        elif info.type == FORGET:
+            branches.named(self.client, xid)
+            raise BranchState(f"the branch {xid} has no outcome that could be forgotten")
+        else:
+            raise NotImplementedHere(f"a TransactionInfo has the type {info.type}; allowed are 0 to {END}")
+        if info.response_required:
+            self.responses.respond(info.command_id)
+
+    def recover(self, info: TransactionInfo) -> None:
+        """List the prepared branches of the client's user."""
+        data: list[object] = [XaTransactionId(*xid) for xid in self.engine.branches.xids(self.client)]
+        self.responses.add(DataArrayResponse(correlation_id=info.command_id, data=data))
+
+    def _roll_back(self, xid: Xid) -> None:
+        branches = self.engine.branches
+        if branches.is_prepared(self.client, xid):
+            branches.roll_back(branches.named(self.client, xid))
+            self.responses.has_logged = True
+        else:
+            self.engine.abort(branches.end(branches.active(self.client, xid)))
