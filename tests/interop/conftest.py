@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 
 from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.rest import RestClient
 from tests.support.process.stomp_py import CLIENTS, Client, Connect
 
 
@@ -37,7 +40,7 @@ def javascript(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [npm, "install", "--silent", "--no-audit", "--no-fund"]
     installed = subprocess.run(command, cwd=home, capture_output=True, timeout=INSTALL_LIMIT_S, check=False)
     if installed.returncode != 0:
-        pytest.skip("npm could not bring rhea and stompjs")
+        pytest.skip("npm could not bring rhea, stompjs and axe-core")
     return home
 
 
@@ -56,3 +59,30 @@ def connect(shared_gateway: GatewayProcess) -> Iterator[Connect]:
     yield connected
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def rest(shared_gateway: GatewayProcess) -> Iterator[RestClient]:
+    client = RestClient(shared_gateway)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("needs chromium and chromedriver on the PATH")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    home = tmp_path_factory.mktemp("chromium")
+    # Tests may run as root and in small containers: without a sandbox, without /dev/shm.
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={home}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    try:
+        found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    except WebDriverException as error:
+        pytest.skip(f"Chromium does not start here: {error.msg}")
+    yield found
+    found.quit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,13 +14,6 @@ from proton import Message, int32
 from proton.utils import BlockingConnection
 
 PROPERTIES = {"n": 5, "b": True, "f": 1.5, "i": 7, "s": "x"}
-
-
-@pytest.fixture
-def rest(shared_gateway: GatewayProcess) -> Iterator[RestClient]:
-    client = RestClient(shared_gateway)
-    yield client
-    client.close()
 
 
 def test_properties_keep_their_types_both_ways(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,13 +14,6 @@ from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.rest import RestClient, path_of
 from tests.support.process.stomp_py import Client
 from tests.support.process.waiting import wait_until
-
-
-@pytest.fixture
-def rest(shared_gateway: GatewayProcess) -> Iterator[RestClient]:
-    client = RestClient(shared_gateway)
-    yield client
-    client.close()
 
 
 def numbers(gateway: GatewayProcess, name: str) -> dict[str, Any]:

@@ -94,10 +94,13 @@ class History:
     def of_gateway(self) -> dict[str, list[Point]]:
         return {name: self._gateway.column(at, self._tick) for at, name in enumerate(GATEWAY_COLUMNS)}
 
-    def of_destination(self, kind: str, name: str) -> dict[str, list[Point]] | None:
-        """Return None for a destination without a ring."""
-        ring = self._rings.get((kind, name))
-        return None if ring is None else {title: ring.column(at, self._tick) for at, title in enumerate(COLUMNS)}
+    def has_destination(self, kind: str, name: str) -> bool:
+        return (kind, name) in self._rings
+
+    def of_destination(self, kind: str, name: str) -> dict[str, list[Point]]:
+        """Return the same for a destination; one without a ring has no points."""
+        ring = self._rings.get((kind, name)) or Ring(len(COLUMNS))
+        return {title: ring.column(at, self._tick) for at, title in enumerate(COLUMNS)}
 
     def _put(self, one: DestinationStats, rates: RateSampler, tick: int) -> None:
         key = (one.kind, one.name)

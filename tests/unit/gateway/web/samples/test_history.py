@@ -37,7 +37,7 @@ def test_an_hour_ends_with_the_last_sample_and_has_gaps() -> None:
     depth = sampled.history.of_gateway()["depth"]
     assert len(depth) == POINTS
     assert depth[-5:] == [None, 996.0, 1006.0, None, 1026.0]
-    assert sampled.history.of_destination("queue", "orders") is not None
+    assert sampled.history.has_destination("queue", "orders")
 
 
 def test_what_is_older_than_an_hour_is_forgotten() -> None:
@@ -63,7 +63,6 @@ def test_rates_are_those_since_the_point_before() -> None:
     for interval, enqueued in ((0, 1), (0.9, 10), (1, 301), (3, 501), (4, 0)):
         sampled.at(interval, destination("orders", enqueued=enqueued, acknowledged=0), destination("idle"))
     own = sampled.history.of_destination("queue", "orders")
-    assert own is not None
     assert own["enqueued_per_s"][-4:] == [30.0, None, 10.0, 0.0], "below zero is a destination that was made again"
     assert sampled.history.of_gateway()["enqueued_per_s"][-4:] == [30.0, None, 10.0, 0.0]
 
@@ -79,19 +78,19 @@ def test_idle_destinations_have_no_ring() -> None:
     sampled = Sampled()
     idle = replace(destination("idle", enqueued=0, acknowledged=0), delivered=0, in_flight=0)
     sampled.at(0, idle, orders(10))
-    assert sampled.history.of_destination("queue", "idle") is None
-    assert sampled.history.of_destination("topic", "orders") is None
+    assert not sampled.history.has_destination("queue", "idle")
+    assert not sampled.history.has_destination("topic", "orders")
     sampled.at(1, replace(idle, enqueued=1, depth=1))
-    assert sampled.history.of_destination("queue", "idle") is not None
+    assert sampled.history.has_destination("queue", "idle")
     for interval in range(2, POINTS + 2):
         sampled.at(interval, idle)
-    assert sampled.history.of_destination("queue", "orders") is None, "it is gone, so it makes room"
-    assert sampled.history.of_destination("queue", "idle") is None
+    assert not sampled.history.has_destination("queue", "orders"), "it is gone, so it makes room"
+    assert not sampled.history.has_destination("queue", "idle")
 
 
 def test_the_number_of_rings_is_bounded_and_the_work_divided() -> None:
     sampled = Sampled()
     rows = [destination(str(number)) for number in range(DESTINATIONS_MAX + 50)]
     assert sampled.at(0, *rows) == -(-len(rows) // AT_ONCE)
-    kept = [one for one in rows if sampled.history.of_destination("queue", one.name) is not None]
+    kept = [one for one in rows if sampled.history.has_destination("queue", one.name)]
     assert len(kept) == DESTINATIONS_MAX
