@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ PROJECT: Final = Path(__file__).with_name("activemq")
 BUILD_LIMIT_S: Final = 600
 RUN_LIMIT_S: Final = 300
 RELEASES: Final = ("5.18.7", "6.1.8", "5.15.16")  # the first one also runs what depends on no release
+
+Talk = Callable[[GatewayProcess, str], "subprocess.Popen[str]"]
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +49,6 @@ SCENARIOS: Final = (
     "scheduled",
     "exclusive",
     "redeliveredAfterClose",
-    "distributedTransactionsAreRefused",
     "insistsOnTightEncoding",
     "temporaryTopic",
     "retroactive",
@@ -78,6 +80,13 @@ SCENARIOS: Final = (
     "largeMessage",
     "idleConnection",
     "manySessions",
+    "xaTwoPhases",
+    "xaOnePhase",
+    "xaRollback",
+    "xaReadOnly",
+    "xaCodes",
+    "xaJoin",
+    "xaDurable",
 )
 
 
@@ -151,26 +160,48 @@ def test_messages_to_and_from_stomp(command: list[str], shared_gateway: GatewayP
     assert the_map.headers["transformation"] == "jms-map-json"
 
 
-def test_failover_over_kill_9(command: list[str], start_gateway: StartGateway) -> None:
+@pytest.fixture
+def talk(command: list[str]) -> Iterator[Talk]:
+    """Start a scenario that is told by lines when to go on."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(gateway: GatewayProcess, name: str) -> subprocess.Popen[str]:
+        words = [*command, url(gateway), name]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_distributed_transactions_over_kill_9(talk: Talk, start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     port = gateway.stomp_port
-    process = subprocess.Popen(
-        [*command, url(gateway), "failover"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        for _ in range(2):
-            time.sleep(1)  # let it send
-            gateway.kill9()
-            gateway.start(port)
-        time.sleep(1)
-        out, _ = process.communicate("done\n", timeout=RUN_LIMIT_S)
-    finally:
-        process.kill()
-        process.wait()
+    process = talk(gateway, "xaOverKills")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    for state in ("prepared", "decided"):
+        assert process.stdout.readline() == f"{state}\n"
+        gateway.kill9()
+        gateway.start(port)
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert process.stdout.readline() == "ok xaOverKills\n"
+
+
+def test_failover_over_kill_9(talk: Talk, start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    port = gateway.stomp_port
+    process = talk(gateway, "failover")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(2):
+        time.sleep(1)  # let it send
+        gateway.kill9()
+        gateway.start(port)
+    time.sleep(1)
+    out, _ = process.communicate("done\n", timeout=RUN_LIMIT_S)
     assert out == "ok failover\n"

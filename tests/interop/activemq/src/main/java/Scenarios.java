@@ -28,15 +28,9 @@ import javax.jms.TemporaryQueue;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
 import javax.jms.TransactionRolledBackException;
-import javax.jms.XAConnection;
-import javax.jms.XASession;
-import javax.transaction.xa.XAException;
-import javax.transaction.xa.XAResource;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.ActiveMQSession;
-import org.apache.activemq.ActiveMQXAConnectionFactory;
 import org.apache.activemq.command.ActiveMQQueue;
-import org.apache.activemq.command.XATransactionId;
 
 /** Scenarios by name against one gateway; prints "ok NAME" or "failed NAME: why" for each. */
 public class Scenarios {
@@ -351,22 +345,6 @@ public class Scenarios {
             Message got = session().createConsumer(new ActiveMQQueue("ow.closed")).receive(LONG);
             is(got.getJMSRedelivered(), true);
         });
-        ALL.put("distributedTransactionsAreRefused", () -> {
-            XAConnection connection = new ActiveMQXAConnectionFactory(url).createXAConnection();
-            started(connection);
-            XASession session = connection.createXASession();
-            XAResource resource = session.getXAResource();
-            XATransactionId id = new XATransactionId();
-            id.setFormatId(1);
-            id.setGlobalTransactionId(new byte[] {1});
-            id.setBranchQualifier(new byte[] {2});
-            fails(XAException.class, () -> {
-                resource.start(id, XAResource.TMNOFLAGS);
-                session.createProducer(session.createQueue("ow.xa")).send(session.createTextMessage("x"));
-                resource.end(id, XAResource.TMSUCCESS);
-                resource.commit(id, true);
-            });
-        });
         ALL.put("wrongPassword", () -> {
             fails(JMSSecurityException.class, () -> started(factory("").createConnection("alice", "wrong")));
             started(factory("").createConnection("alice", "secret")).createSession(false, 1);
@@ -544,6 +522,7 @@ public class Scenarios {
 
     public static void main(String[] arguments) throws Exception {
         Features.add();
+        Distributed.add();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {
