@@ -89,4 +89,4 @@ class Connections:
         if not outlet.is_output_full or (isinstance(outlet, Client) and outlet.client_number not in self.by_number):
             return
         outlet.is_output_full = False
-        self._subscribing.wakes.open(outlet.resting)
+        self._subscribing.wakes.open(outlet)

@@ -30,61 +30,76 @@ class DepartureBase(Chore):
         self.is_lost = is_lost
 
 
-class Resting:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RestRoom:
     """A room of consumers held back together by one cause: a full outlet, or a window that several share.
 
     They are in no rotation meanwhile.  Once the cause is over they are woken one after the other, oldest first, only as
     many as there is room for, and the next ones if those found nothing.  So the cost of a message does not depend on
     their number.
-    lead: of those that share its window; None for those that share the outlet.
-    is_waking: the cause is over, and ``Wakes`` is waking them.
+    resting: these consumers.  is_waking: the cause is over, and ``Wakes`` is waking them.
     """
 
-    __slots__ = ("outlet", "lead", "consumers", "is_waking")
+    __slots__ = ("resting", "is_waking")
 
-    def __init__(self, outlet: Outlet, lead: Consumer | None) -> None:
-        self.outlet = outlet
-        self.lead = lead
-        self.consumers: OrderedDict[int, Consumer] = OrderedDict()
+    def __init__(self) -> None:
+        self.resting: OrderedDict[int, Consumer] | None = None  # until the first one: most rooms never have any
         self.is_waking = False
 
-    def add(self, consumer: Consumer) -> None:
-        if consumer.resting is None:
-            consumer.resting = self
-            self.consumers[consumer.consumer_id] = consumer
+    def rest(self, consumer: Consumer) -> None:
+        if consumer.rest_room is None:
+            consumer.rest_room = self
+            if self.resting is None:
+                self.resting = OrderedDict()
+            self.resting[consumer.consumer_id] = consumer
 
-    def remove(self, consumer: Consumer) -> None:
-        consumer.resting = None
-        del self.consumers[consumer.consumer_id]
+    def end_rest(self, consumer: Consumer) -> None:
+        assert self.resting is not None, "it is in this room"
+        consumer.rest_room = None
+        del self.resting[consumer.consumer_id]
 
-    def room(self) -> int:
+    @abstractmethod
+    def wakes_at_once(self) -> int:
         """Return how many consumers may be woken now."""
-        if self.outlet.is_output_full:
-            return 0
-        if self.lead is None:
-            return WAKES_AT_ONCE
-        window = self.lead.window
-        return 0 if window.is_full else min(max(1, window.room()), WAKES_AT_ONCE)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Outlet:
+class Outlet(RestRoom):
     """The way out for deliveries: a connection, or a part of one whose output its peer can stop separately.
 
-    is_output_full: it accepts nothing more; nothing is handed over until ``EngineApi.output_drained``.
-
-    resting: consumers that only wait for that.
+    is_output_full: it accepts nothing more; nothing is handed over until ``EngineApi.output_drained``.  Consumers that
+    only wait for that rest in it.
     """
 
-    __slots__ = ("resting", "is_output_full")
+    __slots__ = ("is_output_full",)
 
     def __init__(self) -> None:
-        self.resting = Resting(self, None)
+        super().__init__()
         self.is_output_full = False
+
+    def wakes_at_once(self) -> int:
+        return 0 if self.is_output_full else WAKES_AT_ONCE
 
     @abstractmethod
     def output_gate(self) -> int:
         """Return the gate that explains a full output."""
+
+
+class WindowRoom(RestRoom):
+    """Of the consumers that share the window of ``lead``.  outlet: theirs."""
+
+    __slots__ = ("outlet", "lead")
+
+    def __init__(self, lead: Consumer) -> None:
+        super().__init__()
+        self.outlet: Outlet = lead.client
+        self.lead = lead
+
+    def wakes_at_once(self) -> int:
+        window = self.lead.window
+        if self.outlet.is_output_full or window.is_full:
+            return 0
+        return min(max(1, window.room()), WAKES_AT_ONCE)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

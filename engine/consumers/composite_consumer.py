@@ -93,7 +93,7 @@ class Siblings(SiblingsBase):
         self._queues.add(queue)
 
     def start(self) -> None:
-        self.resting.outlet = self.lead.outlet
+        self.rest_room.outlet = self.lead.outlet
         self._wakes.steps.take_up(Starts(self), self.lead.client.client_number)
 
     def beyond(self, first: int, held_by: frozenset[int]) -> int:
@@ -108,7 +108,7 @@ class Siblings(SiblingsBase):
         return first
 
     def opened(self) -> None:
-        self._wakes.open(self.resting)
+        self._wakes.open(self.rest_room)
 
     def close(self) -> list[Consumer]:
         """Close the window and divide the ledger; return the consumers that must return messages now, the lead first.

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.redelivery_policy import RedeliveryPolicy
-from engine.consumers.client import Client, DepartureBase, Outlet, Resting
+from engine.consumers.client import Client, DepartureBase, Outlet, RestRoom, WindowRoom
 from engine.consumers.credit_window import CreditWindow
 from engine.consumers.prefetch_window import Window
 from engine.selector.evaluate import Selector
@@ -36,17 +36,17 @@ class SiblingsBase:
     """The consumers of one subscription to several destinations, which share a window and a ledger.
 
     lead: the one that the client knows as its consumer.  Its own queue never holds anything.
-    resting: consumers that have messages while the window is full.
+    rest_room: of those that have messages while the window is full.
     is_closed: the client has ended the subscription; the remaining consumers are leaving.
     seen_tag: when they close, the furthest tag that the client may have looked at, over all of them.
     """
 
-    __slots__ = ("lead", "members", "resting", "is_closed", "seen_tag")
+    __slots__ = ("lead", "members", "rest_room", "is_closed", "seen_tag")
 
     def __init__(self, lead: Consumer) -> None:
         self.lead = lead
         self.members = [lead]
-        self.resting = Resting(lead.client, lead)
+        self.rest_room = WindowRoom(lead)
         self.is_closed = False
         self.seen_tag = 0
 
@@ -96,13 +96,13 @@ class Consumer(ConsumerBase):
     seat: its place in the queue's Selection, None without one.
     departure: its own, apart from that of its subscription or client (``departing``); None without one.
     siblings: the consumers of one subscription to several destinations, itself included; None for a single one.
-    resting: the room in which it waits for its outlet or a shared window; while there it is not listed.
+    rest_room: in which it waits for its outlet or a shared window; while there it is not listed.
     outlet: where its deliveries leave: its client, or a part of it that the adapter sets before ``Broker.start``.
     """
 
     __slots__ = (
         "window",
-        "resting",
+        "rest_room",
         "client",
         "outlet",
         "queue",
@@ -129,7 +129,7 @@ class Consumer(ConsumerBase):
     ) -> None:
         super().__init__(consumer_id, ack_mode, name)
         self.window = window
-        self.resting: Resting | None = None
+        self.rest_room: RestRoom | None = None
         self.client = client
         self.outlet: Outlet = client
         self.queue = queue

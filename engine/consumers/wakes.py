@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from engine.consumers.client import Resting
+from engine.consumers.client import RestRoom, WindowRoom
 from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
 from engine.ports.clock import Clock
@@ -21,11 +21,11 @@ class Wakes:
     """The rooms whose consumers may take turns again."""
 
     steps: Steps
-    rooms: list[Resting] = field(default_factory=list)
+    rooms: list[RestRoom] = field(default_factory=list)
 
-    def open(self, room: Resting) -> None:
+    def open(self, room: RestRoom) -> None:
         """Wake the consumers of ``room``: the cause that held them is over."""
-        if room.consumers and not room.is_waking:
+        if room.resting and not room.is_waking:
             room.is_waking = True
             self.rooms.append(room)
             self.steps.agenda.is_open = True
@@ -39,22 +39,23 @@ class Wakes:
         if self.rooms and self.steps.left <= 0:
             self.steps.need_a_turn()
 
-    def _wake(self, room: Resting) -> None:
-        count = room.room()
+    def _wake(self, room: RestRoom) -> None:
+        count = room.wakes_at_once()
         if count == 0:
-            lead = room.lead
-            if lead is not None and room.outlet.is_output_full:
-                if lead.resting is room:
-                    room.remove(lead)
-                room.outlet.resting.add(lead)  # which opens this room again
+            if isinstance(room, WindowRoom) and room.outlet.is_output_full:
+                lead = room.lead
+                if lead.rest_room is room:
+                    room.end_rest(lead)
+                room.outlet.rest(lead)  # which opens this room again
             return
+        is_of_window = isinstance(room, WindowRoom)
         steps = self.steps
-        while count > 0 and room.consumers and steps.left > 0:
+        while count > 0 and room.resting and steps.left > 0:
             steps.left -= WAKE_STEPS
-            consumer = next(iter(room.consumers.values()))
-            room.remove(consumer)
+            consumer = next(iter(room.resting.values()))
+            room.end_rest(consumer)
             siblings = consumer.siblings
-            if room.lead is None and siblings is not None and siblings.lead is consumer:
+            if not is_of_window and siblings is not None and siblings.lead is consumer:
                 siblings.opened()
                 continue
             consumer.queue.list_one(consumer)

@@ -44,7 +44,7 @@ class Pause(PauseBase):
 
     def rest(self, consumer: ConsumerBase) -> None:
         assert isinstance(consumer, Consumer), "only consumers rest"
-        self.room.resting.add(consumer)
+        self.room.rest(consumer)
 
 
 @dataclass(slots=True, eq=False)

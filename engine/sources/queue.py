@@ -263,14 +263,14 @@ class Queue(LaneOwner):
 
     def list_one(self, consumer: Consumer) -> None:
         """List ``consumer`` in the rotation if nothing holds it; a shared window or socket wakes it later."""
-        if consumer.is_listed or not consumer.is_started or consumer.resting is not None:
+        if consumer.is_listed or not consumer.is_started or consumer.rest_room is not None:
             return
         if consumer.window.is_full:
             if consumer.siblings is not None:
-                consumer.siblings.resting.add(consumer)
+                consumer.siblings.rest_room.rest(consumer)
             return
         if consumer.outlet.is_output_full:
-            consumer.outlet.resting.add(consumer)
+            consumer.outlet.rest(consumer)
             return
         pause = self.extras.pause
         if pause is not None and consumer.is_ruled:
@@ -292,14 +292,14 @@ class Queue(LaneOwner):
     def rest(self, consumer: Consumer) -> None:
         """Park ``consumer``, which left the rotation because it cannot take the next message, until it can."""
         if consumer.siblings is not None and consumer.window.is_full:
-            consumer.siblings.resting.add(consumer)
+            consumer.siblings.rest_room.rest(consumer)
         elif consumer.outlet.is_output_full:
-            consumer.outlet.resting.add(consumer)
+            consumer.outlet.rest(consumer)
 
     def unlist_one(self, consumer: Consumer) -> None:
         """Remove a consumer from wherever it waits for its turn."""
-        if consumer.resting is not None:
-            consumer.resting.remove(consumer)
+        if consumer.rest_room is not None:
+            consumer.rest_room.end_rest(consumer)
         if consumer.is_listed:
             consumer.is_listed = False
             if self.selection is None:
