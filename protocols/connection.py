@@ -22,12 +22,15 @@ SUBSCRIBED_FREE_BYTES: Final = 32 * 1024  # of all these, for each connection: f
 class ProtocolConnection(GuardedClient):
     """One connection: octets in, operations on the engine, octets out.  No sockets; times are passed in.
 
+    Its parts know it, so it deletes them when it has left, and needs no garbage collector.
+
     ``is_finished`` has a meaning only while it is ending.
     selector_characters: of the selectors of all its subscriptions.
     share: of a turn, for the frames of its peer.
     engine: of the engine; context, holdings, store_events: its parts.
     """
 
+    __deletable__ = ("share",)
     __slots__ = ("share", "engine", "context", "holdings", "store_events", "selector_characters")
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, output_limit_bytes: int) -> None:
@@ -57,6 +60,29 @@ class ProtocolConnection(GuardedClient):
 
     def end_input(self) -> None:
         self.share.wait()
+
+    def connection_lost(self) -> None:
+        self.lose()
+        self.share.close()
+        self.dissolve()
+
+    @abstractmethod
+    def lose(self) -> None:
+        """Leave the engine, with everything that the connection holds."""
+
+    def dissolve(self) -> None:
+        """Delete the parts that know this connection.
+
+        The engine may still ask who it was, until all its consumers have been closed, and what it owes; nothing else.
+        """
+        del self.share
+
+    def holding(self) -> str:
+        return "" if self.is_ending else self.held_words()
+
+    @abstractmethod
+    def held_words(self) -> str:
+        """Return the parts of what it holds, in words."""
 
     def unread_now(self) -> int:
         return self.socket.unread_bytes() + self.outbox.rest_bytes

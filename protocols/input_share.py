@@ -28,6 +28,7 @@ REFUSED_STEPS: Final = 10  # for a frame that is answered with an error
 _OPEN: Final = 0
 _ENDED: Final = 1
 _LOST: Final = 2
+_GONE: Final = 3  # nothing is left over: the connection has left
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -112,6 +113,8 @@ class InputShare(WaitingInput):
         return True
 
     def go_on(self) -> None:
+        if self._end == _GONE:
+            return
         if self.turn == self._steps.turn and self.left <= 0:
             self._steps.wait(self)
             return
@@ -167,6 +170,10 @@ class InputShare(WaitingInput):
             connection.count_held()
         else:
             connection.connection_lost()
+
+    def close(self) -> None:
+        """The connection has left, and may be freed."""
+        self._end = _GONE
 
     # -- the steps
 

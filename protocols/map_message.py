@@ -226,6 +226,7 @@ def _read_xml(text: bytes) -> Element:
     except DefusedXmlException as error:
         raise MapError(f"the text has a {type(error).__name__}, which is not read") from None
     except (ParseError, ValueError) as error:
+        error.__traceback__ = None  # the parser's frames know it, and they know all callers: a cycle with the session
         raise MapError(f"the text is no XML: {error}") from None
     assert isinstance(root, Element)
     return root

@@ -47,6 +47,11 @@ class OwedConfirmations:
             for one in deferred:
                 one.release()
 
+    def forget(self) -> None:
+        """Owe nothing any more: nobody is there to read it."""
+        self.owed.clear()
+        self.barrier_count = 0
+
     def release(self, offset: int) -> bool:
         """Release the entries that waited for ``offset`` or less; return whether others still wait."""
         owed = self.owed

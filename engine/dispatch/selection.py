@@ -142,6 +142,7 @@ class Selection(SelectionBase):
         for view in self.index.by_number.values():
             while view.idle:
                 self.queue.rotation.append(view.idle.take_first())
+            view.cursors.clear()  # a cursor knows its views
         for consumer in self.queue.consumers.values():
             consumer.seat = None
         for lane in self.queue.used_lanes:

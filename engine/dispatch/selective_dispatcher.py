@@ -79,6 +79,7 @@ class SelectiveDispatcher(TimerTarget):
         queue = consumer.queue
         selection = selection_of(queue)
         if selection is None:
+            consumer.seat = None  # the selection has ended with its queue, while the consumer was closing
             return
         selection.remove(consumer)
         if queue.consumers:

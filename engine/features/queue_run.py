@@ -31,6 +31,7 @@ _IDLE: Final = frozenset(
 class QueueRun(Client):
     """is_done: it has ended, and its consumer is closed."""
 
+    __deletable__ = ("consumer", "_ticks")
     __slots__ = ("context", "connections", "queue", "is_done", "consumer", "_ticks")
 
     def __init__(
@@ -53,6 +54,7 @@ class QueueRun(Client):
             self.consumer = subscribing.subscribe_own(self, queue, options)
         except EngineError:
             connections.disconnect(self, is_lost=False)
+            del self._ticks
             raise
 
     @abstractmethod
@@ -68,8 +70,10 @@ class QueueRun(Client):
 
     def end(self) -> None:
         """Take nothing more, and return what it holds to its place."""
-        self.is_done = True
-        self.connections.disconnect(self, is_lost=False)
+        if not self.is_done:
+            self.is_done = True
+            self.connections.disconnect(self, is_lost=False)
+            del self.consumer, self._ticks  # they know it, and would wait for Python's collector with it
 
     def release_confirmations(self, offset: int) -> bool:
         return False

@@ -68,9 +68,10 @@ def release_unsettled(unsettled: list[Delivery]) -> None:
 
 
 def forget_lanes(queue: Queue) -> None:
-    """End the cycle of a queue that has ended and its lanes, which would wait for Python's collector.
+    """End the cycles of a queue that has ended with its lanes and its keeper, which would wait for Python's collector.
 
     A delivery that somebody still holds knows its lane, and by it the queue.
     """
     queue.lanes = [None] * len(queue.lanes)
     queue.used_lanes = []
+    queue.extras.keeper = None

@@ -150,6 +150,7 @@ class Connection(asyncio.Protocol, SessionSocket):
                 self._fail("losing the connection")
         self._unread.gone()
         self._host.connection_closed(self)
+        self._transport = self._close = None  # a transport that knows us, as that of a WebSocket does, would be a cycle
 
     # -- called by the turn and the session
 

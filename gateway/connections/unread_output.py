@@ -66,4 +66,4 @@ class UnreadOutput:
         """The socket is gone, and its unread output with it."""
         if self._client is not None:
             self._holdings.count_unread(self._client, 0)
-            self._client = None
+            self._client = self._transport = None

@@ -31,6 +31,7 @@ from protocols.session.states import (
 class ClientSession(SessionLifecycle, Generic[Waiting]):
     """times: of the peer.  blocked: what waits at gates."""
 
+    __deletable__ = ("blocked",)
     __slots__ = ("times", "blocked")
 
     def __init__(
@@ -131,7 +132,11 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
         self.is_holding = held_bytes > 0 or is_partial or self.has_transactions()
         self.holdings.count(self, held_bytes + self.subscribed_bytes())
 
-    def holding(self) -> str:
+    def dissolve(self) -> None:
+        super().dissolve()
+        del self.blocked
+
+    def held_words(self) -> str:
         return holding_words(*self.held(), 0, self.subscribed_bytes(), self.outbox.settled_bytes)
 
     # -- the protocol's own part

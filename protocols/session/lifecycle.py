@@ -87,7 +87,7 @@ class SessionLifecycle(ProtocolConnection):
         if self.state == LEAVING and before != LEAVING:
             self.leave(self.late_words(), is_lost=True)
 
-    def connection_lost(self) -> None:
+    def lose(self) -> None:
         self.move(LOSE)
         self.let_go(is_lost=True)
 

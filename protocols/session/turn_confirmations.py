@@ -74,6 +74,10 @@ class TurnConfirmations(OwedConfirmations):
         self.earlier = b""
         self.turn_deferred.clear()
 
+    def forget(self) -> None:
+        super().forget()
+        self.drop()
+
     def is_idle(self) -> bool:
         """Say whether nothing is left to be confirmed."""
         return not self.parts and not self.earlier and not self.owed

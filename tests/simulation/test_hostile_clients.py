@@ -5,6 +5,7 @@ The laws are in tests/support/hostile/random_lives.py.
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Final
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from engine.broker import Broker
 from engine.dispatch.dispatcher import Dispatcher
 from engine.sources.queue import Queue
+from gateway.connections.session_socket import SessionSocket
+from protocols.amqp.v1_0.endpoints.confirmations import Endpoint
+from protocols.connection import ProtocolConnection
 from tests.support.engine.broker_view import BrokerView
 from tests.support.hostile.random_lives import Plant, RandomLives
 from tests.support.long_run import LongRun
@@ -22,6 +26,7 @@ from tests.support.world.seeds import asked_or, telling
 SEEDS: Final = 5
 OPERATIONS: Final = 500  # of a life
 LONG_OPERATIONS: Final = 4_000
+LEFT_BY_NOBODY: Final = (ProtocolConnection, SessionSocket, Endpoint)  # Endpoint: sessions and links of AMQP
 LIVES_MOST: Final = 3
 SEEDS_OF_A_BUG: Final = 10
 OPERATIONS_OF_A_BUG: Final = 300
@@ -50,6 +55,42 @@ def test_more_seeds(long_run: LongRun) -> None:
 
 def test_same_seed_gives_same_history() -> None:
     assert run_seed(2, 300) == run_seed(2, 300)
+
+
+class Uncollected(RandomLives):
+    """A run without the garbage collector.  left: what it would have found of the gateway once all clients had left."""
+
+    def __init__(self, seed: int, operations: int) -> None:
+        super().__init__(seed, operations, LIVES_MOST)
+        self.left: set[str] = set()
+
+    def run(self) -> None:
+        gc.freeze()  # so that only what a run makes is looked through, not what hundreds of tests have left behind
+        gc.disable()
+        try:
+            super().run()
+        finally:
+            gc.set_debug(0)
+            gc.enable()
+
+    def _live(self, is_last: bool) -> None:
+        gc.collect()
+        super()._live(is_last)
+
+    def _check_nothing_held(self) -> None:
+        super()._check_nothing_held()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        gc.set_debug(0)
+        self.left |= {type(one).__name__ for one in gc.garbage if isinstance(one, LEFT_BY_NOBODY)}
+        gc.garbage.clear()
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_nobody_leaves_a_session_to_the_garbage_collector(seed: int) -> None:
+    lives = Uncollected(seed, 300)
+    lives.run()
+    assert lives.left == set()
 
 
 @pytest.mark.interpreted

@@ -209,8 +209,10 @@ def answer(frames: list[Composite]) -> str:
 def states_of(peer: AmqpPeer) -> tuple[int, int, int]:
     """Return the states of a peer's connection, of the session on channel 0 and of the link on ``HANDLE``."""
     connection = peer.connection
+    if connection.state == CLOSE_SENT:  # it only says what it owes, and has no sessions
+        return connection.state, UNMAPPED, DETACHED
     session = connection.channels.mapped.get(0) or connection.channels.discarding.get(0)
-    if session is None or connection.state == CLOSE_SENT:  # then it only says what it owes
+    if session is None:
         return connection.state, UNMAPPED, DETACHED
     link = session.links.get(HANDLE) or session.discarding.get(HANDLE)
     return connection.state, session.state, DETACHED if link is None else link.state

@@ -164,10 +164,13 @@ class Session(ProtocolConnection):
 
     def count_held(self) -> None: ...
 
-    def connection_lost(self) -> None:
+    def lose(self) -> None:
         if not self.is_lossy:
             self.check()
         self.log.append("lost")
+
+    def held_words(self) -> str:
+        return ""
 
     def shut_down(self) -> None:
         self.check()

@@ -60,7 +60,8 @@ def read_document(body: bytes) -> Node | None:
         parser = DefusedXMLParser(target=Builder(), forbid_dtd=True)
         parser.feed(body)
         element = parser.close()
-    except (ParseError, DefusedXmlException, ValueError, LookupError):  # also an unknown encoding
+    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:  # also an unknown encoding
+        error.__traceback__ = None  # the parser's frames know it, and they know all callers: a cycle with the sessions
         return None
     return _tree(element)
 

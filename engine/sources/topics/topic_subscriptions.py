@@ -293,6 +293,8 @@ class Subscriptions(Observer):
         else:
             assert subscription.is_durable, "one in memory ends with its last consumer"
             self._close_cursors(subscription.all_queues())
+            for number in list(subscription.queues):
+                subscription.roster.pop(number)  # a queue knows its subscription, too
 
     def close_some(self, subscription: NamedSubscription, count: int) -> None:
         """Close so many cursors of a durable wildcard that has ended, or all."""

@@ -234,4 +234,13 @@ class SocketRoute:
         finally:
             pumping.cancel()
             connection.connection_lost(None)
+            _forget_frames(socket)
         return socket
+
+
+def _forget_frames(socket: web.WebSocketResponse) -> None:
+    """Let reference counts free a WebSocket: it keeps the exception that has ended it, whose frames keep it."""
+    error: BaseException | None = socket.exception()
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__

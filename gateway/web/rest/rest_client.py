@@ -39,7 +39,6 @@ class RestClient(Client):
         self.failure: EngineError | None = None
         self.arrived = asyncio.Event()
         self._engine = engine
-        self._output = _Output(self)
         self._engine_loop = engine_loop
         self._asked: list[asyncio.Future[None]] = []  # confirmations of this turn
         self._owed: list[tuple[int, asyncio.Future[None]]] = []  # with the offsets that they wait for
@@ -94,7 +93,7 @@ class RestClient(Client):
             self._engine.store_events.await_confirmation(self)
 
     def _touch(self) -> None:
-        self._engine_loop.touched.append(self._output)
+        self._engine_loop.touched.append(_Output(self))
         self._engine_loop.open_turn()
 
     # -- the engine's side

@@ -61,6 +61,15 @@ HEADER_BYTES: Final = 6  # type, commandId, responseRequired
 class CommandInput(MessageOutput, Peer):
     """introduction: ConnectionInfo, once it has come.  requests: takes the rarer commands."""
 
+    __deletable__ = (
+        "transactions",
+        "temporaries",
+        "receivers",
+        "producers",
+        "send",
+        "acknowledgements",
+        "requests",
+    )
     __slots__ = (
         "decoder",
         "responses",
@@ -269,6 +278,6 @@ class CommandInput(MessageOutput, Peer):
         self.engine.disconnect(self, is_lost)
         self.temporaries.clear()
         self.settings.peers.leave(self.introduction.key(), self)
-        self.receivers.open.clear()
+        self.receivers.forget_all()
         self.pulls.waiting.clear()
         self.decoder.drop()

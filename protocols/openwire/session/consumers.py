@@ -89,6 +89,12 @@ class Consumers:
         for name in list(self.open):
             self.remove(name, last_delivered)
 
+    def forget_all(self) -> None:
+        """Forget all; the engine closes them.  Each knows its consumer, which knows it."""
+        for found in self.open.values():
+            found.consumer = None
+        self.open.clear()
+
     def control(self, control: ConsumerControl) -> None:
         """Let messages come to a consumer that a client had added without a prefetch while it reconnected.
 

@@ -90,6 +90,12 @@ class OpenWireSession(CommandInput):
         super().drop_output()
         self.responses.drop()
 
+    def dissolve(self) -> None:
+        super().dissolve()
+        self.responses.forget()
+        del self.transactions, self.temporaries, self.receivers, self.producers
+        del self.send, self.acknowledgements, self.requests
+
     def shut_down(self) -> None:
         if self.state < LEAVING:
             words = b"" if self.state == NEGOTIATING else encode(ConnectionControl(close=True), self.terms.version)

@@ -140,7 +140,7 @@ class Reassembly:
         Raises: FrameError, with what was seen and what is allowed.
         """
         if self._error is not None:
-            raise self._error
+            raise _copy(self._error)
         try:
             while True:
                 frame = self._advance()
@@ -151,7 +151,7 @@ class Reassembly:
                 if not self._buffer and not self._waiting:
                     return None
         except FrameError as error:
-            self._error = error
+            self._error = _copy(error)
             self._state = _DEAD
             self.drop()
             raise
@@ -249,3 +249,8 @@ class Reassembly:
         self._state = BETWEEN
         head = self._head
         return Frame(head.command, head, self._receipt, self._id, body if is_bodied else b"")
+
+
+def _copy(error: FrameError) -> FrameError:
+    """Return an error to keep: one that was raised knows the calls that led to it, and so the decoder's session."""
+    return type(error)(*error.args)

@@ -50,6 +50,7 @@ class FrameInput(MessageOutput):
     disconnect_by_ms: until then a DISCONNECT may wait behind frames at a gate.
     """
 
+    __deletable__ = ("transactions", "subscribe", "send", "ack")
     __slots__ = (
         "settings",
         "decoder",
@@ -168,7 +169,7 @@ class FrameInput(MessageOutput):
 
     def _connect(self, frame: Frame) -> None:
         self.share.charge(FRAME_STEPS[frames.CONNECT])
-        self.subscribe.defaults = self.handshake.take(frame)
+        self.handshake.take(frame)
         terms = self.handshake.terms
         if self.handshake.has_proved_login or not self.settings.needs_login:
             self.open()

@@ -23,6 +23,7 @@ class Terms:
     """The agreed terms of one connection.
 
     receive_ms: the client sends something at least this often; send_ms: we do; 0 for no heart-beats.
+    defaults: for all its subscriptions.
     """
 
     version: int = VERSION_1_0
@@ -31,6 +32,7 @@ class Terms:
     login: str = ""
     passcode: str = ""
     client_id: str = ""
+    defaults: ConnectionDefaults = field(default_factory=ConnectionDefaults)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +48,8 @@ class Handshake:
     frame: Frame | None = None
     has_proved_login: bool = False
 
-    def take(self, frame: Frame) -> ConnectionDefaults:
-        """Take the first frame; return its settings for all subscriptions of the connection.
+    def take(self, frame: Frame) -> None:
+        """Take the first frame, and set the terms.
 
         Raises: UnexpectedFrame, UnsupportedVersion, InvalidHeader, InvalidOption.
         """
@@ -58,8 +60,8 @@ class Handshake:
         settings = self.settings
         terms = self.terms
         negotiate(headers, terms)
-        defaults, warnings = connection_defaults(headers, settings.defaults, settings.is_strict)
-        terms.client_id = terms.client_id or defaults.client_id
+        terms.defaults, warnings = connection_defaults(headers, settings.defaults, settings.is_strict)
+        terms.client_id = terms.client_id or terms.defaults.client_id
         for warning in warnings:
             self.socket.warn(warning)
         self.frame = frame
@@ -67,7 +69,6 @@ class Handshake:
         if identity and not terms.login:
             terms.login = identity
             self.has_proved_login = True
-        return defaults
 
     def answer(self, session: str) -> bytes:
         """Return CONNECTED, after a successful login.  session: a number of the connection."""

@@ -41,6 +41,7 @@ class MessageOutput(ClientSession[BlockedFrame]):
     resolver: knows the client's names of destinations.  converter: for messages that came by another protocol.
     """
 
+    __deletable__ = ("resolver",)
     __slots__ = ("version", "by_ack", "next_ack", "id_prefix", "serial_prefix", "resolver", "converter")
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, times: PeerTimes) -> None:

@@ -87,6 +87,11 @@ class StompSession(FrameInput):
         super().drop_output()
         self.receipts.drop()
 
+    def dissolve(self) -> None:
+        super().dissolve()
+        self.receipts.forget()
+        del self.resolver, self.transactions, self.subscribe, self.send, self.ack
+
     def shut_down(self) -> None:
         if self.state < LEAVING:
             text = encode(frames.ERROR, [("message", "the gateway is shutting down")], b"", self.version)
@@ -115,7 +120,7 @@ class StompSession(FrameInput):
         return {"address": self.socket.peer(), "client_id": terms.client_id, "login": terms.login}
 
     def connection_defaults(self) -> ConnectionDefaults:
-        return self.subscribe.defaults
+        return self.handshake.terms.defaults
 
     # -- the steps
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from config.model import ConnectionDefaults
 from engine.api import EngineApi
 from engine.consumers.consumer import ACK_MODES
 from engine.sources.composite import is_several
@@ -32,7 +31,7 @@ from protocols.stomp.session.unsettled import Unsettled
 
 @dataclass(slots=True, eq=False)
 class SubscribeCommand:
-    """terms, defaults: of the connection."""
+    """terms: of the connection."""
 
     engine: EngineApi
     client: ProtocolConnection
@@ -42,7 +41,6 @@ class SubscribeCommand:
     resolver: DestinationResolver
     unsettled: Unsettled
     receipts: Receipts
-    defaults: ConnectionDefaults = field(default_factory=ConnectionDefaults)
     subscriptions: dict[str, Subscription] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +64,13 @@ class SubscribeCommand:
             raise InvalidSelector("the header selector is blank; a SUBSCRIBE without a selector leaves it out")
         address = address_in(name, headers.get("subscription-type"))
         asked = subscribe_options(
-            headers, address.options, ACK_MODES[ack], key, address.is_topic(), self.defaults, self.settings.is_strict
+            headers,
+            address.options,
+            ACK_MODES[ack],
+            key,
+            address.is_topic(),
+            self.terms.defaults,
+            self.settings.is_strict,
         )
         for warning in asked.warnings:
             self.socket.warn(warning)

@@ -113,6 +113,8 @@ class Unsettled:
             subscription.unsettled.pop(delivery.key, None)
 
     def clear(self) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.unsettled.clear()  # a delivery knows its consumer, which knows the subscription
         self.subscriptions.clear()
         self.consumers.clear()
         self.by_ack.clear()

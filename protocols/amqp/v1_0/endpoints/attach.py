@@ -17,6 +17,7 @@ from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.values.errors import EngineError, LimitReached, PenstockError, SubscriptionInUse
 from engine.values.options import SubscribeOptions
 from protocols.amqp.v1_0.endpoints.attach_fields import check_attach
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.coordinator_link import CAPABILITIES, CoordinatorLink
 from protocols.amqp.v1_0.endpoints.links.incoming_link import IncomingLink
 from protocols.amqp.v1_0.endpoints.links.link import Link, SessionEndpoint
@@ -50,31 +51,29 @@ LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULon
 
 
 class LinkFactory:
-    """Attaches the links of one session."""
+    """Attaches the links of one connection's sessions."""
 
-    __slots__ = ("session", "connection", "subscriptions", "producers", "outgoing")
+    __slots__ = ("connection", "subscriptions", "producers")
 
-    def __init__(self, session: SessionEndpoint, producers: Producers, outgoing: OutgoingWindow) -> None:
-        self.session = session
-        self.connection = session.connection
-        self.subscriptions = self.connection.engine.subscriptions
+    def __init__(self, connection: ConnectionEndpoint, producers: Producers) -> None:
+        self.connection = connection
+        self.subscriptions = connection.engine.subscriptions
         self.producers = producers
-        self.outgoing = outgoing
 
-    def attach(self, frame: Attach, handle: int) -> None:
-        """Attach a link under our ``handle``, or refuse it."""
+    def attach(self, session: SessionEndpoint, outgoing: OutgoingWindow, frame: Attach, handle: int) -> None:
+        """Attach a link of ``session`` under our ``handle``, or refuse it.  outgoing: the session's."""
         try:
             self._check_count()
             check_attach(frame)
-            self._check_size(frame, handle)
+            self._check_size(session, frame, handle)
             if not frame.role:
-                self._attach_incoming(frame, handle)
+                self._attach_incoming(session, frame, handle)
             elif frame.source is None:
-                self._attach_subscription(frame, handle)
+                self._attach_subscription(session, frame, handle)
             else:
-                self._attach_outgoing(frame, handle, frame.source)
+                self._attach_outgoing(session, outgoing, frame, handle, frame.source)
         except (EngineError, LinkError) as error:
-            self._refuse(frame, handle, error)
+            self._refuse(session, frame, handle, error)
 
     def _check_count(self) -> None:
         """Raises: LimitReached; TooManyLinks if the peer attaches more links without detaching refused ones."""
@@ -86,29 +85,29 @@ class LinkFactory:
         if count >= limit:
             raise LimitReached(text)
 
-    def _check_size(self, frame: Attach, handle: int) -> None:
+    def _check_size(self, session: SessionEndpoint, frame: Attach, handle: int) -> None:
         """Raises: AttachTooLarge if the answer, which repeats most of the request, exceeds the peer's frame size."""
         try:
             answer = self._answer(frame, handle, frame.source, frame.target)
-            fitted_frame(self.session.channel, answer, self.connection.peer_frame_size)
+            fitted_frame(session.channel, answer, self.connection.peer_frame_size)
         except FrameSizeTooSmall as error:
             raise AttachTooLarge(str(error)) from None
 
-    def _refuse(self, frame: Attach, handle: int, error: PenstockError) -> None:
-        link = Link(self.session, frame.name, handle, frame.handle)
-        self.session.add_link(link)
-        self.session.discard(link)
+    def _refuse(self, session: SessionEndpoint, frame: Attach, handle: int, error: PenstockError) -> None:
+        link = Link(session, frame.name, handle, frame.handle)
+        session.add_link(link)
+        session.discard(link)
         link.state = advance(LINK, link.state, FAIL)
         # Neither terminus: go-amqp waits for the detach only if both are null.
-        self._send(self._answer(frame, handle, None, None))
-        self._send(Detach(handle, True, error_of(error)))
+        self._send(session, self._answer(frame, handle, None, None))
+        self._send(session, Detach(handle, True, error_of(error)))
 
-    def _attach_incoming(self, frame: Attach, handle: int) -> None:
+    def _attach_incoming(self, session: SessionEndpoint, frame: Attach, handle: int) -> None:
         connection = self.connection
         target = frame.target
         if isinstance(target, Coordinator):
             coordinator = CoordinatorLink(
-                self.session,
+                session,
                 frame.name,
                 handle,
                 frame.handle,
@@ -116,9 +115,9 @@ class LinkFactory:
                 self.producers.multi_transfers,
                 self.producers.transactions,
             )
-            self.session.add_link(coordinator)
+            session.add_link(coordinator)
             connection.confirmations.defer(coordinator)
-            self._send(self._answer(frame, handle, frame.source, Coordinator(list(CAPABILITIES))))
+            self._send(session, self._answer(frame, handle, frame.source, Coordinator(list(CAPABILITIES))))
             coordinator.grant()
             return
         if target is None:
@@ -130,18 +129,20 @@ class LinkFactory:
             target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
         elif target.address is not None:
             destination = target_of(connection.engine, connection, target.address, target.capabilities)
-        link = IncomingLink(self.session, self.producers, frame, handle, destination, node)
+        link = IncomingLink(session, self.producers, frame, handle, destination, node)
         if destination is not None:
             link.producer = self.producers.advisories.producer_added(connection, destination)
-        self.session.add_link(link)
+        session.add_link(link)
         connection.confirmations.defer(link)
         answer = self._answer(frame, handle, frame.source, target)
         if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
             answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
-        self._send(answer)
+        self._send(session, answer)
         link.grant()
 
-    def _attach_outgoing(self, frame: Attach, handle: int, source: Source) -> None:
+    def _attach_outgoing(
+        self, session: SessionEndpoint, outgoing: OutgoingWindow, frame: Attach, handle: int, source: Source
+    ) -> None:
         connection = self.connection
         node: Queue | Topic | None = None
         found: FoundSource
@@ -156,8 +157,8 @@ class LinkFactory:
         defaults = connection.settings.defaults
         options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
         link = OutgoingLink(
-            self.session,
-            self.outgoing,
+            session,
+            outgoing,
             frame.name,
             handle,
             frame.handle,
@@ -172,16 +173,16 @@ class LinkFactory:
                 raise
             consumer = connection.engine.subscribe(connection, found, options)
         consumer.adapter = link
-        consumer.outlet = self.outgoing
+        consumer.outlet = outgoing
         link.consumer = consumer
         link.selector_characters = len(options.selector)
         link.node = node
         if options.is_durable:
             link.durable = ("" if options.is_global else connection.container_id, options.subscription)
             connection.stand_for_all()
-        self.session.add_link(link)
+        session.add_link(link)
         is_behind = connection.confirmations.defer(link)
-        self._send(self._answer(frame, handle, applied, frame.target))
+        self._send(session, self._answer(frame, handle, applied, frame.target))
         if not is_behind:
             consumer.start()
 
@@ -205,7 +206,7 @@ class LinkFactory:
                 return True
         return False
 
-    def _attach_subscription(self, frame: Attach, handle: int) -> None:
+    def _attach_subscription(self, session: SessionEndpoint, frame: Attach, handle: int) -> None:
         """Answer a consumer without a source: it looks up a durable subscription in order to delete it (Qpid JMS)."""
         connection = self.connection
         client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
@@ -213,11 +214,11 @@ class LinkFactory:
         known = self.subscriptions.find(connection, client_id, name)
         if known is None:
             raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
-        link = SubscriptionLink(self.session, frame.name, handle, frame.handle, (client_id, name))
-        self.session.add_link(link)
+        link = SubscriptionLink(session, frame.name, handle, frame.handle, (client_id, name))
+        session.add_link(link)
         connection.confirmations.defer(link)
         source = Source(known.source, UInt(2), "never", distribution_mode="copy", capabilities=["topic"])
-        self._send(self._answer(frame, handle, source, frame.target))
+        self._send(session, self._answer(frame, handle, source, frame.target))
 
     def _temporary(self, capabilities: list[str] | None) -> Queue | Topic:
         """Make a dynamic node: a temporary destination of this connection, deleted when its link is closed."""
@@ -239,5 +240,5 @@ class LinkFactory:
             max_message_size=None if frame.role else ULong(self.connection.settings.body_bytes),
         )
 
-    def _send(self, frame: Attach | Detach) -> None:
-        self.connection.send_fitted(self.session.channel, frame)
+    def _send(self, session: SessionEndpoint, frame: Attach | Detach) -> None:
+        self.connection.send_fitted(session.channel, frame)

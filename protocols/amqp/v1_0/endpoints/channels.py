@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.values.errors import PenstockError
+from protocols.amqp.v1_0.endpoints.attach import LinkFactory
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
-from protocols.amqp.v1_0.endpoints.links.producers import Producers
+from protocols.amqp.v1_0.endpoints.dispositions import Dispositions
 from protocols.amqp.v1_0.endpoints.session import AmqpSession
 from protocols.amqp.v1_0.endpoints.states import FAIL, SESSION, SESSION_DISCARDING, UNMAPPED, advance
 from protocols.amqp.v1_0.wire.composites.composite import Composite, error_of
@@ -24,7 +25,8 @@ class Channels:
     """
 
     connection: ConnectionEndpoint
-    producers: Producers
+    factory: LinkFactory
+    dispositions: Dispositions
     mapped: dict[int, AmqpSession] = field(default_factory=dict)
     discarding: dict[int, AmqpSession] = field(default_factory=dict)
     own: dict[int, AmqpSession] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Channels:
                     f"begin on channel {peer_channel} cannot be answered: all channels up to the peer's channel-max "
                     f"{connection.peer_channel_max} are in use"
                 )
-        session = AmqpSession(connection, self.producers, channel, peer_channel, frame)
+        session = AmqpSession(connection, self.factory, self.dispositions, channel, peer_channel, frame)
         self.mapped[peer_channel] = session
         self.own[channel] = session
         connection.count_later()

@@ -108,6 +108,13 @@ class Confirmations(OwedConfirmations):
             self.deferred = []
             self.owe(self.answer_offset, octets, deferred, confirmed_offset)
 
+    def forget(self) -> None:
+        super().forget()
+        self.behind.clear()
+        self.deferred.clear()
+        self.is_answering = self.is_due = False
+        self.kept = b""
+
     def release(self, offset: int) -> bool:
         is_owed = super().release(offset)
         if self.is_due and not self.is_barred():

@@ -11,8 +11,10 @@ from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.values.message import Message
 from protocols.amqp.sasl import Credentials
+from protocols.amqp.v1_0.endpoints.attach import LinkFactory
 from protocols.amqp.v1_0.endpoints.channels import Channels
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.dispositions import Dispositions
 from protocols.amqp.v1_0.endpoints.handshake import Handshake
 from protocols.amqp.v1_0.endpoints.incoming_frames import IncomingFrames
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
@@ -37,6 +39,7 @@ TICK_DRAINING_MS: Final = 20
 class AmqpConnection(ConnectionEndpoint):
     """A connection as the gateway and the engine see it.  incoming: takes the frames of its peer."""
 
+    __deletable__ = ("handshake", "producers", "channels", "incoming")
     __slots__ = ("handshake", "producers", "channels", "incoming", "is_socket_full")
 
     def __init__(
@@ -45,7 +48,8 @@ class AmqpConnection(ConnectionEndpoint):
         super().__init__(engine, socket, settings, now_ms)
         self.handshake = Handshake(self, credentials)
         self.producers = Producers(self)
-        self.channels = Channels(self, self.producers)
+        dispositions = Dispositions(engine, self.producers.transactions)
+        self.channels = Channels(self, LinkFactory(self, self.producers), dispositions)
         self.incoming = IncomingFrames(self, self.handshake, self.channels)
         self.is_socket_full = False
         engine.connect(self)
@@ -164,10 +168,15 @@ class AmqpConnection(ConnectionEndpoint):
         self.is_holding = any(moving) or bool(self.producers.transactions.open)
         self.holdings.count(self, sum(moving) + names_bytes + subscribed_bytes)
 
-    def connection_lost(self) -> None:
+    def lose(self) -> None:
         self.state = CLOSE_SENT
         self.is_ending = True
         self.let_go(is_lost=True)
+
+    def dissolve(self) -> None:
+        super().dissolve()
+        self.confirmations.forget()
+        del self.handshake, self.producers, self.channels, self.incoming
 
     def shut_down(self) -> None:
         if self.state == OPENED:
@@ -177,7 +186,7 @@ class AmqpConnection(ConnectionEndpoint):
 
     # -- the engine's side
 
-    def holding(self) -> str:
+    def held_words(self) -> str:
         return holding_words(*self._held())
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

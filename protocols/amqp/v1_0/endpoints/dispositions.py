@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
@@ -28,35 +29,33 @@ FREE_NUMBERS: Final = 64  # a range of so many costs no more than other frames
 
 
 class Dispositions:
-    """Of one session."""
+    """Of one connection."""
 
-    __slots__ = ("session", "engine", "dispatcher", "unsettled", "transactions")
+    __slots__ = ("engine", "dispatcher", "transactions")
 
-    def __init__(self, session: SessionEndpoint, transactions: Transactions) -> None:
-        self.session = session
-        self.engine = session.connection.engine
-        self.dispatcher = self.engine.dispatcher
-        self.unsettled = session.unsettled
+    def __init__(self, engine: EngineApi, transactions: Transactions) -> None:
+        self.engine = engine
+        self.dispatcher = engine.dispatcher
         self.transactions = transactions
 
-    def take(self, number: int, delivery: Delivery, disposition: Disposition) -> None:
+    def take(self, session: SessionEndpoint, number: int, delivery: Delivery, disposition: Disposition) -> None:
         """Apply the peer's outcome to one delivery that it received."""
         state = disposition.state
         is_settled = bool(disposition.settled)
         engine = self.engine
         if delivery.state != IN_FLIGHT:  # part of a transaction: its outcome is known already
             if isinstance(state, TransactionalState):
-                self.transactions.check_same(self.session, number, state.txn_id)
+                self.transactions.check_same(session, number, state.txn_id)
             if is_settled:
-                self.unsettled.pop(number, None)
+                session.unsettled.pop(number, None)
             return
         if isinstance(state, Accepted):
-            del self.unsettled[number]
+            del session.unsettled[number]
             if is_settled:
                 engine.acknowledge_unconfirmed(delivery)
             else:
                 engine.acknowledge(delivery)
-                self.session.settle_logged([number], ACCEPTED)
+                session.settle_logged([number], ACCEPTED)
             return
         if isinstance(state, TransactionalState):
             outcome = state.outcome
@@ -64,11 +63,11 @@ class Dispositions:
                 if not is_settled:
                     return
                 outcome = _link_of(delivery).default_outcome
-            self.transactions.dispose(self.session, number, delivery, state.txn_id, outcome, is_settled)
+            self.transactions.dispose(session, number, delivery, state.txn_id, outcome, is_settled)
             return
         if not is_settled and not is_terminal(state):
             return
-        del self.unsettled[number]
+        del session.unsettled[number]
         outcome = state if is_terminal(state) else _link_of(delivery).default_outcome
         refusal = refusal_of(outcome, delivery)
         if refusal is None:
@@ -76,9 +75,9 @@ class Dispositions:
         else:
             engine.refuse(delivery, refusal)
         if not is_settled and state is not None:
-            self.session.settle_logged([number], state)
+            session.settle_logged([number], state)
 
-    def take_range(self, first: int, last: int, disposition: Disposition) -> None:
+    def take_range(self, session: SessionEndpoint, first: int, last: int, disposition: Disposition) -> None:
         """Apply an outcome to the unsettled deliveries from ``first`` to ``last``."""
         state = disposition.state
         if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
@@ -87,25 +86,25 @@ class Dispositions:
         if count > HALF:  # numbers wrap (2.8.10): the range ends before it begins
             return
         if count > FREE_NUMBERS:
-            most = min(count, 2 * len(self.unsettled))
-            self.session.connection.share.charge(most // NUMBERS_A_STEP)
-        if count <= 2 * len(self.unsettled):
+            most = min(count, 2 * len(session.unsettled))
+            session.connection.share.charge(most // NUMBERS_A_STEP)
+        if count <= 2 * len(session.unsettled):
             numbers = [(first + step) & MASK for step in range(count)]
         else:  # a range may be hostile: walk only numbers that exist
-            numbers = [number for number in self.unsettled if ((number - first) & MASK) < count]
+            numbers = [number for number in session.unsettled if ((number - first) & MASK) < count]
         if is_terminal(state) and not (isinstance(state, Modified) and state.message_annotations):
-            self._take_all(numbers, disposition)
+            self._take_all(session, numbers, disposition)
             return
         for number in numbers:
-            delivery = self.unsettled.get(number)
+            delivery = session.unsettled.get(number)
             if delivery is not None:
-                self.take(number, delivery, disposition)
+                self.take(session, number, delivery, disposition)
 
-    def _take_all(self, numbers: list[int], disposition: Disposition) -> None:
+    def _take_all(self, session: SessionEndpoint, numbers: list[int], disposition: Disposition) -> None:
         """Apply one outcome to all unsettled deliveries among ``numbers``."""
         state = disposition.state
         is_settled = bool(disposition.settled)
-        unsettled = self.unsettled
+        unsettled = session.unsettled
         known = [number for number in numbers if number in unsettled]
         if not is_settled:  # deliveries of a transaction stay until they are settled
             known = [number for number in known if unsettled[number].state == IN_FLIGHT]
@@ -124,7 +123,7 @@ class Dispositions:
         else:
             self.engine.acknowledge_all(deliveries)
         if not is_settled and state is not None:
-            self.session.settle_logged(known, state)
+            session.settle_logged(known, state)
 
 
 def _link_of(delivery: Delivery) -> OutgoingLink:

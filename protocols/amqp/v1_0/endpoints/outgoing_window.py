@@ -13,7 +13,8 @@ from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, ConsumerBase, Delivery
 from engine.values.message import AMQP_1_0, INGRESS
 from engine.values.pieces import PIECE_BYTES
-from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.links.link import MASK
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import Carrier, OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
 
@@ -52,15 +53,16 @@ class OutgoingWindow(Carrier):
 
     waiting: deliveries that the engine has handed over and the remote window holds back, in order.  While there are
     any, or while the window or the connection is full, the consumers of this session get nothing more.
-    unsettled: the session's.
+    unsettled: the session's.  is_due: it has work at the end of this turn.
     settling: deliveries that are settled when sent.  too_large: those that exceed the limit of their link.  Both wait
     for the end of the turn, because the engine is still handing them over; output that is held back delays that end,
     and a delivery may be with another consumer by then.
     """
 
     __slots__ = (
-        "session",
+        "connection",
         "out",
+        "is_due",
         "unsettled",
         "next_outgoing_id",
         "next_delivery_id",
@@ -70,18 +72,19 @@ class OutgoingWindow(Carrier):
         "too_large",
     )
 
-    def __init__(self, session: SessionEndpoint, remote_window: int) -> None:
+    def __init__(self, connection: ConnectionEndpoint, unsettled: dict[int, Delivery], remote_window: int) -> None:
         super().__init__()
-        self.session = session
-        self.out = session.connection.out
-        self.unsettled = session.unsettled
+        self.connection = connection
+        self.out = connection.out
+        self.unsettled = unsettled
+        self.is_due = False
         self.next_outgoing_id = 0
         self.next_delivery_id = 0
         self.remote_window = remote_window
-        self.waiting: deque[Outgoing] = deque()
+        self.waiting: deque[Outgoing] | None = None  # until the first one, because most sessions never have any
         self.settling: list[tuple[Delivery, ConsumerBase | None]] = []
         self.too_large: list[tuple[Delivery, ConsumerBase | None]] = []
-        self.is_output_full = self.is_shut() or session.connection.is_output_full
+        self.is_output_full = self.is_shut() or connection.is_output_full
 
     def is_shut(self) -> bool:
         """Say whether the peer accepts no more frames of this session now."""
@@ -92,7 +95,7 @@ class OutgoingWindow(Carrier):
 
     def changed(self) -> None:
         """Hold the consumers of this session back or release them, by the state of its window and its connection."""
-        connection = self.session.connection
+        connection = self.connection
         if connection.is_output_full or self.is_shut():
             self.is_output_full = True
         elif self.is_output_full:
@@ -122,6 +125,8 @@ class OutgoingWindow(Carrier):
         link.delivery_count = (link.delivery_count + 1) & MASK
         window = self.remote_window
         if window == 0 or self.waiting or size > link.payload_max:
+            if self.waiting is None:
+                self.waiting = deque()
             self.waiting.append(Outgoing(link, delivery, headers, body))
             self._send_waiting()
             self.changed()
@@ -162,10 +167,11 @@ class OutgoingWindow(Carrier):
         """Forget everything and accept nothing more: the session has ended."""
         self.is_output_full = True
         self.unsettled.clear()
-        self.waiting.clear()
+        self.waiting = None
 
     def end_turn(self) -> None:
         """Do the work that had to wait while the engine handed over."""
+        self.is_due = False
         if self.settling:
             self.settle_sent()
         if self.too_large:
@@ -176,13 +182,13 @@ class OutgoingWindow(Carrier):
         self.settling = []
         for delivery, consumer in settling:
             if delivery.state == IN_FLIGHT and delivery.consumer is consumer:
-                self.session.connection.engine.acknowledge_unconfirmed(delivery)
+                self.connection.engine.acknowledge_unconfirmed(delivery)
 
     # -- the steps
 
     def _say_at_end(self) -> None:
-        self.session.is_due = True
-        self.session.connection.say_at_end()
+        self.is_due = True
+        self.connection.say_at_end()
 
     def _settle_at_end(self, delivery: Delivery, consumer: ConsumerBase | None) -> None:
         """Settle a delivery that is settled when sent."""
@@ -191,7 +197,7 @@ class OutgoingWindow(Carrier):
 
     def _put_back(self) -> None:
         """Release a message that was too large for its link, with the credit that it used."""
-        engine = self.session.connection.engine
+        engine = self.connection.engine
         too_large = self.too_large
         self.too_large = []
         for delivery, consumer in too_large:
@@ -203,7 +209,7 @@ class OutgoingWindow(Carrier):
         """Send waiting deliveries, as many as the remote window allows, and of a large one a piece in each turn."""
         waiting = self.waiting
         out = self.out
-        outbox = self.session.connection.outbox
+        outbox = self.connection.outbox
         while waiting and self.remote_window > 0 and outbox.size_bytes < PIECE_BYTES:
             one = waiting[0]
             link = one.link
@@ -225,5 +231,5 @@ class OutgoingWindow(Carrier):
                     self._settle_at_end(one.delivery, one.consumer)
                 waiting.popleft()
         if waiting and self.remote_window > 0:
-            self.session.connection.hold_output()
+            self.connection.hold_output()
         outbox.touch()

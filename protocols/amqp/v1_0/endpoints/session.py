@@ -10,7 +10,6 @@ from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.dispositions import Dispositions
 from protocols.amqp.v1_0.endpoints.links.link import MASK, Link, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
-from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.outgoing_window import OUTGOING_WINDOW, OutgoingWindow
 from protocols.amqp.v1_0.endpoints.states import (
     BEGIN_RCVD,
@@ -47,7 +46,8 @@ from protocols.amqp.v1_0.wire.frames.frame_size import fitted_frame
 class AmqpSession(SessionEndpoint):
     """links: attached, by the peer's handles; discarding: links that we have ended, until the peer detaches them.
 
-    handles: ours in use.  outgoing: sends the deliveries of the links; dispositions: settles them.
+    handles: ours in use.  outgoing: sends the deliveries of the links.
+    factory: attaches links; dispositions: settles deliveries; both of the connection.
     next_incoming_id, incoming_window: frames that we accept; the peer gets a new window at ``window_low``.
     states_now, states_logged: dispositions to be sent at the end of this turn, or once durable.
     draining: links whose peer waits for the end of a drain.
@@ -72,7 +72,13 @@ class AmqpSession(SessionEndpoint):
     )
 
     def __init__(
-        self, connection: ConnectionEndpoint, producers: Producers, channel: int, peer_channel: int, begin: Begin
+        self,
+        connection: ConnectionEndpoint,
+        factory: LinkFactory,
+        dispositions: Dispositions,
+        channel: int,
+        peer_channel: int,
+        begin: Begin,
     ) -> None:
         super().__init__(advance(SESSION, UNMAPPED, BEGIN), connection, channel)
         self.peer_channel = peer_channel
@@ -80,9 +86,9 @@ class AmqpSession(SessionEndpoint):
         self.links: dict[int, Link] = {}
         self.discarding: dict[int, Link] = {}
         self.handles: dict[int, Link] = {}
-        self.outgoing = OutgoingWindow(self, begin.incoming_window)
-        self.factory = LinkFactory(self, producers, self.outgoing)
-        self.dispositions = Dispositions(self, producers.transactions)
+        self.outgoing = OutgoingWindow(connection, self.unsettled, begin.incoming_window)
+        self.factory = factory
+        self.dispositions = dispositions
         self.next_incoming_id = begin.next_outgoing_id
         self.window_size = connection.settings.incoming_window
         self.window_low = self.window_size // 2
@@ -134,9 +140,9 @@ class AmqpSession(SessionEndpoint):
                 del self.unsettled[first]
                 self.connection.engine.acknowledge_unconfirmed(delivery)
             else:
-                self.dispositions.take(first, delivery, disposition)
+                self.dispositions.take(self, first, delivery, disposition)
         else:
-            self.dispositions.take_range(first, last, disposition)
+            self.dispositions.take_range(self, first, last, disposition)
 
     def flow(self, flow: Flow) -> None:
         """Raises: UnattachedHandle, InvalidFlow."""
@@ -172,7 +178,7 @@ class AmqpSession(SessionEndpoint):
                 handle += 1
             if handle > self.peer_handle_max:
                 raise HandleInUse(f"all handles up to the peer's handle-max {self.peer_handle_max} are in use")
-        self.factory.attach(frame, handle)
+        self.factory.attach(self, self.outgoing, frame, handle)
 
     def add_link(self, link: Link) -> None:
         self.links[link.peer_handle] = link
@@ -229,7 +235,7 @@ class AmqpSession(SessionEndpoint):
         if self.accepted_now:
             out.append(encode_accepted_ranges(self.channel, self.accepted_now))
             self.accepted_now.clear()
-        if self.is_due:
+        if self.is_due or self.outgoing.is_due:
             self._end_turn(out)
         if self.incoming_window <= self.window_low:
             self._send_window()

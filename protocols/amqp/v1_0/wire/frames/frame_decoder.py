@@ -201,7 +201,7 @@ class Decoder:
     def _rare(self, left: int) -> Composite | None:
         """Take a protocol header, raise the earlier error again, or wait for a frame's header."""
         if self._error is not None:
-            raise self._error
+            raise _copy(self._error)
         if left < HEADER_BYTES:
             if self._layer == _EXPECT_HEADER and left:
                 self._check_header(self._buffer[self._position :])
@@ -217,9 +217,9 @@ class Decoder:
 
     def _check_header(self, octets: bytes) -> None:
         if not b"AMQP".startswith(octets[:4]):
-            error = FramingError(f"a protocol header begins with {octets[:4]!r}, not with b'AMQP'")
-            self._die(error)
-            raise error
+            text = f"a protocol header begins with {octets[:4]!r}, not with b'AMQP'"
+            self._die(FramingError(text))
+            raise FramingError(text)
 
     def _check(self, size: int, words: int, kind: int) -> None:
         if size > self.max_frame_size:
@@ -244,10 +244,15 @@ class Decoder:
         self._position = 0
 
     def _die(self, error: AmqpError) -> None:
-        self._error = error
+        self._error = _copy(error)
         self._layer = _DEAD
         self._transfer.forget()
         self._disposition.forget()
         self._buffer = b""
         self._position = 0
         self._partial = bytearray()
+
+
+def _copy(error: AmqpError) -> AmqpError:
+    """Return an error to keep: one that was raised knows the calls that led to it, and so the decoder's connection."""
+    return type(error)(*error.args)
