@@ -13,7 +13,7 @@ from protocols.openwire.wire.commands import BrokerInfo, ConnectionInfo
 from protocols.openwire.wire.identities import BrokerId
 from protocols.peer_socket import PeerSocket, host_of
 
-ID_MOST_CHARACTERS: Final = 1_000  # of a connection; every consumer, producer and dispatch has its id
+ID_MOST_CHARACTERS: Final = 500  # of a connection; every consumer, producer and dispatch has its id
 
 
 @dataclass(slots=True, eq=False)

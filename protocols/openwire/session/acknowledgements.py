@@ -18,6 +18,7 @@ from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.client_ack import AckReader, ClientAck
+from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire.identities import ConsumerId
@@ -52,6 +53,7 @@ class Acknowledgements:
     transactions: Transactions
     responses: Responses
     consumers: dict[ConsumerId, OpenConsumer]
+    hand_overs: HandOvers
     _reader: AckReader = field(default_factory=AckReader)
 
     def take(self, command: bytes, version: int) -> None:
@@ -68,10 +70,10 @@ class Acknowledgements:
             self.responses.respond(ack.command_id)
 
     def _settle(self, ack: ClientAck, consumer: Consumer) -> None:
-        last = None if ack.last is None else consumer.ledger.get(ack.last)
+        last = None if ack.last is None else consumer.ledger.get(self.hand_overs.tag(ack.last))
         if last is None or ack.ack_type == REDELIVERED:
             return
-        is_one = ack.first is None or ack.first == last.tag
+        is_one = ack.first is None or ack.first == ack.last
         if ack.ack_type == DELIVERED or not is_one or last.state != IN_FLIGHT:
             self.client.share.charge(len(consumer.ledger) // SCANNED_A_STEP)
         if ack.ack_type == DELIVERED:
@@ -104,10 +106,9 @@ class Acknowledgements:
 
     def _covered(self, ack: ClientAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
         """Return the deliveries from the first to the last that are not answered yet, in order."""
-        first = ack.first
-        if ack.ack_type == INDIVIDUAL or first == last.tag:
+        if ack.ack_type == INDIVIDUAL or ack.first == ack.last:
             return [last] if last.state == IN_FLIGHT else []
-        least = 0 if first is None else first
+        least = 0 if ack.first is None else self.hand_overs.tag(ack.first)
         if last.state == IN_FLIGHT:
             return [one for one in consumer.covered(last) if one.tag >= least]
         return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]

@@ -92,13 +92,17 @@ class CommandInput(MessageOutput, Peer):
         self.transactions = Transactions(engine, self, settings.transaction_limits)
         self.temporaries = Temporaries(engine, self, self, settings.peers, terms, f"ID:{self.store_id}")
         self.pulls = Pulls(self.outbox.parts, terms)
-        self.receivers = Consumers(engine, self, settings, self.temporaries, self.pulls, self.responses)
+        self.receivers = Consumers(
+            engine, self, settings, self.temporaries, self.pulls, self.responses, self.hand_overs
+        )
         self.producers = Producers(engine, self, self.responses, settings.producers)
         self.introduction = Introduction(socket, settings)
         self.send = SendMessage(
             engine, self, terms, self.introduction, self.blocked, self.transactions, self.producers, self.responses
         )
-        self.acknowledgements = Acknowledgements(engine, self, self.transactions, self.responses, self.receivers.open)
+        self.acknowledgements = Acknowledgements(
+            engine, self, self.transactions, self.responses, self.receivers.open, self.hand_overs
+        )
         self.requests = Requests(
             engine,
             self.introduction,

@@ -15,6 +15,7 @@ from protocols.openwire.connection.responses import Responses, response
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import source_of
+from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.pulls import Pulls
 from protocols.openwire.session.temporaries import Temporaries, is_advisory
@@ -38,6 +39,7 @@ class Consumers:
     temporaries: Temporaries
     pulls: Pulls
     responses: Responses
+    hand_overs: HandOvers
     connection_id: str = ""
     client_id: str = ""
     open: dict[ConsumerId, OpenConsumer] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Consumers:
             found.consumer = None
             self.client.count_selector(-len(found.info.selector or ""))
             if last_delivered > 0 or last_delivered == NONE_DELIVERED:
-                consumer.looked_tag = max(0, last_delivered)
+                consumer.looked_tag = max(0, self.hand_overs.tag(last_delivered))
             self.engine.unsubscribe(consumer, is_lost=False)
 
     def remove_session(self, session_id: int, last_delivered: int) -> None:

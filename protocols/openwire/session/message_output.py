@@ -21,6 +21,7 @@ from protocols.openwire.connection.states import TRANSITIONS
 from protocols.openwire.mapping.openwire_form import raw_form
 from protocols.openwire.mapping.outgoing_message import outgoing_form
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts
+from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import Head, OpenConsumer
 from protocols.openwire.session.send_message import BlockedMessage
 from protocols.openwire.wire.layouts import VERSION
@@ -39,7 +40,7 @@ _COUNTER_MOST: Final = 2**31 - 1
 class MessageOutput(ClientSession[BlockedMessage]):
     """terms: of the connection.  store_id: in the ids of messages of other protocols."""
 
-    __slots__ = ("settings", "terms", "store_id")
+    __slots__ = ("settings", "terms", "store_id", "hand_overs")
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
         terms = Terms()
@@ -48,6 +49,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
         self.settings = settings
         self.terms = terms
         self.store_id = engine.store.store_id()
+        self.hand_overs = HandOvers(engine.store.start_count())
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -82,7 +84,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
             found.pulls.pop(0)
         head = found.head(message.destination_id, self.engine.destinations)
         headers, body = self._form(message, head)
-        before, after = message_parts(headers, body, sequence, head.field)
+        before, after = message_parts(headers, body, self.hand_overs.base + sequence, head.field)
         size = len(head.octets) + len(before) + len(body) + len(after) + 4
         tail = min(counter, _COUNTER_MOST).to_bytes(4, "big")
         outbox = self.outbox

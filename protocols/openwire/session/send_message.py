@@ -88,8 +88,7 @@ class SendMessage:
             destination = self._target(names.destination)
             if plan is not None:
                 destination = delayed(destination, plan)
-            else:
-                destination = self._once(destination, info)
+            destination = self._once(destination, info)
             message = engine_message(found, destination.destination_id)
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
@@ -258,7 +257,9 @@ class SendMessage:
         duplicate_id = duplicate_id_in(info.properties)
         if duplicate_id is None and self.introduction.is_failover and info.response_required:
             if info.names.transaction_id is None:
-                duplicate_id = info.message_id()[:ID_MOST_CHARACTERS]
+                producer = info.names.producer_id  # checked; the id may name anybody, and its text anything
+                words = (info.sequence, producer, self.client.user)
+                duplicate_id = " ".join(map(str, words))[:ID_MOST_CHARACTERS]
         return destination if duplicate_id is None else identified(destination, duplicate_id)
 
     def _target(self, destination: WireDestination) -> Destination:

@@ -285,3 +285,37 @@ def test_a_response_confirms_earlier_acknowledgements_of_several_queues() -> Non
     assert peer.one(Response).correlation_id == 9
     later = OpenWireGateway(earlier=gateway)
     assert [later.stats(name).depth for name in "ab"] == [0, 0]
+
+
+def test_what_an_earlier_start_handed_over_is_not_acknowledged() -> None:
+    """A failover client repeats the acknowledgements of its open transaction; hand-overs are counted anew."""
+    gateway = OpenWireGateway(is_restartable=True)
+    gateway.connect_openwire().publish(queue("q"), "a", "b", "c")
+    first = gateway.openwire_consumer(queue("q"), prefetch=1)
+    (taken,) = first.dispatches()
+    first.acknowledge(taken)
+    (old,) = first.dispatches()
+    later = OpenWireGateway(earlier=gateway)
+    again = later.connect_openwire(connection_id=first.connection_id, failover_reconnect=True)
+    again.consume(queue("q"))
+    new, _ = again.dispatches()
+    again.send(again.transact(BEGIN))
+    again.acknowledge(old, transaction_id=again.transaction())
+    again.ask(again.transact(COMMIT_ONE_PHASE))
+    assert later.stats("q").depth == 2
+    again.acknowledge(new)
+    again.vanish()
+    assert later.openwire_consumer(queue("q")).texts() == ["c"]
+
+
+def test_a_browser_in_a_transacted_session() -> None:
+    gateway, peer = sent("a", "b", browser=True)
+    first, second, _ = peer.dispatches()
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(second, STANDARD, first, transaction_id=peer.transaction())
+    peer.ask(peer.transact(COMMIT_ONE_PHASE))
+    peer.send(peer.transact(BEGIN, 2))
+    peer.acknowledge(second, STANDARD, first, transaction_id=peer.transaction(2))
+    peer.ask(peer.transact(ROLLBACK, 2))
+    assert gateway.stats("q").depth == 2
+    assert gateway.openwire_consumer(queue("q")).texts() == ["a", "b"]

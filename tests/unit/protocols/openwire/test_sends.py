@@ -191,3 +191,39 @@ def test_the_end_of_a_connection_waits_behind_its_messages() -> None:
         consumer.acknowledge(dispatch)
     assert peer.one(Response).correlation_id == 9
     assert gateway.stats("q").depth == 0
+
+
+def test_only_the_same_message_of_the_same_producer_is_one_that_comes_again() -> None:
+    """The text of an id may be any, and the id of a connection may be long."""
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire("c", connection_id="ID:" + "x" * 497, fault_tolerant=True)
+    for number in range(3):
+        message = peer.message(queue("q"), f"{number}", persistent=True)
+        message.message_id = message.message_id._replace(text_view="ID:the-same")
+        peer.ask(message)
+    peer.publish(queue("q"), "3", "4")
+    assert gateway.openwire_consumer(queue("q")).texts() == ["0", "1", "2", "3", "4"]
+
+
+def test_nobody_takes_the_place_of_anothers_message() -> None:
+    """Ids of connections are public, and messages name them."""
+    gateway = OpenWireGateway()
+    victim = gateway.connect_openwire("c", connection_id="ID:victim", fault_tolerant=True)
+    thief = gateway.connect_openwire("d", connection_id="ID:thief", fault_tolerant=True)
+    forged = thief.message(queue("q"), "forged", persistent=True)
+    forged.message_id = forged.message_id._replace(producer_id=victim.producer_id())
+    thief.ask(forged)
+    victim.publish(queue("q"), "mine")
+    assert gateway.openwire_consumer(queue("q")).texts() == ["forged", "mine"]
+
+
+def test_a_delayed_message_that_a_failover_client_sends_again() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire("c", connection_id="ID:same", fault_tolerant=True)
+    delay = write_map({"AMQ_SCHEDULED_DELAY": Typed(words.LONG, 5_000)})
+    message = peer.message(queue("q"), "x", persistent=True, marshalled_properties=delay)
+    peer.ask(message)
+    again = gateway.connect_openwire("c", connection_id="ID:same", failover_reconnect=True)
+    again.ask(message)
+    gateway.advance(6_000)
+    assert gateway.openwire_consumer(queue("q")).texts() == ["x"]
