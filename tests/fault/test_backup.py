@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,8 @@ import pytest
 from protocols.stomp.codec.frames import SEND
 from tests.support.config import configurations
 from tests.support.process import raw_stomp
-from tests.support.process.gateway_process import ROOT, StartGateway
+from tests.support.process.command import answer, penstock
+from tests.support.process.gateway_process import StartGateway
 from tests.support.process.traffic import Consumer, Ledger, Producer, join
 from tests.support.process.waiting import wait_until
 
@@ -35,8 +34,7 @@ def test_backup_under_load(start_gateway: StartGateway, unique: Callable[[str], 
         confirmed, settled = set(ledger.confirmed), set(ledger.settled)
     target = tmp_path / "backup"
     source = ["--http", gateway.http_url] if way == "over HTTP" else ["--data", str(gateway.data)]
-    command = [sys.executable, "-m", "gateway", "store", "backup", str(target), *source]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    made = penstock("store", "backup", str(target), *source)
     assert (made.returncode, made.stderr) == (0, "")
     assert f"{target}: everything up to log offset" in made.stdout
     with ledger.changed:
@@ -77,13 +75,13 @@ def test_a_backup_with_a_schedule_fires_what_was_pending_once(
         client.next_frame()
     client.close()
     before, after = [one["id"] for one in gateway.get_json("/api/schedule?limit=200")["schedules"]][-2:]
-    penstock("schedule", "cancel", before, "--http", gateway.http_url)
+    answer("schedule", "cancel", before, "--http", gateway.http_url)
     target = tmp_path / "backup"
-    penstock("store", "backup", str(target), "--http", gateway.http_url)
+    answer("store", "backup", str(target), "--http", gateway.http_url)
     pending = {one["id"] for one in listed("--data", str(target))}
     assert after in pending
     assert before not in pending
-    penstock("schedule", "cancel", after, "--http", gateway.http_url)
+    answer("schedule", "cancel", after, "--http", gateway.http_url)
     gateway.kill9()
 
     restored = start_gateway(configurations.small_segments(), target)
@@ -96,14 +94,7 @@ def test_a_backup_with_a_schedule_fires_what_was_pending_once(
     assert bodies == list(range(198))
 
 
-def penstock(*words: str) -> str:
-    command = [sys.executable, "-m", "gateway", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def listed(*words: str) -> list[dict[str, Any]]:
-    found = json.loads(penstock("schedule", "list", "--json", "--limit", "1000", *words))["schedules"]
+    found = json.loads(answer("schedule", "list", "--json", "--limit", "1000", *words))["schedules"]
     assert isinstance(found, list)
     return found

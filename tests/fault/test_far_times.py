@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -18,7 +16,8 @@ from proton.utils import BlockingConnection
 from engine.values.message import TIME_MOST_MS
 from protocols.stomp.codec.frames import SEND
 from tests.support.process import raw_stomp
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import answer
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.waiting import wait_until
 
 LIMIT_S = 60.0
@@ -64,11 +63,6 @@ def schedule(gateway: GatewayProcess) -> dict[str, Any]:
     return found
 
 
-def penstock(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "gateway", *words], cwd=ROOT, capture_output=True, check=True)
-    return done.stdout.decode()
-
-
 def test_the_last_time_there_is_makes_no_crash_loop(start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     send_stomp(gateway, "soon", AMQ_SCHEDULED_DELAY="1000")
@@ -86,9 +80,9 @@ def test_the_last_time_there_is_makes_no_crash_loop(start_gateway: StartGateway)
         wait_until(lambda: schedule(gateway)["fired"] > 0, "a firing after the start", LIMIT_S)
         assert schedule(gateway)["pending"] == waiting
     gateway.terminate()
-    listed = json.loads(penstock("schedule", "list", "--json", "--data", str(gateway.data)))["schedules"]
+    listed = json.loads(answer("schedule", "list", "--json", "--data", str(gateway.data)))["schedules"]
     assert len(listed) == waiting
-    penstock("schedule", "cancel", *(one["id"] for one in listed), "--data", str(gateway.data))
+    answer("schedule", "cancel", *(one["id"] for one in listed), "--data", str(gateway.data))
     gateway.start()
     assert schedule(gateway)["pending"] == 0
     depths = {one["name"]: one["depth"] for one in gateway.get_json("/api/stat")["destinations"]}

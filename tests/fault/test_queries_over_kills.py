@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,7 +13,8 @@ from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.stomp.codec.frames import RECEIPT, SEND
 from tests.support.config import configurations
 from tests.support.process import raw_stomp
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import answer
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 
 KILLS: Final = 3
 KEYS: Final = 7
@@ -46,11 +45,8 @@ def send_some(gateway: GatewayProcess, queue: str, first: int) -> Iterator[int]:
 
 
 def query_stopped(gateway: GatewayProcess, *asked: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "gateway", "store", "query", "--json", "--body", "--limit", "10000", *asked]
-    ended = subprocess.run(
-        [*command, "--data", str(gateway.data)], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True
-    )
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+    command = ["store", "query", "--json", "--body", "--limit", "10000", *asked, "--data", str(gateway.data)]
+    return [json.loads(line) for line in answer(*command).splitlines()]
 
 
 def query_running(gateway: GatewayProcess, **asked: str) -> list[dict[str, Any]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -14,21 +12,15 @@ from protocols.stomp.codec.frames import SEND
 from tests.support.config import configurations
 from tests.support.process import raw_stomp
 from tests.support.process.ailing_gateway import HANGS, heal, write_faults
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import penstock
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.waiting import wait_until
 
 LIMIT_S = 60.0
 
 
 def cancel(gateway: GatewayProcess, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway", "schedule", "cancel", *words, "--http", gateway.http_url],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = penstock("schedule", "cancel", *words, "--http", gateway.http_url)
     return done.returncode, done.stdout + done.stderr
 
 

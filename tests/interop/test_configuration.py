@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from stomp.exception import NotConnectedException
 
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import answer
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client
 
 ACTIVEMQ = """\
@@ -63,12 +62,8 @@ def test_a_running_gateway_explains_a_consumer(start_gateway: StartGateway, uniq
     worker.send(f"/queue/{name}", "one")
     worker.message()
     consumer = gateway.get_json("/api/stat")["consumers"][0]
-    command = [sys.executable, "-m", "gateway", "explain", "--consumer", str(consumer["consumer_id"])]
-    done = subprocess.run(
-        [*command, "--http", gateway.http_url, "--json"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    prefetch = json.loads(done.stdout)["settings"]["prefetch.queue-prefetch"]
+    explained = _answer(gateway, "explain", "--consumer", str(consumer["consumer_id"]), "--json")
+    prefetch = json.loads(explained)["settings"]["prefetch.queue-prefetch"]
     assert prefetch["value"] == "3"
     assert [lower["value"] for lower in prefetch["overrode"]] == ["20", "1000"]
     worker.close()
@@ -124,9 +119,4 @@ def test_options_of_a_listener_hold_for_its_connections(tmp_path: Path) -> None:
 
 def _answer(gateway: GatewayProcess, *command: str) -> str:
     """Return what a command says of the running gateway."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway", *command, "--http", gateway.http_url],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return answer(*command, "--http", gateway.http_url)

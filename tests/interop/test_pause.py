@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 
-from tests.support.process.gateway_process import ROOT, GatewayProcess
+from tests.support.process.command import answer
+from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.stomp_py import Client
 
 
 def penstock(gateway: GatewayProcess, *words: str) -> str:
-    command = [sys.executable, "-m", "gateway", *words, "--http", gateway.http_url]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return answer(*words, "--http", gateway.http_url)
 
 
 def test_a_paused_queue_takes_messages_and_hands_none_over(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from config.scram import hash_password
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import answer
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def guarded(
     elif request.param == "migrated":
         file = tmp_path_factory.mktemp("migrated") / "activemq.xml"
         file.write_text(ACTIVEMQ)
-        command = [sys.executable, "-m", "gateway", "migrate", str(file)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        yield start_session_gateway(done.stdout, more=[_ACTIVEMQ_MORE])
+        yield start_session_gateway(answer("migrate", str(file)), more=[_ACTIVEMQ_MORE])
     else:
         yield start_session_gateway(_ARTEMIS, more=[_USERS_YAML.format(hash_password("secret", 4_096))])
 

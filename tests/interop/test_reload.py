@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import answer, penstock
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client
 from tests.support.process.waiting import wait_until
 
@@ -36,9 +36,7 @@ class Operator:
 
     def user(self, action: str, name: str, *words: str, password: str = "secret") -> None:
         cost = [] if action == "remove" else ["--iterations", "4096"]
-        command = [sys.executable, "-m", "gateway", "user", action, name, *words, *cost, "--config", str(self._path)]
-        done = subprocess.run(command, cwd=ROOT, input=password, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        answer("user", action, name, *words, *cost, "--config", str(self._path), given=password)
 
     def edit(self, old: str, new: str) -> None:
         text = self._path.read_text()
@@ -46,9 +44,7 @@ class Operator:
         self._path.write_text(text.replace(old, new))
 
     def reload(self) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "gateway", "reload", "--http", self.gateway.http_url, "--user", "admin"]
-        environment = {**os.environ, "PENSTOCK_PASSWORD": "secret"}
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+        return penstock("reload", "--http", self.gateway.http_url, "--user", "admin", PENSTOCK_PASSWORD="secret")
 
 
 @pytest.fixture

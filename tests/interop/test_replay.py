@@ -9,16 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from tests.support.process.command import penstock
 from tests.support.process.gateway_process import ROOT, StartGateway
 from tests.support.process.stomp_py import Client
 
 TEXT = {"amq-msg-type": "text"}  # stomp.py always sends a content-length, which means octets
-
-
-def penstock(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gateway", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 def test_what_was_consumed_is_found_and_sent_again(start_gateway: StartGateway, unique: Callable[[str], str]) -> None:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import penstock
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client, Connect
 from tests.support.process.waiting import wait_until
 
 HOUR_MS = 3_600_000
-
-
-def penstock(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gateway", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 def listed(*words: str) -> dict[str, Any]:

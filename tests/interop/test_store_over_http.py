@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import penstock
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client
 
 CONFIG = "store:\n  segment-bytes: 64 KiB\n"
@@ -18,8 +18,7 @@ COUNT = 300
 
 
 def _store(gateway: GatewayProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway", "store", *words, "--http", gateway.http_url, "--json"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return penstock("store", *words, "--http", gateway.http_url, "--json")
 
 
 def _lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

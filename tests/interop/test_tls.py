@@ -19,6 +19,7 @@ import pytest
 from config.scram import hash_password
 from gateway.process import exit_codes
 from tests.support.process.certificates import Certificates
+from tests.support.process.command import penstock
 from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Connect
 from tests.support.process.waiting import wait_until
@@ -203,18 +204,6 @@ def test_the_command_line_clients_verify_whom_they_talk_to(
     gateway = start_gateway(certificates.configuration())
     url = f"tls://localhost:{gateway.stomp_port}"
     https = gateway.http_url.replace("http://127.0.0.1", "https://localhost")
-
-    def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "gateway", *arguments]
-        return subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
 
     refused = penstock("send", "cli", "hello", "--url", url)
     assert refused.returncode == 4

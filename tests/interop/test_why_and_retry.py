@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from tests.support.config import configurations
 from tests.support.process import raw_stomp
-from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.command import penstock
+from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import Client
-
-
-def penstock(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gateway", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 def why(gateway: GatewayProcess, *words: str) -> dict[str, Any]:

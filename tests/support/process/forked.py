@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import runpy
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -26,14 +27,16 @@ PRELOADED: Final = "tests.support.process.preloaded"
 class ForkedProcess:
     """``python -m module words``; has the methods of ``subprocess.Popen`` that the tests of gateways use."""
 
-    def __init__(self, module: str, words: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """log: gets what it writes to standard error."""
+    def __init__(
+        self, module: str, words: Sequence[str], environment: Mapping[str, str], log: Path, given: str = ""
+    ) -> None:
+        """log: gets what it writes to standard error.  given: its standard input."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PRELOADED])
         reader, writer = context.Pipe(duplex=False)
         # A daemon: the end of the tests ends it, too.
         self._process = context.Process(
-            target=_run, args=(module, list(words), dict(environment), str(log), writer), daemon=True
+            target=_run, args=(module, list(words), dict(environment), str(log), given, writer), daemon=True
         )
         self._process.start()
         writer.close()
@@ -62,17 +65,21 @@ class ForkedProcess:
         self.send_signal(Signals.SIGKILL)
 
 
-def _run(module: str, words: list[str], environment: dict[str, str], log: str, output: Connection) -> None:
+def _run(module: str, words: list[str], environment: dict[str, str], log: str, given: str, output: Connection) -> None:
     """Become what a start from the command line would be, and run the module."""
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     os.chdir(ROOT)
+    with tempfile.TemporaryFile() as source:
+        source.write(given.encode())
+        source.seek(0)
+        os.dup2(source.fileno(), 0)
+    sys.stdin = os.fdopen(0, closefd=False)
     os.dup2(output.fileno(), 1)
     output.close()
-    errors = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.dup2(errors, 2)
-    os.close(errors)
+    with open(log, "ab") as errors:
+        os.dup2(errors.fileno(), 2)
     if environment.get("PYTHONFAULTHANDLER"):
         faulthandler.enable()
     sys.argv[1:] = words
