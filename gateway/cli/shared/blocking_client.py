@@ -12,12 +12,14 @@ from typing import Final
 
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, NAMES, RECEIPT, SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_2
 
 READ_BYTES: Final = 256 * 1024
 BATCH_BYTES: Final = 64 * 1024
 DEFAULT_LIMIT_S: Final = 30.0
+LIMITS: Final = FrameLimits(header_line_bytes=1 << 30)  # a property of an AMQP or HTTP message may be long
 
 
 class ConnectionLost(Exception):
@@ -32,7 +34,7 @@ class StompLink:
     """A socket with a decoder: octets out, frames in."""
 
     def __init__(self, host: str, port: int, limit_s: float = DEFAULT_LIMIT_S) -> None:
-        self._decoder = Decoder()
+        self._decoder = Decoder(LIMITS)
         self._decoder.version = VERSION_1_2
         self._socket = socket.create_connection((host, port), limit_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

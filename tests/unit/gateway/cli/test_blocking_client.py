@@ -9,7 +9,7 @@ import pytest
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
-from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame
+from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE, Frame
 from protocols.stomp.codec.versions import VERSION_1_2
 
 LIMIT_S = 60.0
@@ -116,3 +116,19 @@ def test_silence_is_a_time_out(start_peer: StartPeer) -> None:
     peer = start_peer(lambda _: b"")
     with pytest.raises(TimeoutError):
         BlockingClient("127.0.0.1", peer.port, limit_s=0.05)
+
+
+def test_a_long_property_of_an_amqp_message_is_read(
+    start_peer: Callable[[Callable[[Frame], bytes | None]], Peer],
+) -> None:
+    long = "x" * 20_000
+
+    def answer(frame: Frame) -> bytes:
+        if frame.command == SEND:
+            return encode(MESSAGE, [("destination", "/queue/a"), ("property", long)], b"", VERSION_1_2)
+        return agreeable(frame)
+
+    client = BlockingClient("127.0.0.1", start_peer(answer).port, limit_s=LIMIT_S)
+    client.send(SEND, [("destination", "/queue/a")])
+    assert client.next_frame().head.headers["property"] == long
+    client.close()
