@@ -77,7 +77,7 @@ def test_a_large_message_goes_through_tls(
 
 
 def test_whoever_says_nothing_is_let_go(start_gateway: StartGateway, certificates: Certificates) -> None:
-    limits = "".join(f"{name}:\n  limits:\n    connect-time-ms: 300\n" for name in ("stomp", "amqp"))
+    limits = "".join(f"{name}:\n  limits:\n    connect-time-ms: 300\n" for name in ("stomp", "amqp", "openwire"))
     gateway = start_gateway(certificates.configuration() + limits)
     with socket.create_connection((gateway.stomp_host, gateway.stomp_port), LIMIT_S) as silent:
         assert silent.recv(1) == b""

@@ -55,10 +55,10 @@ def check_faults(gateway: GatewayProcess) -> None:
     assert not faults, f"defects of the gateway: {faults}"
 
 
-def check_nothing_held(gateway: GatewayProcess, connections: int = 0, senders: int = 0) -> None:
+def check_nothing_held(gateway: GatewayProcess, connections: int = 0, but_http: bool = False) -> None:
     """Wait until only this many connections are left, and clients hold exactly nothing.
 
-    senders: users that may have sent by HTTP; their clients count as connections and stay for a minute.
+    but_http: do not wait for the end of clients that have come by HTTP; senders and browsers stay for a minute.
     """
     expected = {"penstock_connections_held_bytes": 0.0, "penstock_blocked_producers": 0.0}
     last: dict[str, float] = {}
@@ -66,8 +66,8 @@ def check_nothing_held(gateway: GatewayProcess, connections: int = 0, senders: i
     def is_so() -> bool:
         now = metrics(gateway)
         last.update({name: now[name] for name in ("penstock_connections", *expected)})
-        has_ended = connections <= last["penstock_connections"] <= connections + senders
-        return has_ended and all(last[name] == value for name, value in expected.items())
+        left = last["penstock_connections"] - (_http_count(gateway) if but_http else 0)
+        return left == connections and all(last[name] == value for name, value in expected.items())
 
     try:
         wait_until(is_so, f"{connections} connections and {expected}", LIMIT_S, poll_s=0.1)
@@ -75,6 +75,11 @@ def check_nothing_held(gateway: GatewayProcess, connections: int = 0, senders: i
         raise AssertionError(f"{error}; found {last}") from None
     below = {name: value for name, value in metrics(gateway).items() if name.startswith(COUNTS) and value < 0}
     assert not below, f"counted too often, or settled twice: {below}"
+
+
+def _http_count(gateway: GatewayProcess) -> int:
+    rows = gateway.get_json("/api/connections")["connections"]
+    return sum(row["protocol"] == "http" for row in rows)
 
 
 def state_of(gateway: GatewayProcess) -> str:

@@ -79,6 +79,8 @@ amqp:
            incoming-window: 64, link-credit: 50, transactions: 4, transaction-actions: 100,
            transaction-bytes: 256 KiB, unread-output-bytes: 64 KiB, block-park-bytes: 64 KiB,
            block-park-max-bytes: 256 KiB}
+openwire:
+  limits: {idle-time-ms: 20s, frame-time-ms: 2s, connect-time-ms: 2s}
 """
 
 
