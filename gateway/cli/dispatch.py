@@ -31,6 +31,7 @@ MODULES: Final = {
     "send": "gateway.cli.messages.send",
     "receive": "gateway.cli.messages.receive",
     "stat": "gateway.cli.operation.stat",
+    "top": "gateway.cli.operation.top",
     "why": "gateway.cli.operation.why",
     "retry": "gateway.cli.operation.retry",
     "purge": "gateway.cli.operation.purge",

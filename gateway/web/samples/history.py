@@ -24,6 +24,7 @@ COLUMNS: Final = ("depth", "in_flight", "enqueued_per_s", "delivered_per_s", "ac
 GATEWAY_COLUMNS: Final = (*COLUMNS, "memory_bytes", "connections")
 
 Point = float | None
+_GAP: Final = array("f", [math.nan]) * POINTS
 
 
 class Ring:
@@ -44,14 +45,21 @@ class Ring:
 
     def put(self, tick: int, figures: Sequence[float]) -> None:
         """Add a point; what no point was added for since the last one is a gap."""
-        for missed in range(max(self.tick + 1, tick - POINTS + 1), tick):
-            for column in range(self._columns):
-                self._points[column * POINTS + missed % POINTS] = math.nan
+        missed = min(tick - self.tick, POINTS) - 1
+        if missed > 0 and self.tick >= 0:
+            self._forget((tick - missed) % POINTS, missed)
         for column, figure in enumerate(figures):
             self._points[column * POINTS + tick % POINTS] = figure
         self.tick = tick
         if any(figures):
             self.busy_tick = tick
+
+    def _forget(self, first: int, count: int) -> None:
+        """Leave out points from the place of the first one on, beyond the end from the beginning on."""
+        before_end = min(count, POINTS - first)
+        for start in range(0, self._columns * POINTS, POINTS):
+            self._points[start + first : start + first + before_end] = _GAP[:before_end]
+            self._points[start : start + count - before_end] = _GAP[before_end:count]
 
     def column(self, column: int, until_tick: int) -> list[Point]:
         """Return one figure over the hour that ends with a tick, the oldest point first; None where there is none."""
@@ -105,13 +113,15 @@ class History:
     def _put(self, one: DestinationStats, rates: RateSampler, tick: int) -> None:
         key = (one.kind, one.name)
         ring = self._rings.get(key)
+        if ring is None and len(self._rings) >= DESTINATIONS_MAX:
+            return
         counts = (one.enqueued, one.delivered, one.acknowledged)
         per_second = None if ring is None else _per_second(ring, tick, counts)
         if per_second is None:
             now = rates.rates_of(*key)
             per_second = [0.0] * len(counts) if now is None else [now.enqueued, now.delivered, now.acknowledged]
         if ring is None:
-            if not (one.depth or any(per_second)) or len(self._rings) >= DESTINATIONS_MAX:
+            if not (one.depth or any(per_second)):
                 return
             ring = self._rings[key] = Ring(len(COLUMNS))
         ring.put(tick, [one.depth, one.in_flight, *per_second])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from engine.values.broker_stats import DestinationStats
 from gateway.web.samples.history import AT_ONCE, DESTINATIONS_MAX, INTERVAL_S, POINTS, History
 from gateway.web.samples.rates import RateSampler
@@ -49,6 +51,19 @@ def test_what_is_older_than_an_hour_is_forgotten() -> None:
     assert sampled.history.of_gateway()["depth"][0] is None
     sampled.at(10 * POINTS, orders(10))
     assert sampled.history.of_gateway()["depth"] == [None] * (POINTS - 1) + [6.0]
+
+
+@pytest.mark.parametrize("gap", [1, 2, 5, POINTS - 7, POINTS - 1, POINTS, POINTS + 9])
+@pytest.mark.parametrize("first", [0, 3, POINTS - 4])
+def test_a_gap_is_empty_wherever_it_begins(gap: int, first: int) -> None:
+    sampled = Sampled()
+    for interval in range(first, first + POINTS):
+        sampled.at(interval, orders(10))
+    sampled.at(first + POINTS + gap, orders(10))
+    missed = min(gap, POINTS - 1)
+    expected = [6.0] * (POINTS - 1 - missed) + [None] * missed + [6.0]
+    assert sampled.history.of_gateway()["depth"] == expected
+    assert sampled.history.of_gateway()["connections"].count(None) == missed
 
 
 def test_one_point_of_an_interval() -> None:
