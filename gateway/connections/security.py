@@ -72,6 +72,10 @@ class Security(Credentials):
         """Say whether credentials are checked; if not, any are accepted, and none."""
         return bool(self._users)
 
+    def verifiers_of(self, login: str) -> tuple[Verifier, ...] | None:
+        """Return those of a user's password; None for an unknown user."""
+        return self._users.get(login)
+
     def user_named(self, name: str) -> str:
         """Return the user in a verified certificate, "" for none."""
         return name if name in self._users or not self.is_required else ""

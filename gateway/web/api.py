@@ -8,6 +8,7 @@ of a listed origin may open WebSockets.
 from __future__ import annotations
 
 import ipaddress
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from gateway.web.resources.messages import MessageRoutes
 from gateway.web.resources.reload import ReloadRoutes
 from gateway.web.resources.retry import RetryRoutes
 from gateway.web.resources.schedule import ScheduleRoutes
+from gateway.web.resources.session import SessionRoutes
 from gateway.web.resources.single_messages import SingleMessageRoutes
 from gateway.web.resources.stat import STAT, stat_text
 from gateway.web.resources.store import StoreRoutes
@@ -52,8 +54,9 @@ from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.routing.bodies import refuse_unclear_length
-from gateway.web.routing.credentials import basic_credentials, login_of
+from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import Schema
+from gateway.web.routing.logins import Logins
 from gateway.web.routing.openapi import description_route
 from gateway.web.routing.problems import Handler, Problem, with_problems
 from gateway.web.routing.request_audit import RequestAudit
@@ -68,6 +71,7 @@ from gateway.web.routing.routes import (
     add_routes,
     route_of,
 )
+from gateway.web.routing.sessions import Sessions
 from gateway.web.samples.sampler import Sampler
 
 TEXT: Final = Media(("text/plain",))
@@ -104,7 +108,10 @@ def create_app(
     """
     memory = memory or RequestMemory()
     sampler = Sampler(sources.stats)
-    api = _Api(sources.stats, sources.store, sampler, security, configured_host, sockets, share or LoopShare(), memory)
+    logins = Logins(security, Sessions(security.verifiers_of, time.monotonic))
+    api = _Api(
+        sources.stats, sources.store, sampler, logins, security, configured_host, sockets, share or LoopShare(), memory
+    )
     watch = RequestAudit(audit or AuditLog(sources.stats.counters()), security).watch
     application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
@@ -119,6 +126,7 @@ def create_app(
         *HistoryRoutes(sampler.history, memory).routes(),
         *events.routes(),
         *ConsoleRoutes().routes(),
+        *SessionRoutes(logins, security).routes(),
         *JolokiaRoutes(sampler.sampled, memory).routes(),
         *WhyRoutes(sources.why).routes(),
         *RetryRoutes(sources.retries).routes(),
@@ -142,6 +150,7 @@ class _Api:
         source: LiveStats,
         store: LiveStore,
         sampler: Sampler,
+        logins: Logins,
         security: Security,
         configured_host: str,
         sockets: SocketRoute | None,
@@ -151,6 +160,7 @@ class _Api:
         self._source = source
         self._store = store
         self._sampler = sampler
+        self._logins = logins
         self._sockets = sockets
         self._security = security
         self._configured_host = configured_host.lower()
@@ -253,7 +263,7 @@ class _Api:
         route = route_of(request)
         permission = SEES if route is None else route.permission
         if self._security.is_required and permission.needs_login:
-            await self._check_login(request)
+            await self._logins.check(request)
         self._refuse_forbidden(request, permission)
         body_bytes_max = BODY_BYTES_MAX if route is None else route.body_bytes_max
         if body_bytes_max != BODY_BYTES_MAX:
@@ -308,21 +318,6 @@ class _Api:
         if actions and not any(self._security.may_everywhere(login, action) for action in actions):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
-
-    async def _check_login(self, request: web.Request) -> None:
-        """Raises: Problem."""
-        credentials = basic_credentials(request.headers.get("Authorization", ""))
-        if credentials is not None:
-            login, passcode = credentials
-            if self._security.remembers(login, passcode):
-                return
-            if await self._security.logins.check(request.remote or "?", login, passcode):
-                return
-        raise Problem(
-            401,
-            "wrong or no credentials; allowed is HTTP Basic with a configured user",
-            headers={"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'},
-        )
 
 
 def _render_metrics(

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.web.routing.problems import Problem
-from gateway.web.routing.routes import SEES, Route, Values
+from gateway.web.routing.routes import Permission, Route, Values
 
 _STATIC: Final = Path(__file__).with_name("static")
 # Everything comes from here, nothing is inline: a name from a client could not become a script.
@@ -16,6 +16,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+PAGE: Final = Permission(needs_login=False)  # the page has a form to log in, and shows nothing before
 _KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _PAGE: Final = "index.html"
 
@@ -29,7 +30,7 @@ class ConsoleRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route(path=path, take=take, name=name, says="", permission=SEES, is_hidden=True)
+            Route(path=path, take=take, name=name, says="", permission=PAGE, is_hidden=True)
             for path, take, name in (
                 ("/", self._root, "root"),
                 ("/console/", self._file, "page"),

@@ -126,13 +126,37 @@ def test_names_of_clients_are_text(console: tuple[Console, GatewayProcess], conn
     page.complaints()  # the name is no name of a destination: that answer is an error by intention
 
 
-def test_with_users_the_browser_logs_in(browser: Any, start_gateway: StartGateway) -> None:
+def test_with_users_the_page_asks_for_a_login(browser: Any, start_gateway: StartGateway) -> None:
     verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
     gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
+    page = Console(browser, gateway.http_url)
+    page.open()
+    page.has("Log in", "Password")
+    page.fill(login="alice", passcode="wrong")
+    page.press("Log in")
+    page.has("wrong login or password")
+    page.fill(passcode="secret")
+    page.press("Log in")
+    page.has("accepts messages", "Log out alice")
+    page.press("Alarms")
+    page.has("Nothing is wrong.")
+    page.open("destination/queue/mine")
+    page.has("It does not exist now.")
+    page.open("send/queue/mine")  # a page loaded anew has the session still
+    page.fill(body="x")
+    page.press("Send")
+    page.has("Sent as ID:")
+    page.press("Log out alice")
+    page.has("Password")
+    page.complaints()  # answers of 401
+
+
+def test_credentials_in_the_address_do_not_matter(browser: Any, start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
     page = Console(browser, gateway.http_url.replace("http://", "http://alice:secret@"))
     page.open()
     page.has("accepts messages")
-    page.complaints()
+    assert page.complaints() == []
 
 
 def test_the_page_is_whole_in_a_file() -> None:

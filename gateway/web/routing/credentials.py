@@ -1,13 +1,18 @@
-"""Login and password of a request: HTTP Basic (RFC 7617)."""
+"""Login and password of a request: HTTP Basic (RFC 7617); and the login of its session."""
 
 from __future__ import annotations
 
 import base64
+from contextvars import ContextVar
+from typing import Final
 
 from aiohttp import web
 
 from engine.consumers.user_quota import holder_at
 from gateway.connections.security import Security
+
+# Of the request that a task answers, once its session was checked; "" for none.  Keys of aiohttp's requests need 3.14.
+SESSION_LOGIN: Final[ContextVar[str]] = ContextVar("session_login", default="")
 
 
 def basic_credentials(authorization: str) -> tuple[str, str] | None:
@@ -23,9 +28,9 @@ def basic_credentials(authorization: str) -> tuple[str, str] | None:
 
 
 def login_of(request: web.Request) -> str:
-    """Return the login in the request, unchecked; "" for none."""
+    """Return the login in the request, unchecked, or that of its session; "" for none."""
     credentials = basic_credentials(request.headers.get("Authorization", ""))
-    return credentials[0] if credentials is not None else ""
+    return credentials[0] if credentials is not None else SESSION_LOGIN.get()
 
 
 def holder_of_request(request: web.Request, security: Security) -> str:

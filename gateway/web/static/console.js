@@ -4,7 +4,7 @@ import { connectionView, destinationView, settingsView, whyView } from "./destin
 import { listView, restart } from "./lists.js";
 import { deadView, messagesView, messageView, sendView } from "./messages.js";
 import { alarmsView, producersView, scheduleView, storeView } from "./operation.js";
-import { address, ask, bytes, element, facts, say, shown } from "./page.js";
+import { address, ask, bytes, element, facts, form, logIn, remove, say, session, shown } from "./page.js";
 
 const REFRESH_MS = 1900; // samples come every second
 const AGAIN_MS = 5000;
@@ -87,7 +87,37 @@ async function draw() {
     replaceContent(view.lastElementChild, drawing.content);
     document.body.dataset.drawn = String(mine);
   } catch (error) {
-    if (mine === asked) say(error.message, true);
+    if (mine !== asked) return;
+    if (error.needsLogin) askForLogin();
+    else say(error.message, true);
+  }
+}
+
+function askForLogin() {
+  events?.close();
+  events = null;
+  if (document.getElementById("login")) return;
+  const fields = [["login", "User"], ["passcode", "Password"]];
+  const made = form(fields, "Log in", (values) => logIn(values).then(begin, (error) => say(error.message, true)));
+  made.id = "login";
+  isStill = true;
+  drawn = "";
+  view.replaceChildren(element("h2", {}, "Log in"), made);
+  made.querySelector("input").focus();
+}
+
+// Who has logged in by the form can log out.
+async function begin() {
+  try {
+    const { login, csrf } = await session();
+    const onclick = () => remove("../api/session").finally(() => location.reload());
+    const out = element("button", { type: "button", onclick }, `Log out ${login}`);
+    document.getElementById("who").replaceChildren(...(csrf ? [out] : []));
+    turn();
+    listen();
+  } catch (error) {
+    if (error.needsLogin) askForLogin();
+    else say(error.message, true);
   }
 }
 
@@ -104,7 +134,9 @@ function listen() {
     if (!isStill && !isBusy && performance.now() - drawnMs >= REFRESH_MS) draw();
   };
   mine.onerror = () => {
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (events === mine) listen(); }, AGAIN_MS);
+    if (mine.readyState !== EventSource.CLOSED) return;
+    draw(); // says why
+    setTimeout(() => { if (events === mine) listen(); }, AGAIN_MS);
   };
 }
 
@@ -134,6 +166,7 @@ addEventListener("keydown", (event) => {
 document.addEventListener("changed", (event) => {
   if (!isStill || event.detail === "again") draw();
 });
-document.addEventListener("visibilitychange", listen);
-turn();
-listen();
+document.addEventListener("visibilitychange", () => {
+  if (!document.getElementById("login")) listen();
+});
+begin();

@@ -46,12 +46,28 @@ export function uriLink(uri) {
 // Without the credentials that the page's own address may hold: fetch refuses such addresses.
 export const address = (relative) => new URL(relative, location.origin + location.pathname);
 
-export async function ask(relative, options) {
-  const response = await fetch(address(relative), options);
+// Of the session; requests that change something need it, and no other site knows it.
+let csrf = "";
+
+export async function ask(relative, options = {}) {
+  const response = await fetch(address(relative), { ...options, headers: { "X-Penstock-CSRF": csrf } });
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.detail || `${relative}: ${response.status}`);
+  if (!response.ok) {
+    const error = new Error(answer.detail || `${relative}: ${response.status}`);
+    error.needsLogin = response.status === 401;
+    throw error;
+  }
   return answer;
 }
+
+// Returns who asks, "" where nobody needs to log in.
+export async function session(asked = ask("../api/session")) {
+  const answer = await asked;
+  csrf = answer.csrf;
+  return answer;
+}
+
+export const logIn = (values) => session(send("../api/session", values));
 
 export const send = (relative, body) => ask(relative, { method: "POST", body: JSON.stringify(body) });
 export const remove = (relative) => ask(relative, { method: "DELETE" });
@@ -97,6 +113,8 @@ export const facts = (pairs) =>
     ),
   );
 
+const AUTOCOMPLETE = { login: "username", passcode: "current-password" };
+
 // fields: [name, label, value] of texts; a value of several lines gets a larger field, true or false a box.
 export function inputs(fields) {
   return fields.map(([name, label, value = ""]) => {
@@ -105,7 +123,7 @@ export function inputs(fields) {
         ? element("input", { type: "checkbox", name, checked: value ? "" : undefined })
         : value.includes("\n")
           ? element("textarea", { name, rows: 5 })
-          : element("input", { name, autocomplete: "off", spellcheck: "false" });
+          : element("input", { name, autocomplete: AUTOCOMPLETE[name] || "off", spellcheck: "false", type: name === "passcode" ? "password" : "text" });
     if (typeof value === "string") control.value = value.trim();
     return element("label", {}, `${label} `, control);
   });

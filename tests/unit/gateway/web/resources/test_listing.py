@@ -127,7 +127,13 @@ async def test_the_console_has_only_its_own_files(path: str) -> None:
         assert (await client.get(path)).status == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/console/", "/console/console.js", "/api/overview", "/api/destinations"])
+@pytest.mark.parametrize("path", ["/", "/console/", "/console/console.js"])
+async def test_the_page_is_there_to_log_in(path: str) -> None:
+    async with serving(None, GUARDED) as client:
+        assert (await client.get(path)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/api/overview", "/api/destinations"])
 async def test_with_users_the_console_needs_a_login(path: str) -> None:
     async with serving(None, GUARDED) as client:
         assert (await client.get(path)).status == 401

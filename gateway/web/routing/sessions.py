@@ -1,0 +1,85 @@
+"""Sessions of the console: a login by a form, then a cookie that scripts cannot read.
+
+A cookie goes with whatever the browser asks of the gateway.  So it goes with no request of another site (SameSite),
+and what changes something needs the session's token in a header, too, which pages of other sites do not know.
+Sessions are in memory; a restart ends them.  Source: OWASP, "Cross-Site Request Forgery Prevention".
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from config.scram import Verifier
+
+SESSIONS_MAX: Final = 1_000  # at a time; the one that was used longest ago ends first
+SESSIONS_PER_USER_MAX: Final = 16
+IDLE_S: Final = 30 * 60.0
+SESSION_MOST_S: Final = 12 * 3_600.0
+TOKEN_BYTES: Final = 32
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """verifiers: of the user's password when it was checked.  begun_s, used_s: by the clock of ``Sessions``."""
+
+    login: str
+    csrf: str
+    verifiers: tuple[Verifier, ...]
+    begun_s: float
+    used_s: float
+
+
+class Sessions:
+    """verifiers_of: a user, None if there is none.  clock: seconds.
+
+    _sessions: by the text in the cookie, the one used longest ago first.
+    """
+
+    def __init__(self, verifiers_of: Callable[[str], tuple[Verifier, ...] | None], clock: Callable[[], float]) -> None:
+        self._verifiers_of = verifiers_of
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+
+    def begin(self, login: str) -> tuple[str, Session]:
+        """Return the text of the cookie, and the new session.  The password has been checked."""
+        own = [key for key, one in self._sessions.items() if one.login == login]
+        if len(own) >= SESSIONS_PER_USER_MAX:
+            del self._sessions[own[0]]
+        elif len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        now_s = self._clock()
+        key, csrf = _token(), _token()
+        session = Session(login, csrf, self._verifiers_of(login) or (), now_s, now_s)
+        self._sessions[key] = session
+        return key, session
+
+    def find(self, key: str) -> Session | None:
+        """Return the session of a cookie, which goes on for a while; None if it is over.
+
+        It ends as well when its user is removed or gets another password.
+        """
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return None
+        now_s = self._clock()
+        is_over = now_s - session.used_s > IDLE_S or now_s - session.begun_s > SESSION_MOST_S
+        if is_over or self._verifiers_of(session.login) != session.verifiers:
+            return None
+        session.used_s = now_s
+        self._sessions[key] = session
+        return session
+
+    def end(self, key: str) -> None:
+        self._sessions.pop(key, None)
+
+
+def is_token_of(session: Session, text: str) -> bool:
+    return hmac.compare_digest(session.csrf.encode(), text.encode("utf-8", "surrogateescape"))
+
+
+def _token() -> str:
+    return os.urandom(TOKEN_BYTES).hex()
