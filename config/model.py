@@ -273,6 +273,8 @@ class Limits:
     copies_bytes: int = 64 * MIB  # of all of these together
     duplicate_ids: int = 200_000  # remembered of all addresses together; of one: duplicate_ids_per_address
     duplicate_ids_per_address: int = 20_000  # the last ones; 0: ids of messages mean nothing
+    prepared_transactions: int = 1_000  # of distributed transactions, prepared and not decided
+    prepared_transactions_bytes: int = UNLIMITED  # memory of all these; UNLIMITED: a third of memory_limit
     connections_per_user: int = UNLIMITED  # logged in at once; UNLIMITED: nine tenths of stomp.limits.connections
     destinations_per_user: int = UNLIMITED  # made since the start; UNLIMITED: nine tenths of destinations-max
     subscriptions_per_user: int = 10_000  # of topics, not durable: each message of a topic is work for each of them

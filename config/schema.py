@@ -222,6 +222,8 @@ SERVER: Final[Tree] = {
         "copies-bytes": Leaf("limits.copies_bytes", Bytes(1 * MIB, 1 * TIB)),
         "duplicate-ids": Leaf("limits.duplicate_ids", Integer(0, 10_000_000)),
         "duplicate-ids-per-address": Leaf("limits.duplicate_ids_per_address", Integer(0, 10_000_000)),
+        "prepared-transactions": Leaf("limits.prepared_transactions", Integer(0, 1_000_000)),
+        "prepared-transactions-bytes": Leaf("limits.prepared_transactions_bytes", MEMORY_OF_ONE),
         "connections-per-user": Leaf("limits.connections_per_user", Integer(1, 1_000_000, unlimited=True)),
         "destinations-per-user": Leaf("limits.destinations_per_user", Integer(1, 10_000_000, unlimited=True)),
         "subscriptions-per-user": Leaf("limits.subscriptions_per_user", MANY),

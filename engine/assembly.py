@@ -10,6 +10,7 @@ from engine.backlog.context import Context
 from engine.backlog.memory_budget import MemoryBudget
 from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.backlog.spiller import Spiller
+from engine.branches.branches import Branches
 from engine.clients.connections import ClientIds, Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.clients.naming import Naming
@@ -279,6 +280,7 @@ def inspector_of(
     dispatch: DispatchParts,
     clients: ClientParts,
     features: FeatureParts,
+    branches: Branches,
     store_events: StoreEvents,
 ) -> Inspector:
     return Inspector(
@@ -293,6 +295,7 @@ def inspector_of(
         ground.spilled,
         features.scheduler,
         features.duplicate_ids,
+        branches,
         features.slow_consumers,
         clients.subscribing.pending_limits,
         store_events,

@@ -137,7 +137,7 @@ class Broker(EngineApi):
         )
         super().__init__(ground, dispatch, fates, clients, features, branch_limits)
         self.turn = turn_of(ground, dispatch, fates, clients)
-        self.inspector = inspector_of(ground, dispatch, clients, features, self.store_events)
+        self.inspector = inspector_of(ground, dispatch, clients, features, self.branches, self.store_events)
         self.why = why_of(ground, dispatch, clients, features, self.turn)
         self.memory = memory
         self.readers = ground.context.readers

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
 from engine.backlog.spilled_blocks import SpilledBlocks
+from engine.branches.branches import Branches
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import UnsettledMemory
@@ -58,6 +59,7 @@ class Inspector:
     spilled: SpilledBlocks | None
     scheduler: Scheduler
     duplicate_ids: DuplicateIds
+    branches: Branches
     slow_consumers: SlowConsumers
     pending_limits: PendingLimits
     events: StoreEvents
@@ -135,6 +137,7 @@ class Inspection:
             refused_by_user_limit=inspector.quotas.refused_counts(),
             schedule=_schedule_stats(inspector.scheduler),
             duplicate_ids=DuplicateIdStats(len(inspector.duplicate_ids), inspector.duplicate_ids.dropped_count),
+            branches=inspector.branches.stats(),
             holdings=inspector.holdings.stats(inspector.clients.values()),
             unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
             pending=inspector.pending_memory.stats(),

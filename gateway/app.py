@@ -48,7 +48,13 @@ from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import StandstillWatch
 from gateway.process.workers import ThreadWorkers
-from gateway.settings.engine_settings import min_disk_free_bytes, schedule_limits, store_settings, user_limits
+from gateway.settings.engine_settings import (
+    branch_limits,
+    min_disk_free_bytes,
+    schedule_limits,
+    store_settings,
+    user_limits,
+)
 from gateway.settings.message_keys import MESSAGE_KEYS
 from gateway.settings.retention import AddressPolicies, keeping_of
 from gateway.web.management.reload import LiveReload
@@ -230,6 +236,7 @@ def _broker(
         copy_limits=CopyLimits(config.limits.copies, config.limits.copies_bytes),
         duplicate_id_limits=DuplicateIdLimits(config.limits.duplicate_ids_per_address, config.limits.duplicate_ids),
         has_message_times=config.metrics.histograms,
+        branch_limits=branch_limits(config),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     broker.readers.register(OPENWIRE, OpenWirePropertyReader())
@@ -259,6 +266,7 @@ async def _listen(
     from gateway.web.management.retries import LiveRetries
     from gateway.web.management.schedule import LiveSchedule
     from gateway.web.management.store import LiveStore
+    from gateway.web.management.transactions import LiveTransactions
     from gateway.web.management.upkeep import LiveUpkeep
     from gateway.web.management.why import LiveWhy
     from gateway.web.rest.messages import LiveMessages
@@ -271,6 +279,7 @@ async def _listen(
         retries=LiveRetries(engine_loop),
         store=LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory),
         schedule=LiveSchedule(engine_loop),
+        transactions=LiveTransactions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),
         messages=LiveMessages(engine_loop, config.data_directory, security.groups_of, security.is_required, memory),
         reload=reload,

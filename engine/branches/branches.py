@@ -27,6 +27,7 @@ from engine.fate.redelivery import Redelivery
 from engine.features.duplicate_ids import DuplicateIds
 from engine.sources.registry import Destinations
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Refusal
 from engine.values.destination import PREPARED_QUEUE, QUEUE
 from engine.values.errors import BranchInUse, BranchState, LimitReached, TransactionError, UnknownBranch
@@ -172,6 +173,17 @@ class Branches:
         """Return all prepared branches, the oldest first."""
         found = [branch for branch in self._branches.values() if branch.records is not None]
         return sorted(found, key=_age)
+
+    def find(self, xid: Xid) -> Branch | None:
+        """Return a prepared branch of any user, for an operator; None if it is not there."""
+        branch = self._branches.get(xid)
+        return None if branch is None or branch.records is None else branch
+
+    def stats(self) -> BranchStats:
+        oldest_ms = min((branch.prepared_ms for branch in self.prepared()), default=0)
+        return BranchStats(
+            self.prepared_count, self.prepared_bytes, oldest_ms, self.committed_count, self.rolled_back_count
+        )
 
     def named(self, client: Client, xid: Xid) -> Branch:
         """Return a prepared branch.  Raises: UnknownBranch, BranchState."""

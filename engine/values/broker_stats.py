@@ -107,6 +107,20 @@ class DuplicateIdStats:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchStats:
+    """Prepared branches of distributed transactions.  oldest_ms: when the oldest was prepared, 0 without any.
+
+    size_bytes: their memory.  committed, rolled_back: outcomes since the start.
+    """
+
+    prepared: int = 0
+    size_bytes: int = 0
+    oldest_ms: int = 0
+    committed: int = 0
+    rolled_back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HoldingStats:
     """Memory of connections, without messages on queues.  largest: connection -> octets, for those that hold most.
 
@@ -194,6 +208,7 @@ class BrokerStats:
     refused_by_user_limit: dict[str, int] = field(default_factory=dict)
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
     duplicate_ids: DuplicateIdStats = field(default_factory=DuplicateIdStats)
+    branches: BranchStats = field(default_factory=BranchStats)
     holdings: HoldingStats = field(default_factory=HoldingStats)
     unsettled: UnsettledStats = field(default_factory=UnsettledStats)
     pending: PendingStats = field(default_factory=PendingStats)

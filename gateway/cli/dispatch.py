@@ -39,6 +39,7 @@ MODULES: Final = {
     "pause": "gateway.cli.operation.pause",
     "resume": "gateway.cli.operation.resume",
     "schedule": "gateway.cli.operation.schedule",
+    "transactions": "gateway.cli.operation.transactions",
     "reload": "gateway.cli.operation.reload",
     "store": "gateway.cli.store.command",
     "replay": "gateway.cli.messages.replay",

@@ -6,6 +6,7 @@ from typing import Final
 
 from config.model import ServerConfig
 from config.policies import UNLIMITED
+from engine.branches.branches import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.store.settings import StoreSettings
@@ -47,6 +48,14 @@ def schedule_limits(config: ServerConfig) -> ScheduleLimits:
         schedule.min_period_ms,
         schedule.max_repeats,
         zone_of(schedule.time_zone),
+    )
+
+
+def branch_limits(config: ServerConfig) -> BranchLimits:
+    limits = config.limits
+    size_bytes = limits.prepared_transactions_bytes
+    return BranchLimits(
+        limits.prepared_transactions, config.memory_limit_bytes // 3 if size_bytes == UNLIMITED else size_bytes
     )
 
 

@@ -36,6 +36,7 @@ from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
 from gateway.web.management.store import LiveStore
+from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import LiveWhy
 from gateway.web.resources.activemq import JolokiaRoutes, MessageServlet
@@ -50,6 +51,7 @@ from gateway.web.resources.session import SessionRoutes
 from gateway.web.resources.single_messages import SingleMessageRoutes
 from gateway.web.resources.stat import STAT, stat_text
 from gateway.web.resources.store import StoreRoutes
+from gateway.web.resources.transactions import TransactionRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
 from gateway.web.rest.messages import LiveMessages
@@ -86,6 +88,7 @@ class Sources:
     retries: LiveRetries
     store: LiveStore
     schedule: LiveSchedule
+    transactions: LiveTransactions
     upkeep: LiveUpkeep
     messages: LiveMessages
     reload: LiveReload
@@ -132,6 +135,7 @@ def create_app(
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
         *ScheduleRoutes(sources.schedule).routes(),
+        *TransactionRoutes(sources.transactions, security).routes(),
         *UpkeepRoutes(sources.upkeep, security).routes(),
         *ReloadRoutes(sources.reload, security).routes(),
         *messages.routes(),

@@ -183,8 +183,9 @@ def test_distributed_transactions_over_kill_9(talk: Talk, start_gateway: StartGa
     process = talk(gateway, "xaOverKills")
     assert process.stdout is not None
     assert process.stdin is not None
-    for state in ("prepared", "decided"):
+    for state, count in (("prepared", 3), ("decided", 1)):
         assert process.stdout.readline() == f"{state}\n"
+        assert gateway.get_json("/api/transactions")["prepared"] == count
         gateway.kill9()
         gateway.start(port)
         process.stdin.write("\n")

@@ -20,6 +20,7 @@ from engine.store.read.log_readers import LogReader
 from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats
 from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
+from engine.values.xid import xid_of
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_tasks import TaskRefused
 from gateway.answers.store_view import question_of
@@ -34,6 +35,7 @@ from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
 from gateway.web.management.store import LiveStore
+from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import Answer, LiveWhy
 from gateway.web.rest.messages import LiveMessages
@@ -208,6 +210,24 @@ class Scheduling(LiveSchedule):
             raise LookupError("no queue 'gone'")
 
 
+class Deciding(LiveTransactions):
+    """Knows the transaction ``1-aa-``."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def listed(self, limit: int) -> dict[str, Any]:
+        self.asked.append((limit,))
+        one = {"xid": "1-aa-", "user": "", "prepared_ms": 0, "messages": 1, "acknowledged": 0, "size_bytes": 9}
+        return {"prepared": 1, "transactions": [one]}
+
+    async def decide(self, xid: str, is_commit: bool, operator: str) -> dict[str, Any]:
+        if str(xid_of(xid)) != "1-aa-":
+            raise LookupError(f"no prepared transaction {xid}")
+        self.asked.append((xid, is_commit, operator))
+        return {"xid": xid, "outcome": "committed" if is_commit else "rolled back"}
+
+
 class Keeping(LiveUpkeep):
     """Knows the queues ``q``, which is in use, and ``orders.eu``; the disk refuses what is about ``full``."""
 
@@ -303,6 +323,7 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
         "retries": Retrying(),
         "store": Storing(),
         "schedule": Scheduling(),
+        "transactions": Deciding(),
         "upkeep": Keeping(),
         "messages": NoMessages(),
         "reload": Reloading(),

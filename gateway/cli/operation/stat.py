@@ -86,14 +86,16 @@ def table(document: dict[str, Any]) -> str:
     )
     schedule = document["schedule"]
     if schedule["pending"]:
-        due = datetime.fromtimestamp(schedule["next_due_ms"] / 1000, UTC).isoformat(timespec="seconds")
-        lines.append(f"scheduled {schedule['pending']}, the next one for {due.replace('+00:00', 'Z')}")
+        lines.append(f"scheduled {schedule['pending']}, the next one for {_utc(schedule['next_due_ms'])}")
         if schedule["late"]:
             lines[-1] += f"; {schedule['late']} are past due"
         if schedule["held"]:
             lines[-1] += f", {schedule['held']} held back: {schedule['held_by']}"
         if schedule["aside"]:
             lines[-1] += f", {schedule['aside']} cannot be fired: {schedule['aside_reason']}"
+    branches = document["branches"]
+    if branches["prepared"]:
+        lines.append(f"prepared transactions {branches['prepared']}, the oldest since {_utc(branches['oldest_ms'])}")
     store = document["store"]
     if not store["is_accepting"]:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")
@@ -122,6 +124,10 @@ def _address_line(address: dict[str, Any]) -> str:
         if address[f"limit_{what}"] >= 0
     ]
     return f"full: {address['address']} ({address['policy']}): {', '.join(parts)}"
+
+
+def _utc(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _cell(destination: dict[str, Any], key: str) -> str:

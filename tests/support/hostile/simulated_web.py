@@ -27,6 +27,7 @@ from gateway.web.management.connections import LiveConnections
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
+from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.requests import Asking
@@ -65,6 +66,7 @@ class SimulatedWeb:
             retries=LiveRetries(engine_loop),
             store=Storing(),
             schedule=LiveSchedule(engine_loop),
+            transactions=LiveTransactions(engine_loop, self.admission.lines),
             upkeep=LiveUpkeep(engine_loop, self.admission.lines),
             messages=_Messages(
                 engine_loop, config.data_directory, security.groups_of, security.is_required, self._memory

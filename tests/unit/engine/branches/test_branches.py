@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from engine.branches.branch import Branch
+from engine.branches.branches import BranchLimits
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Destination
-from engine.transaction import TransactionLimits
-from engine.values.delivery import Delivery
-from engine.values.destination import PREPARED_QUEUE
-from engine.values.errors import AddressFull, BranchInUse, BranchState, TransactionError, UnknownBranch
+from engine.sources.identified import identified
+from engine.transaction import ACTION_BYTES, TransactionLimits
+from engine.values.broker_stats import BranchStats
+from engine.values.delivery import Delivery, Refusal
+from engine.values.destination import PREPARED_QUEUE, TEMP_QUEUE
+from engine.values.errors import AddressFull, BranchInUse, BranchState, LimitReached, TransactionError, UnknownBranch
 from engine.values.xid import Xid
 from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld
@@ -313,6 +319,129 @@ def test_what_a_state_does_not_allow_is_refused() -> None:
         begin(world, client, OTHER)
     with pytest.raises(TransactionError):
         world.branches.begin(client, Xid(2, b"", b""), TransactionLimits(open_count=1))
+
+
+class FewBranches(RestartWorld):
+    def broker_options(self) -> dict[str, Any]:
+        return {"branch_limits": BranchLimits(2, 5_000)}
+
+
+def test_prepared_branches_have_limits() -> None:
+    world = FewBranches()
+    client = world.client()
+    branch = begin(world, client)
+    for _ in range(5):
+        add(world, branch, b"m" * 1_000)
+    with pytest.raises(LimitReached, match=r"limits\.prepared-transactions-bytes"):
+        world.branches.prepare(branch)
+    world.broker.abort(world.branches.end(branch))
+    for number in (1, 2):
+        prepared(world, client, b"1", xid=Xid(number, b"", b""), held=[])
+    third = begin(world, client)
+    add(world, third, b"1")
+    with pytest.raises(LimitReached, match=r"limits\.prepared-transactions\)"):
+        world.branches.prepare(third)
+
+
+def test_they_are_counted_and_their_memory_is() -> None:
+    world = RestartWorld()
+    before = world.memory_used()
+    _, held = taken(world, b"1")
+    prepared(world, world.client(), b"m" * 1_000, held=held)
+    size = 1_000 + 2 * ACTION_BYTES
+    for _ in range(2):
+        found = world.broker.inspect().branches
+        assert found == BranchStats(1, size, world.broker.wall_ms, 0, 0)
+        assert world.memory_used() - before == size
+        world.restart()
+    outcome(world)
+    prepared(world, world.client(), b"2", xid=OTHER, held=[])
+    outcome(world, OTHER, is_commit=False)
+    assert world.broker.inspect().branches == BranchStats(committed=1, rolled_back=1)
+    assert world.memory_used() == before
+
+
+def test_scheduled_messages_and_duplicate_ids() -> None:
+    world = RestartWorld()
+    branch = begin(world, world.client())
+    add(world, branch, b"later", delayed(world.queue("out"), Plan(delay_ms=5_000)))
+    add(world, branch, b"once", identified(world.queue("out"), "1"))
+    world.branches.prepare(branch)
+    world.restart()
+    world.advance(60_000)
+    outcome(world)
+    assert waiting(world, "out") == [b"once"]
+    assert world.broker.send(identified(world.queue("out"), "1"), world.message(world.queue("out"), b"again")) == 0
+    world.restart()
+    world.advance(5_000)
+    assert waiting(world, "out") == [b"once", b"later"]
+
+
+def test_its_id_may_have_come_since_it_was_prepared() -> None:
+    world = RestartWorld()
+    branch = begin(world, world.client())
+    add(world, branch, b"prepared", identified(world.queue("out"), "1"))
+    world.branches.prepare(branch)
+    world.broker.send(identified(world.queue("out"), "1"), world.message(world.queue("out"), b"meanwhile"))
+    world.turn()
+    outcome(world)
+    assert waiting(world, "out") == [b"meanwhile", b"prepared"], "what is prepared is promised"
+
+
+def test_destinations_that_have_ended_meanwhile() -> None:
+    world = RestartWorld()
+    client = world.client()
+    temporary = world.broker.open_temporary(client, TEMP_QUEUE)
+    _, held = taken(world, b"1")
+    branch = begin(world, client)
+    branch.transaction.add_accepted(held)
+    add(world, branch, b"t", temporary)
+    add(world, branch, b"2")
+    world.branches.prepare(branch)
+    connection_ends(world)
+    world.restart()
+    for name in ("q", "out"):
+        world.delete(world.queue(name), is_forced=True)
+    outcome(world)
+    assert waiting(world, "out") == [b"2"]
+    assert world.branches.prepared() == []
+
+
+def test_a_rollback_reads_messages_a_page_at_a_time() -> None:
+    world = RestartWorld()
+    consumer, held = taken(world, *(b"%d" % number for number in range(3_000)))
+    client = consumer.client
+    assert isinstance(client, FakeClient)
+    while len(held) < 3_000:
+        consumer.extend(held[-1])
+        world.turn()
+        held += client.take()
+    prepared(world, world.client(), held=held[:10] + held[20:])
+    world.restart()
+    outcome(world, is_commit=False)
+    client = world.client()
+    world.consumer(client, "q", AUTO)
+    world.turn()
+    assert sorted(client.bodies(), key=int) == [b"%d" % number for number in range(3_000)]
+
+
+def test_attempts_of_before_are_kept_by_a_rollback() -> None:
+    world = RestartWorld()
+    _, held = taken(world, b"1")
+    world.refuse(*held, refusal=Refusal("redeliver", 0))
+    connection_ends(world)
+    client = world.client()
+    world.consumer(client, "q", CLIENT)
+    world.turn()
+    prepared(world, client, held=client.take())
+    world.restart()
+    outcome(world, is_commit=False)
+    client = world.client()
+    world.consumer(client, "q", CLIENT)
+    world.turn()
+    assert [(one.body, one.delivery_count) for one in client.handed] == [(b"1", 3)], (
+        "one refusal, and one loss of the connection"
+    )
 
 
 def test_a_branch_belongs_to_its_user() -> None:

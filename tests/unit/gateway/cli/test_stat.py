@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.broker_stats import ScheduleStats
+from engine.values.broker_stats import BranchStats, ScheduleStats
 from gateway.__main__ import main
 from gateway.cli.operation.stat import table
 from gateway.process import exit_codes
@@ -96,6 +96,13 @@ def test_what_is_scheduled_is_said() -> None:
     stats = replace(broker(), schedule=ScheduleStats(5, due_ms, 2, 9, 3, 1, held=2, held_by="memory: queue://q"))
     assert "2 are past due, 2 held back: memory: queue://q" in table(stat_document(stats, RateSampler()))
     assert "scheduled" not in table(stat_document(broker(), RateSampler()))
+
+
+def test_what_is_prepared_is_said() -> None:
+    stats = replace(broker(), branches=BranchStats(2, 9, 1_700_000_000_000))
+    told = table(stat_document(stats, RateSampler()))
+    assert "prepared transactions 2, the oldest since 2023-11-14T22:13:20Z" in told
+    assert "prepared" not in table(stat_document(broker(), RateSampler()))
 
 
 def test_rates_that_are_not_known_yet() -> None:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.store.read.log_readers import LogReader
-from engine.values.broker_stats import ScheduleStats
+from engine.values.broker_stats import BranchStats, ScheduleStats
 from engine.values.histogram import Histogram
 from gateway.process.counters import GatewayCounters
 from gateway.web.resources import metrics
@@ -133,6 +133,19 @@ def test_the_schedule_is_told() -> None:
         ("scheduled_messages_total", 9),
         ("schedule_fired_total", 3),
         ("schedule_cancelled_total", 1),
+    ):
+        assert found[(f"penstock_{name}", ())] == value, name
+
+
+def test_prepared_transactions_are_told() -> None:
+    stats = replace(broker(), branches=BranchStats(2, 4_096, 1_700_000_000_500, 7, 3))
+    found = samples(metrics.render(stats)[0])
+    for name, value in (
+        ("prepared_transactions", 2),
+        ("prepared_transactions_bytes", 4_096),
+        ("prepared_oldest_seconds", 1_700_000_000.5),
+        ("prepared_committed_total", 7),
+        ("prepared_rolled_back_total", 3),
     ):
         assert found[(f"penstock_{name}", ())] == value, name
 
