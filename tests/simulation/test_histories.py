@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.histories import (
+    branch_world,
     commit_world,
     refusal_world,
     schedule_world,
@@ -16,9 +17,17 @@ from tests.support.histories import (
 )
 from tests.support.long_run import LongRun
 from tests.support.store import thin_history
-from tests.support.world.seeds import READER_SEEDS, REFUSAL_SEEDS, SCHEDULE_SEEDS, SUBSCRIPTION_SEEDS, taken
+from tests.support.world.seeds import (
+    BRANCH_SEEDS,
+    READER_SEEDS,
+    REFUSAL_SEEDS,
+    SCHEDULE_SEEDS,
+    SUBSCRIPTION_SEEDS,
+    taken,
+)
 
 RUNS: dict[str, tuple[Callable[[int], object], int]] = {
+    "branch": (branch_world.run_seed, BRANCH_SEEDS),
     "commit": (commit_world.run_seed, 20),
     "refusal": (refusal_world.run_seed, REFUSAL_SEEDS),
     "schedule": (schedule_world.run_seed, SCHEDULE_SEEDS),
@@ -56,6 +65,10 @@ def test_the_seeds_see_what_they_are_for() -> None:
     commits = [commit_world.run_seed(seed) for seed in range(1, 5)]
     assert sum(world.crash_count for world in commits) > 10
     assert sum(world.own_segments for world in commits) > 10
+    branches = [branch_world.run_seed(seed) for seed in range(1, 6)]
+    assert sum(world.stop_count for world in branches) > 40
+    assert sum(world.found_prepared for world in branches) > 100
+    assert sum(world.decided_count for world in branches) > 80
     schedules = [schedule_world.run_seed(seed) for seed in range(1, 16)]
     assert sum(world.stop_count for world in schedules) > 40
     assert sum(world.fired_count for world in schedules) > 1_000
