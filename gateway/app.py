@@ -30,6 +30,7 @@ from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
 from engine.store.log.store_directory import LogRange
+from engine.store.plain_words import counted
 from engine.values.histogram import SYNC_BOUNDS_S, Histogram
 from engine.values.message import AMQP_1_0, OPENWIRE
 from gateway.connections.admission import admission_of
@@ -188,6 +189,9 @@ def assemble(
     _log_recovery(store)
     spill = SpillFiles(files, config.data_directory, workers)
     broker = _broker(config, store, clock, timers, matcher, spill)
+    if broker.branches.prepared_count:
+        waiting = counted(broker.branches.prepared_count, "prepared transaction")
+        log.info("%s wait for their outcome; 'penstock transactions list' shows them", waiting)
     firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
     firing_faults.take_up()
     engine_loop = EngineLoop(loop, broker, store, clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.branches.held_entries import HeldEntries
 from engine.sources.identified import IdKey
+from engine.sources.queue import Queue, queue_of
 from engine.transaction import Transaction
 from engine.values.stored import Range
 from engine.values.xid import Xid
@@ -31,6 +32,17 @@ class Branch:
 
     def has_work(self) -> bool:
         return self.transaction.action_count > 0
+
+    def holds(self, queue: Queue, priority: int, queue_offset: int) -> bool:
+        """Say whether it has acknowledged this entry."""
+        if any(
+            held.queue is queue and held.priority == priority and queue_offset in held.offsets for held in self.held
+        ):
+            return True
+        return any(
+            one.message.queue_offset == queue_offset and one.lane.priority == priority and queue_of(one.lane) is queue
+            for one in self.transaction.accepted
+        )
 
     def memory_bytes(self) -> int:
         return self.transaction.memory_bytes()

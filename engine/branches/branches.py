@@ -25,6 +25,7 @@ from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.fate.redelivery import Redelivery
 from engine.features.duplicate_ids import DuplicateIds
+from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.broker_stats import BranchStats
@@ -40,10 +41,14 @@ PUT_BACK: Final = Refusal("requeue")
 
 @dataclass(frozen=True, slots=True)
 class BranchLimits:
-    """Of all prepared branches together.  size_bytes: of what they send, and a little for each action."""
+    """Of all prepared branches together.  size_bytes: of what they send, and a little for each action.
+
+    user_count: of these, those of one login, so that one user cannot keep all others out.
+    """
 
     count: int = 1_000
     size_bytes: int = 128 * 1024 * 1024
+    user_count: int = 900
 
 
 class Branches:
@@ -63,6 +68,7 @@ class Branches:
         "_limits",
         "_branches",
         "_active",
+        "_by_user",
         "_queue_number",
     )
 
@@ -90,6 +96,7 @@ class Branches:
         self._limits = limits
         self._branches: dict[Xid, Branch] = {}
         self._active: dict[int, dict[Xid, Branch]] = {}  # by the number of the client that began them
+        self._by_user: dict[str, int] = {}  # prepared ones
         self._queue_number = 0
         self._take_up(found_branches(context.store, destinations))
 
@@ -179,6 +186,10 @@ class Branches:
         branch = self._branches.get(xid)
         return None if branch is None or branch.records is None else branch
 
+    def holder_of(self, queue: Queue, priority: int, queue_offset: int) -> Branch | None:
+        """Return the prepared branch that has acknowledged an entry of a queue; it searches all of them."""
+        return next((one for one in self.prepared() if one.holds(queue, priority, queue_offset)), None)
+
     def stats(self) -> BranchStats:
         oldest_ms = min((branch.prepared_ms for branch in self.prepared()), default=0)
         return BranchStats(
@@ -238,6 +249,11 @@ class Branches:
             raise LimitReached(
                 f"{self.prepared_count} transactions are prepared, which is the limit (limits.prepared-transactions)"
             )
+        if branch.user and self._by_user.get(branch.user, 0) >= limits.user_count:
+            raise LimitReached(
+                f"{limits.user_count} transactions of {branch.user} are prepared, which is the limit of one user "
+                "(nine tenths of limits.prepared-transactions)"
+            )
         size_bytes = self.prepared_bytes + branch.memory_bytes()
         if size_bytes > limits.size_bytes:
             raise LimitReached(
@@ -268,6 +284,11 @@ class Branches:
     def _count(self, branch: Branch, sign: int) -> None:
         size_bytes = sign * branch.memory_bytes()
         self.prepared_count += sign
+        own = self._by_user.get(branch.user, 0) + sign
+        if own:
+            self._by_user[branch.user] = own
+        else:
+            del self._by_user[branch.user]
         self.prepared_bytes += size_bytes
         self._context.memory.keep_prepared(size_bytes)
 

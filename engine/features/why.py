@@ -69,10 +69,12 @@ class ProducerView:
 class Whereabouts:
     """Where a message of a queue is now.
 
-    state: waiting, in-flight, delayed, in-transaction, on-disk, scheduled, or gone if the queue does not have it.
+    state: waiting, in-flight, delayed, in-transaction, prepared, on-disk, scheduled, or gone if the queue does not have
+    it.
     since_ms: of a hand-over; wait_ms: what is left of a delay.
     group: owner of a waiting message's group, in words; "" for none.
-    held: the gate that holds back a scheduled message that is due, in words; "" for none.
+    held: the gate that holds back a scheduled message that is due, or the xid of the prepared transaction that has
+    acknowledged it; "" for none.
     """
 
     state: str

@@ -176,6 +176,8 @@ def _where_words(where: Whereabouts, now_ms: int) -> str:
         if where.held:
             return f"is due and held back: {where.held}"
         return f"waits {where.wait_ms:,} ms more for its time" if where.wait_ms else "is due and waits for its turn"
+    if where.state == "prepared":
+        return f"acknowledged in the prepared transaction {where.held}, which is not decided"
     if where.state == "on-disk":
         return "waits on disk behind others"
     if where.state != "waiting":

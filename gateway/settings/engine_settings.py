@@ -55,7 +55,9 @@ def branch_limits(config: ServerConfig) -> BranchLimits:
     limits = config.limits
     size_bytes = limits.prepared_transactions_bytes
     return BranchLimits(
-        limits.prepared_transactions, config.memory_limit_bytes // 3 if size_bytes == UNLIMITED else size_bytes
+        limits.prepared_transactions,
+        config.memory_limit_bytes // 3 if size_bytes == UNLIMITED else size_bytes,
+        share(limits.prepared_transactions),
     )
 
 

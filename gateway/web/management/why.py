@@ -40,6 +40,7 @@ class LiveWhy:
     def __init__(self, broker: Broker, config: Callable[[], ServerConfig], directory: str) -> None:
         """config: returns the configuration in force.  directory: of the store."""
         self._why = broker.why
+        self._branches = broker.branches
         self._clients = broker.clients
         self._scheduler = broker.scheduler
         self._destinations = broker.destinations
@@ -102,7 +103,12 @@ class LiveWhy:
             return self._why.locate_schedule(self._scheduler.place_named(life.message_id))
         kind, name, priority, queue_offset = entry_of(life)
         queue = self._destinations.queues.get(name) if kind == "queue" else None
-        return None if queue is None else self._why.locate(queue, priority, queue_offset)
+        if queue is None:
+            return None
+        branch = self._branches.holder_of(queue, priority, queue_offset)
+        if branch is not None:
+            return Whereabouts("prepared", held=str(branch.xid))
+        return self._why.locate(queue, priority, queue_offset)
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:

@@ -323,7 +323,7 @@ def test_what_a_state_does_not_allow_is_refused() -> None:
 
 class FewBranches(RestartWorld):
     def broker_options(self) -> dict[str, Any]:
-        return {"branch_limits": BranchLimits(2, 5_000)}
+        return {"branch_limits": BranchLimits(3, 5_000, 2)}
 
 
 def test_prepared_branches_have_limits() -> None:
@@ -335,12 +335,37 @@ def test_prepared_branches_have_limits() -> None:
     with pytest.raises(LimitReached, match=r"limits\.prepared-transactions-bytes"):
         world.branches.prepare(branch)
     world.broker.abort(world.branches.end(branch))
-    for number in (1, 2):
+    for number in (1, 2, 3):
         prepared(world, client, b"1", xid=Xid(number, b"", b""), held=[])
-    third = begin(world, client)
-    add(world, third, b"1")
+    fourth = begin(world, client)
+    add(world, fourth, b"1")
     with pytest.raises(LimitReached, match=r"limits\.prepared-transactions\)"):
+        world.branches.prepare(fourth)
+
+
+def test_one_user_leaves_some_to_others() -> None:
+    world = FewBranches()
+    ann, bob = world.client(), world.client()
+    ann.user, bob.user = "ann", "bob"
+    for number in (1, 2):
+        prepared(world, ann, b"1", xid=Xid(number, b"", b""), held=[])
+    third = begin(world, ann)
+    add(world, third, b"1")
+    with pytest.raises(LimitReached, match="2 transactions of ann are prepared, which is the limit of one user"):
         world.branches.prepare(third)
+    prepared(world, bob, b"1", xid=OTHER, held=[])
+
+
+@STOPS
+def test_it_is_known_who_holds_a_message(stop: Stop) -> None:
+    world = RestartWorld()
+    _, held = taken(world, b"1", b"2")
+    prepared(world, world.client(), held=held[:1])
+    stop(world)
+    holder = world.branches.holder_of(world.queue("q"), 4, 0)
+    assert holder is not None
+    assert holder.xid == ONE
+    assert world.branches.holder_of(world.queue("q"), 4, 1) is None
 
 
 def test_they_are_counted_and_their_memory_is() -> None:

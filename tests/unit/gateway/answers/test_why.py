@@ -190,6 +190,7 @@ def test_where_a_message_is_now() -> None:
     [
         (Whereabouts("delayed", None, 0, 1_500), "waits 1,500 ms more for its redelivery"),
         (Whereabouts("on-disk"), "waits on disk behind others"),
+        (Whereabouts("prepared", held="1-aa-"), "acknowledged in the prepared transaction 1-aa-, which is not decided"),
         (Whereabouts("scheduled", wait_ms=1_500), "waits 1,500 ms more for its time"),
         (Whereabouts("scheduled"), "is due and waits for its turn"),
         (Whereabouts("scheduled", held="memory: queue://q"), "is due and held back: memory: queue://q"),

@@ -222,6 +222,23 @@ def test_its_preparation_waits_for_room_and_its_commit_does_not() -> None:
     peer.ask(info(COMMIT_TWO_PHASE))
 
 
+def test_a_preparation_that_waits_too_long_is_rolled_back() -> None:
+    gateway = OpenWireGateway(
+        address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK", full__block_timeout_ms=1_000)
+    )
+    gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
+    peer = taking(gateway, "a")
+    request = info(PREPARE)
+    request.command_id, request.response_required = 77, True
+    peer.send(request)
+    assert peer.take() == []
+    gateway.advance(2_000)
+    assert "xaErrorCode:100" in str(peer.one(ExceptionResponse).exception)
+    assert code(peer, ROLLBACK) == NOTA
+    peer.vanish()
+    assert texts_of(gateway, "q") == ["a"]
+
+
 def test_a_branch_that_another_connection_ends_while_its_preparation_waits() -> None:
     gateway = OpenWireGateway(address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
     reader = gateway.openwire_consumer(queue("out"))
