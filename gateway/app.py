@@ -136,7 +136,7 @@ async def _serve(
     admission = admission_of(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
     manager = ServiceManager()
-    checking = asyncio.ensure_future(_check_for_ever(engine_loop, listener.garbage, security, manager))
+    checking = asyncio.ensure_future(_check_for_ever(engine_loop, security, manager))
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters, stopping)
@@ -306,17 +306,14 @@ async def _listen(
     return web
 
 
-async def _check_for_ever(
-    engine_loop: EngineLoop, garbage: garbage_collection.EndedConnections, security: Security, manager: ServiceManager
-) -> None:
-    """Do the work of each second outside turns: delayed log lines, the remains of connections, renewed certificates."""
+async def _check_for_ever(engine_loop: EngineLoop, security: Security, manager: ServiceManager) -> None:
+    """Do the work of each second outside turns: delayed log lines, renewed certificates."""
     standstill = StandstillWatch()
     try:
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
             standstill.check()
             engine_loop.check()
-            garbage.check()
             security.tls.check()
             manager.alive()
     finally:

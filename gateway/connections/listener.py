@@ -18,7 +18,6 @@ from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
-from gateway.process.garbage_collection import EndedConnections
 from gateway.settings.conversions import CONVERTERS
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -62,7 +61,6 @@ class Listener(ConnectionHost):
         self._settings = replace(session_settings(config, security.is_required), groups=security.groups)
         self._connections: dict[SessionSocket, None] = {}
         self._refused: dict[SessionSocket, None] = {}
-        self.garbage = EndedConnections()
         self._admission = admission
         self._counters = counters
         self._audit = AuditLog(counters)
@@ -150,7 +148,6 @@ class Listener(ConnectionHost):
 
     def connection_closed(self, connection: SessionSocket) -> None:
         connection.place.leave()
-        self.garbage.ended()
         self._connections.pop(connection, None)
         self._refused.pop(connection, None)
         check = self._checks.pop(connection, None)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Iterable
 from copy import copy
 from typing import cast
 
 import pytest
 from aiohttp import WSMessage, WSMsgType, web
+from aiohttp.test_utils import TestClient, TestServer
 
+from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import Connection
 from gateway.web.connections.sockets import (
     AMQP_CARRIAGE,
     MESSAGES_AT_ONCE,
     STOMP_CARRIAGE,
     Carriage,
+    SocketRoute,
     WebSocketTransport,
 )
+from tests.support.connection_world import ConnectionWorld
 
 
 class Socket:
@@ -218,3 +224,34 @@ async def test_a_turn_ends_between_many_pings_and_pongs(kind: WSMsgType) -> None
     assert MESSAGES_AT_ONCE + 1 in left and 1 in left
     assert protocol.calls == []
     assert socket.pongs == ([b"a"] * (2 * MESSAGES_AT_ONCE + 1) if kind is WSMsgType.PING else [])
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+async def test_one_that_has_ended_leaves_nothing_to_the_garbage_collector(is_aborted: bool) -> None:
+    world = ConnectionWorld()
+    known: list[weakref.ref[Connection]] = []
+
+    def new_connection(address: str) -> Connection:
+        place = Place(Admission(1, 1, world.counters), address, "")
+        connection = Connection(world.host, world.engine_loop, world.counters, place, 4096, 60_000)
+        known.append(weakref.ref(connection))
+        return connection
+
+    app = web.Application()
+    app.router.add_get("/", SocketRoute(new_connection).serve)
+    gc.freeze()
+    gc.disable()
+    try:
+        async with TestClient(TestServer(app)) as client:
+            socket = await client.ws_connect("/")
+            await socket.send_bytes(b"SEND\n\n\0")
+            transport = client.session.connector
+            assert transport is not None
+            await (transport.close() if is_aborted else socket.close())
+            while not world.host.closed:
+                await asyncio.sleep(0)
+            world.host.sessions.clear()
+            await turns()
+            assert [one() for one in known] == [None]
+    finally:
+        gc.enable()
