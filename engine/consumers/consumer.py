@@ -300,7 +300,7 @@ class Unanswered:
     __slots__ = ("tags", "seen")
 
     def __init__(self) -> None:
-        self.tags: deque[int] = deque()
+        self.tags: deque[int] | None = None  # until the first scan, because most consumers never have one
         self.seen = 0
 
     def up_to(self, ledger: dict[int, Delivery], tag: int) -> list[Delivery]:
@@ -311,6 +311,8 @@ class Unanswered:
                 break
             fresh.append(number)
         tags = self.tags
+        if tags is None:
+            tags = self.tags = deque()
         if fresh:
             self.seen = fresh[0]
             fresh.reverse()
@@ -331,5 +333,5 @@ class Unanswered:
 
     def start_over(self) -> None:
         """Scan everything again: a rolled-back transaction has put answered deliveries in flight again."""
-        self.tags.clear()
+        self.tags = None
         self.seen = 0

@@ -65,13 +65,13 @@ class LinkFactory:
         try:
             self._check_count()
             check_attach(frame)
-            self._check_size(session, frame, handle)
+            echo = self._echo(session, frame, handle)
             if not frame.role:
-                self._attach_incoming(session, frame, handle)
+                self._attach_incoming(session, frame, handle, echo)
             elif frame.source is None:
                 self._attach_subscription(session, frame, handle)
             else:
-                self._attach_outgoing(session, outgoing, frame, handle, frame.source)
+                self._attach_outgoing(session, outgoing, frame, handle, frame.source, echo)
         except (EngineError, LinkError) as error:
             self._refuse(session, frame, handle, error)
 
@@ -85,11 +85,14 @@ class LinkFactory:
         if count >= limit:
             raise LimitReached(text)
 
-    def _check_size(self, session: SessionEndpoint, frame: Attach, handle: int) -> None:
-        """Raises: AttachTooLarge if the answer, which repeats most of the request, exceeds the peer's frame size."""
+    def _echo(self, session: SessionEndpoint, frame: Attach, handle: int) -> bytes:
+        """Return the answer that repeats the termini of the request, as most answers do.
+
+        Raises: AttachTooLarge if it exceeds the peer's frame size; other answers are hardly larger.
+        """
         try:
             answer = self._answer(frame, handle, frame.source, frame.target)
-            fitted_frame(session.channel, answer, self.connection.peer_frame_size)
+            return fitted_frame(session.channel, answer, self.connection.peer_frame_size)
         except FrameSizeTooSmall as error:
             raise AttachTooLarge(str(error)) from None
 
@@ -102,7 +105,7 @@ class LinkFactory:
         self._send(session, self._answer(frame, handle, None, None))
         self._send(session, Detach(handle, True, error_of(error)))
 
-    def _attach_incoming(self, session: SessionEndpoint, frame: Attach, handle: int) -> None:
+    def _attach_incoming(self, session: SessionEndpoint, frame: Attach, handle: int, echo: bytes) -> None:
         connection = self.connection
         target = frame.target
         if isinstance(target, Coordinator):
@@ -134,14 +137,23 @@ class LinkFactory:
             link.producer = self.producers.advisories.producer_added(connection, destination)
         session.add_link(link)
         connection.confirmations.defer(link)
-        answer = self._answer(frame, handle, frame.source, target)
         if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
-            answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
-        self._send(session, answer)
+            answer = self._answer(frame, handle, frame.source, target)
+            self._send(session, replace(answer, offered_capabilities=[DELAYED_DELIVERY]))
+        elif target is frame.target:
+            connection.send(echo)
+        else:
+            self._send(session, self._answer(frame, handle, frame.source, target))
         link.grant()
 
     def _attach_outgoing(
-        self, session: SessionEndpoint, outgoing: OutgoingWindow, frame: Attach, handle: int, source: Source
+        self,
+        session: SessionEndpoint,
+        outgoing: OutgoingWindow,
+        frame: Attach,
+        handle: int,
+        source: Source,
+        echo: bytes,
     ) -> None:
         connection = self.connection
         node: Queue | Topic | None = None
@@ -182,7 +194,10 @@ class LinkFactory:
             connection.stand_for_all()
         session.add_link(link)
         is_behind = connection.confirmations.defer(link)
-        self._send(session, self._answer(frame, handle, applied, frame.target))
+        if applied == frame.source:
+            connection.send(echo)
+        else:
+            self._send(session, self._answer(frame, handle, applied, frame.target))
         if not is_behind:
             consumer.start()
 

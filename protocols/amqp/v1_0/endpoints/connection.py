@@ -32,7 +32,7 @@ from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import TICK_ENDING_MS
 
-SESSION_BYTES: Final = 2_560  # memory of a session's objects, measured
+SESSION_BYTES: Final = 1_408  # memory of a session's objects, measured
 TICK_DRAINING_MS: Final = 20
 
 

@@ -286,7 +286,7 @@ class IncomingLink(TargetLink):
             raise InvalidField(f"rcv-settle-mode is {mode}; allowed is 0 to {RCV_SETTLE_MODE_MOST}")
         if mode and not self.is_second:
             raise InvalidField("a transfer has rcv-settle-mode second on a link whose mode is first")
-        if not mode and self.is_second:
+        if not mode and self.firsts is not None:
             self.firsts.add(delivery_id)
 
     def _relay_destination(self, scanned: Scanned) -> Destination:

@@ -45,7 +45,7 @@ class TargetLink(Link):
         self.credit = 0
         self.is_waiting = False
         self.is_second = is_second
-        self.firsts: set[int] = set()
+        self.firsts: set[int] | None = set() if is_second else None
         outcomes = None if source is None else source.outcomes
         self.can_reject = outcomes is None or Rejected.NAME in outcomes
 
@@ -133,8 +133,9 @@ class TargetLink(Link):
 
     def _settles_second(self, delivery_id: int) -> bool:
         """Say whether the peer settles a delivery first, as it does unless the transfer asked for the other mode."""
-        if delivery_id in self.firsts:
-            self.firsts.discard(delivery_id)
+        firsts = self.firsts
+        if firsts and delivery_id in firsts:
+            firsts.discard(delivery_id)
             return False
         return True
 

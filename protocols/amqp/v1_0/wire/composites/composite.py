@@ -36,7 +36,7 @@ SYMBOLS: TypeAlias = list[str]  # multiple=true: null, one symbol, or an array o
 class Composite:
     """FIELDS: (name on the wire, kind of value, whether it is mandatory), in order, from the annotations.
 
-    A kind is the name of a type above or of a composite.
+    A kind is the name of a type above or of a composite.  ATTRIBUTES: (name here, kind), in the same order.
     """
 
     __slots__ = ()
@@ -44,6 +44,7 @@ class Composite:
     CODE: ClassVar[int] = 0
     NAME: ClassVar[str] = ""
     FIELDS: ClassVar[tuple[tuple[str, str, bool], ...]] = ()
+    ATTRIBUTES: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls.FIELDS = tuple(
@@ -51,6 +52,7 @@ class Composite:
             for name, kind in cls.__annotations__.items()
             if not kind.startswith("ClassVar")
         )
+        cls.ATTRIBUTES = tuple((name.replace("-", "_"), kind) for name, kind, _ in cls.FIELDS)
 
 
 @dataclass(slots=True, eq=True)

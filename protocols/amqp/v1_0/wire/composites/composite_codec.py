@@ -83,6 +83,7 @@ _WORDS: Final = {
     "Target | Coordinator": "a target or a coordinator",
     "Error": "an error",
 }
+_NULL: Final = b"\x40"
 _BY_CODE: Final[dict[int, type[Composite]]] = {composite.CODE: composite for composite in COMPOSITES}
 _CODE_BY_NAME: Final[dict[str, int]] = {composite.NAME: composite.CODE for composite in COMPOSITES}
 
@@ -139,11 +140,13 @@ def encode_composite(composite: Composite) -> bytes:
     """Return the described list; null fields at its end are left out."""
     items: list[bytes] = []
     count = 0
-    for number, (name, holds, _) in enumerate(composite.FIELDS, 1):
-        value = getattr(composite, name.replace("-", "_"))
-        items.append(_encode_field(holds, value))
-        if value is not None:
-            count = number
+    for name, holds in composite.ATTRIBUTES:
+        value = getattr(composite, name)
+        if value is None:
+            items.append(_NULL)
+        else:
+            items.append(_encode_field(holds, value))
+            count = len(items)
     return described_list(composite.CODE, count, b"".join(items[:count]))
 
 
@@ -178,8 +181,6 @@ def _wrong(composite: type[Composite], name: str, holds: str, value: Any) -> Dec
 
 
 def _encode_field(holds: str, value: Value) -> bytes:
-    if value is None:
-        return b"\x40"
     if holds == "SYMBOLS":
         return encode(Array(0xB3, [Symbol(one) for one in value]))
     if holds in _NESTED:
