@@ -54,6 +54,12 @@ ROOMS_BUT = {
     """,
     "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
     "protocols/amqp/v1_0/endpoints/links": "",
+    "protocols/openwire/wire": "commands identities layouts messages property_map",
+    "protocols/openwire/mapping": """
+        contents destinations exceptions openwire_form outgoing_message selector_properties stomp_content stomp_form
+    """,
+    "protocols/openwire/connection": "introduction negotiation peers settings states",
+    "protocols/openwire/session": "consumers requests temporaries",
 }
 # Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.limits.parked_producers import BlockLimit
+from engine.values.errors import PenstockError
 from protocols.connection import ProtocolConnection
 from protocols.ending import Ending
 from protocols.peer_socket import PeerSocket
@@ -123,6 +124,10 @@ class SessionLifecycle(ProtocolConnection):
     @abstractmethod
     def open(self) -> None:
         """Admit a client whose login is right; if the engine refuses it, the connection fails."""
+
+    @abstractmethod
+    def fail(self, error: PenstockError) -> None:
+        """End the connection with an error as its last words."""
 
     @abstractmethod
     def login_failed(self) -> None:

@@ -48,8 +48,8 @@ class Introduction:
             self.login = identity
             self.has_proved_login = True
 
-    def admit(self, connection: ProtocolConnection) -> None:
-        """Introduce the connection to the engine.  Raises: RequestError, EngineError."""
+    def admit(self, connection: ProtocolConnection, peer: Peer) -> None:
+        """Introduce the connection to its peers and to the engine.  Raises: RequestError, EngineError."""
         self.passcode = ""
         if not self.client_id:
             raise NoClientId("No clientID specified.")
@@ -62,8 +62,7 @@ class Introduction:
         if settings.needs_login:  # an unchecked login proves nothing
             connection.groups = settings.groups.get(self.login, connection.groups)
             connection.user = self.login
-        assert isinstance(connection, Peer), "connections of OpenWire know each other"
-        settings.peers.enter(self.key(), connection)
+        settings.peers.enter(self.key(), peer)
         connection.engine.introduce(connection, host_of(self.socket.peer()), self.client_id, True)
 
     def key(self) -> str:

@@ -11,7 +11,6 @@ from engine.values.errors import EngineError, PenstockError
 from protocols.input_share import REFUSED_STEPS
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import INFO_BYTES_MAX, agree, own_info
-from protocols.openwire.connection.peers import Peer
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import (
@@ -58,7 +57,7 @@ HEADER_BYTES: Final = 6  # type, commandId, responseRequired
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class CommandInput(MessageOutput, Peer):
+class CommandInput(MessageOutput):
     """introduction: ConnectionInfo, once it has come.  requests: takes the rarer commands."""
 
     __deletable__ = (
@@ -90,7 +89,7 @@ class CommandInput(MessageOutput, Peer):
         self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(engine, self, settings.transaction_limits)
-        self.temporaries = Temporaries(engine, self, self, settings.peers, terms, f"ID:{self.store_id}")
+        self.temporaries = Temporaries(engine, self, settings.peers, terms, f"ID:{self.store_id}")
         self.pulls = Pulls(self.outbox.parts, terms)
         self.receivers = Consumers(
             engine, self, settings, self.temporaries, self.pulls, self.responses, self.hand_overs
@@ -191,7 +190,7 @@ class CommandInput(MessageOutput, Peer):
 
     def open(self) -> None:
         try:
-            self.introduction.admit(self)
+            self.introduction.admit(self, self.temporaries)
         except PenstockError as error:
             self.refuse_connection(error)
             return
@@ -281,7 +280,7 @@ class CommandInput(MessageOutput, Peer):
         self.producers.remove_all()
         self.engine.disconnect(self, is_lost)
         self.temporaries.clear()
-        self.settings.peers.leave(self.introduction.key(), self)
+        self.settings.peers.leave(self.introduction.key(), self.temporaries)
         self.receivers.forget_all()
         self.pulls.waiting.clear()
         self.decoder.drop()

@@ -10,10 +10,10 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
-from engine.values.errors import ConnectionForced, EngineError
+from engine.values.errors import EngineError
 from protocols.openwire.errors import TimedOut
 from protocols.openwire.session.command_input import CommandInput
-from protocols.openwire.wire.commands import ConnectionControl, DestinationInfo, KeepAliveInfo
+from protocols.openwire.wire.commands import ConnectionControl, KeepAliveInfo
 from protocols.openwire.wire.commands import ConnectionError as ConnectionErrorCommand
 from protocols.openwire.wire.identities import Throwable
 from protocols.openwire.wire.writer import encode
@@ -130,16 +130,6 @@ class OpenWireSession(CommandInput):
 
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults
-
-    # -- the side of other connections
-
-    def advise(self, info: DestinationInfo) -> None:
-        if not self.is_ending:
-            self.temporaries.advise(info)
-
-    def taken_over(self) -> None:
-        if not self.is_ending:
-            self.fail(ConnectionForced("the client has connected again under the same connectionId"))
 
     # -- the steps
 

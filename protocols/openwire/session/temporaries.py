@@ -9,8 +9,8 @@ from engine.api import EngineApi
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC
+from engine.values.errors import ConnectionForced
 from protocols import map_message as words
-from protocols.connection import ProtocolConnection
 from protocols.map_message import Map, Typed
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.peers import Peer, Peers
@@ -22,6 +22,7 @@ from protocols.openwire.wire.identities import ConsumerId, Destination, MessageI
 from protocols.openwire.wire.messages import WireMessage
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode
+from protocols.session.lifecycle import SessionLifecycle
 
 ADVISORY_STEPS: Final = 10  # of a turn
 _TOPICS: Final = {
@@ -31,15 +32,14 @@ _TOPICS: Final = {
 
 
 @dataclass(slots=True, eq=False)
-class Temporaries:
-    """peer: this connection, as the others see it.  own: of this connection.  watching: its consumers of advisories.
+class Temporaries(Peer):
+    """A connection as the others see it.  own: its destinations.  watching: its consumers of advisories.
 
     broker_id: of the sender of advisories.
     """
 
     engine: EngineApi
-    client: ProtocolConnection
-    peer: Peer
+    client: SessionLifecycle
     peers: Peers
     terms: Terms
     broker_id: str
@@ -73,9 +73,13 @@ class Temporaries:
         self.watching.clear()
 
     def advise(self, info: DestinationInfo) -> None:
-        """Send an advisory to each consumer of this connection that wants it."""
-        for found in self.watching.values():
-            self.send(found, info, False)
+        if not self.client.is_ending:
+            for found in self.watching.values():
+                self.send(found, info, False)
+
+    def taken_over(self) -> None:
+        if not self.client.is_ending:
+            self.client.fail(ConnectionForced("the client has connected again under the same connectionId"))
 
     def send(self, found: OpenConsumer, info: DestinationInfo, is_replayed: bool) -> None:
         destination = info.destination
@@ -105,7 +109,7 @@ class Temporaries:
     def watch(self, found: OpenConsumer) -> None:
         """Let a consumer take advisories, and tell it of all that are there."""
         self.watching[found.consumer_id] = found
-        self.peers.watchers[self.peer] = None
+        self.peers.watchers[self] = None
         for info in self.peers.present():
             self.send(found, info, True)
 
