@@ -17,6 +17,8 @@ from gateway.web.samples.rates import RateSampler
 SAMPLE_INTERVAL_S: Final = 1.0
 # Samples of many destinations take long, so they become rarer: at most this part of the loop's time.
 SAMPLE_SHARE_MAX: Final = 0.01
+# But on a busy machine they seem to take long, too, and nobody can work with figures of minutes ago.
+SAMPLE_INTERVAL_MOST_S: Final = 30.0
 
 
 class Sampler:
@@ -66,7 +68,7 @@ class Sampler:
                 cost_s = await self._sample()
             else:
                 self.alarms = self._source.alarms()
-            await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
+            await asyncio.sleep(pause_s(cost_s))
 
     async def _sample(self) -> float:
         """Return how many seconds of the loop it took."""
@@ -81,3 +83,8 @@ class Sampler:
         before, self._next = self._next, asyncio.Event()
         before.set()
         return looking_s + rates_s + history_s
+
+
+def pause_s(cost_s: float) -> float:
+    """Return the time until the next sample.  cost_s: what the last one took of the loop."""
+    return min(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX), SAMPLE_INTERVAL_MOST_S)

@@ -3,6 +3,7 @@
 import { ask, bytes, element, shown } from "./page.js";
 
 const FRESH_MS = 9000; // the gateway adds a point every ten seconds
+const MINUTE = 6; // points
 const WIDTH = 240;
 const HEIGHT = 48;
 const known = {}; // by destination: when the history was asked for, and its answer
@@ -14,15 +15,16 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
-// Returns the lines of a chart: a gap where a point is missing, a dot where one stands alone.
+// Returns the lines of a chart: a gap where a minute is missing, a dot where a point stands alone.
 function line(points, most) {
   const at = (index) => ((index / (points.length - 1)) * WIDTH).toFixed(1);
   const height = (value) => (HEIGHT - 2 - (value / most) * (HEIGHT - 4)).toFixed(1);
-  let isDrawing = false;
+  let last = -Infinity; // with many destinations the gateway looks less often than every ten seconds
   return points
     .map((value, index) => {
-      const step = value === null ? "" : isDrawing ? `L${at(index)} ${height(value)}` : `M${at(index)} ${height(value)}h0.1`;
-      isDrawing = value !== null;
+      if (value === null) return "";
+      const step = index - last <= MINUTE ? `L${at(index)} ${height(value)}` : `M${at(index)} ${height(value)}h0.1`;
+      last = index;
       return step;
     })
     .join("");
