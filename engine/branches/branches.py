@@ -119,6 +119,9 @@ class Branches:
         branch = self._known(client, xid)
         if branch.records is not None:
             raise BranchState(f"the branch {xid} is prepared; allowed are commit and rollback")
+        owner = branch.transaction.client
+        if owner is not None and owner is not client:
+            owner.count_later()  # what it holds changes by another one's input
         return branch
 
     def has_active(self, client: Client) -> bool:

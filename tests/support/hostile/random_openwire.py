@@ -37,6 +37,8 @@ from protocols.openwire.wire.identities import (
     ProducerId,
     SessionId,
     Throwable,
+    TransactionId,
+    XaTransactionId,
 )
 from protocols.openwire.wire.messages import TextMessage, WireMessage
 from protocols.openwire.wire.property_map import write_map
@@ -50,6 +52,8 @@ FRAME_MOST: Final = 1 << 30
 MOST_REMEMBERED: Final = 200
 CONSUMERS: Final = 5
 BEGIN, COMMIT, ROLLBACK = 0, 2, 4
+OF_BRANCHES: Final = (1, 1, 1, 2, 3, 3, 4, 5, 6, 7)  # PREPARE to END
+XIDS: Final = 20  # of all clients: they take part in each other's branches, and decide about them
 
 
 class RandomOpenWire:
@@ -65,6 +69,7 @@ class RandomOpenWire:
         self._dispatches: deque[MessageDispatch] = deque(maxlen=MOST_REMEMBERED)
         self._sequence = 0
         self._transaction = 0
+        self._has_branches = draw.randrange(3) == 0
         self.bodies: list[bytes] = []
         self.is_refused = False
 
@@ -183,7 +188,8 @@ class RandomOpenWire:
         if not self._transaction or not self._draw.randrange(4):
             self._transaction += 1
             return [TransactionInfo(0, False, connection, self._name(), BEGIN)]
-        ended = TransactionInfo(0, True, connection, self._name(), self._draw.choice((COMMIT, ROLLBACK)))
+        kind = self._draw.choice(OF_BRANCHES if self._has_branches else (COMMIT, ROLLBACK))
+        ended = TransactionInfo(0, True, connection, self._name(), kind)
         self._transaction = 0 if self._draw.randrange(2) else self._transaction
         return [ended]
 
@@ -195,7 +201,9 @@ class RandomOpenWire:
             )
         return Destination(draw.choice((100, 100, 101)), random_name(draw, self._kinds))
 
-    def _name(self) -> LocalTransactionId:
+    def _name(self) -> TransactionId:
+        if self._has_branches:
+            return XaTransactionId(1, b"%d" % self._draw.randrange(XIDS), b"")
         return LocalTransactionId(self._transaction, ConnectionId(self._connection_id))
 
     def _session(self) -> SessionId:

@@ -164,6 +164,20 @@ def test_two_connections_take_part_in_one_branch() -> None:
     assert texts_of(gateway, "out") == ["1", "2"]
 
 
+@pytest.mark.parametrize("kind", [None, PREPARE, COMMIT_ONE_PHASE, ROLLBACK])
+def test_who_began_a_branch_holds_what_others_do_in_it(kind: int | None) -> None:
+    gateway = OpenWireGateway()
+    first, second = gateway.connect_openwire(), gateway.connect_openwire()
+    begin(first, "1")
+    size = first.session.held_bytes
+    begin(second, "2")
+    assert first.session.held_bytes == 2 * size
+    assert second.session.held_bytes == 0
+    if kind is not None:
+        second.answer(info(kind))
+        assert first.session.held_bytes == 0
+
+
 def test_a_branch_without_work_is_forgotten() -> None:
     peer = OpenWireGateway().connect_openwire()
     begin(peer)
