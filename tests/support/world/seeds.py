@@ -28,7 +28,7 @@ BRANCH_SEEDS: Final = 40
 SUBSCRIPTION_SEEDS: Final = 120
 READER_SEEDS: Final = 50
 
-INTERPRETED_EVERY: Final = 3  # of so many seeds an interpreted run takes one
+INTERPRETED_EVERY: Final = 6  # of so many seeds an interpreted run takes one
 
 SEEDS: Final = {
     "broker": BROKER_SEEDS,
