@@ -351,7 +351,8 @@ class BrokerView(FeatureView):
 
     def refused(self) -> dict[Queue, int]:
         """Return the number of messages of each queue that were refused and are not back yet."""
-        return Counter(consumer_of(one).queue for one in self._refused())
+        refused = self._refused()
+        return Counter(consumer_of(one).queue for one in refused) if refused else {}
 
     def _refused(self) -> list[Delivery]:
         refusing = [chore for chore in self.chores() if isinstance(chore, Refusing)]

@@ -43,10 +43,10 @@ def check_nobody_idles(broker: Broker) -> None:
         for lane in queue.used_lanes:
             if lane.returned or lane.ready_bytes < 0:
                 _check_returned(queue, lane)
-        if not queue.consumers:
+        if not queue.consumers or queue.is_dirty or not _has_any(queue):
             continue
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
-        if not able or queue.is_dirty:
+        if not able:
             continue
         selection = selection_of(queue)
         if selection is not None and selection.held_by() != gates.OPEN:
@@ -99,6 +99,14 @@ def _is_able(consumer: Consumer) -> bool:
         and not consumer.outlet.is_output_full
         and not (consumer.queue.extras.pause is not None and consumer.is_ruled)
     )
+
+
+def _has_any(queue: Queue) -> bool:
+    """Say whether anything is in memory that may be ready: this is asked after each turn, and seldom so."""
+    for lane in queue.used_lanes:
+        if lane.returned or lane.ready or lane.ahead.by_offset:
+            return True
+    return False
 
 
 def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:

@@ -23,7 +23,6 @@ from typing import Any, Final
 from config.matching import AddressEntry
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
-from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
@@ -61,6 +60,7 @@ REFUSALS: Final = (
     Refusal("requeue", 70),
     Refusal("redeliver", is_excluding=False),
 )
+EXPIRY_PERIOD_MS: Final = 2_000  # so that histories see scans, and their ends wait for few timers
 DRAIN_ROUNDS: Final = 800
 LAWS_EVERY: Final = 3  # steps
 ANSWERS: Final = "answers"  # answers to questions about the broker and its schedule
@@ -542,6 +542,9 @@ class FeatureWorld(RestartWorld):
             if others:
                 raise Violation(f"{what} goes to one consumer while another has {others}")
 
+    def broker_options(self) -> dict[str, Any]:
+        return super().broker_options() | {"expire_messages_period_ms": EXPIRY_PERIOD_MS}
+
     # -- the end
 
     def _expire_all(self) -> None:
@@ -557,7 +560,7 @@ class FeatureWorld(RestartWorld):
             self._look()
         for _ in range(2):  # a message that a refusal delays is back before the second scan
             expired_ms = self.broker.wall_ms
-            self.advance(EXPIRE_MESSAGES_PERIOD_MS)
+            self.advance(EXPIRY_PERIOD_MS)
             self._look()
         left = [
             f"{sent.uid} on {name}"

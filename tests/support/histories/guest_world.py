@@ -20,7 +20,6 @@ from typing import Any, Final
 from config.matching import AddressEntry
 from engine.broker import Broker
 from engine.consumers.consumer import INDIVIDUAL, Consumer
-from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Destination, Target
@@ -36,7 +35,7 @@ from engine.values.message import Message
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.engine.engine_world import address
 from tests.support.fakes import FakeClient, HeldWorkers
-from tests.support.histories.feature_world import FeatureWorld, Sent, Taker
+from tests.support.histories.feature_world import EXPIRY_PERIOD_MS, FeatureWorld, Sent, Taker
 from tests.support.world.bodies import Violation
 
 WAITING: Final = "waiting"
@@ -96,7 +95,8 @@ class GuestWorld(FeatureWorld):
     def broker_options(self) -> dict[str, Any]:
         self.spill_workers = HeldWorkers()
         space = SpillFiles(self.files, "data", self.spill_workers)
-        return {"spill_space": space, "connection_memory_bytes": HOLDINGS_BYTES}
+        mine = {"spill_space": space, "connection_memory_bytes": HOLDINGS_BYTES}
+        return super().broker_options() | mine
 
     def _start(self) -> None:
         super()._start()
@@ -399,7 +399,7 @@ class GuestWorld(FeatureWorld):
         super()._expire_all()
         if self.takers:
             return
-        expired_ms = self.broker.wall_ms - EXPIRE_MESSAGES_PERIOD_MS
+        expired_ms = self.broker.wall_ms - EXPIRY_PERIOD_MS
         for queue in self.feeds():
             name = self._place_of(queue) if queue.name == OWN_TOPIC else ""
             alive = [
