@@ -18,6 +18,7 @@ from typing import Final
 from config.model import Endpoint
 from engine.limits.connection_memory import Holdings
 from gateway.connections.admission import Admission, Place
+from gateway.connections.tls_stream import TlsInput, TlsStream
 
 HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
@@ -35,6 +36,7 @@ class Acceptor:
     context: returns that of TLS for the next connection, None for plain connections only.
     is_tls_only: plain connections are refused.
     first_octet_s: limit for the first octet where TLS is possible, and for a handshake.
+    tls_input: shared by the connections of all addresses.
     holdings: count the handshakes.  _shaking: handshakes under way, the oldest first.
     """
 
@@ -45,6 +47,7 @@ class Acceptor:
     _is_tls_only: bool
     _first_octet_s: float
     _holdings: Holdings
+    _tls_input: TlsInput
     _waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = field(default_factory=dict)
     _handshakes: deque[tuple[socket.socket, Place, asyncio.Protocol, ssl.SSLContext | None]] = field(
         default_factory=deque
@@ -162,19 +165,19 @@ class Acceptor:
     ) -> None:
         """Hand the connection over; a failed handshake ends it."""
         is_started = False
+        stream = None if context is None else TlsStream(context, protocol, self._tls_input)
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: protocol,
-                endpoint,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else self._first_octet_s,
-            )
+            await self._loop.connect_accepted_socket(lambda: stream or protocol, endpoint)
+            if stream is not None:
+                await stream.handshake(self._first_octet_s)
             is_started = True
-        except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
-            if context is not None:
+        except OSError as error:  # ssl.SSLError is one
+            if stream is not None:
                 self._admission.lines.warn(log, place.address, f"no TLS handshake: {error or type(error).__name__}")
         finally:
             if not is_started:
+                if stream is not None:
+                    stream.close()
                 endpoint.close()
                 place.leave()
 

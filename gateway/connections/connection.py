@@ -14,7 +14,6 @@ from gateway.connections.session_socket import ConnectionHost, SessionSocket, lo
 from gateway.connections.unread_output import LARGE_BYTES, UnreadOutput
 from gateway.loop.engine_loop import EngineLoop
 from gateway.loop.faults import is_engine_whole
-from gateway.loop.full_reads import READS_A_TURN
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from protocols.detect import STOMP, UNDECIDED, detect
@@ -44,8 +43,6 @@ class Connection(asyncio.Protocol, SessionSocket):
         self._watch = PeerWatch(write_stall_ms)
         self._close: OrderlyClose | None = None
         self._is_input_ended = False
-        self._is_tls = False
-        self._turn_of_read = 0  # under TLS
         self._is_undecided = True  # the octets that decide the protocol
         self._first_octets = b""
         self._expected = UNDECIDED
@@ -63,7 +60,6 @@ class Connection(asyncio.Protocol, SessionSocket):
         stream = cast(asyncio.Transport, transport)  # uvloop's own class, which has no base class in asyncio
         self._transport = stream
         peer = stream.get_extra_info("peername")
-        self._is_tls = stream.get_extra_info("sslcontext") is not None
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._host.connection_opened(self):
             stream.write(self._host.refusal(self))
@@ -102,13 +98,13 @@ class Connection(asyncio.Protocol, SessionSocket):
                 if session is None or not data:
                     return
             session.receive_data(data, engine_loop.now_ms)
-            if len(data) >= FULL_READ_BYTES or (self._is_tls and self._was_read_before()):
+            if len(data) >= FULL_READ_BYTES:
                 self._rest()
         except Exception:
             self._fail("receiving")
 
     def eof_received(self) -> bool:
-        """The peer sends no more but may still read; return True to keep our side open, which TLS cannot."""
+        """The peer sends no more but may still read; return True to keep our side open."""
         self._is_input_ended = True
         session = self._session
         if session is None or self._engine_loop.is_shut:
@@ -118,7 +114,7 @@ class Connection(asyncio.Protocol, SessionSocket):
             session.input_ended()
         except Exception:
             self._fail("taking the end of input")
-        return not self._is_tls
+        return True
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -213,23 +209,11 @@ class Connection(asyncio.Protocol, SessionSocket):
 
     # -- the steps
 
-    def _was_read_before(self) -> bool:
-        """Say whether a turn has read this socket before, as it does after a full read.
-
-        The octets of a full read may be few under TLS: each can be a record of its own.  A record
-        costs more than a microsecond, and half a megabyte of them may have come while the socket rested.
-        """
-        turn = self._engine_loop.turn
-        if self._turn_of_read == turn:
-            return True
-        self._turn_of_read = turn
-        return False
-
     def _rest(self) -> None:
         """Read no more in this turn: libuv reads a socket with more to give 32 times before it looks at the others."""
         self._is_resting = True
         self._apply_reading()
-        self._engine_loop.full_reads.rest(self._read_on, READS_A_TURN if self._is_tls else 1)
+        self._engine_loop.full_reads.rest(self._read_on)
 
     def _read_on(self) -> None:
         self._is_resting = False

@@ -86,6 +86,7 @@ class Listener(ConnectionHost):
             endpoint.is_tls(),
             self._connect_time_s,
             self._engine_loop.holdings,
+            self._security.tls.input,
         )
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 

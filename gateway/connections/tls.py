@@ -18,6 +18,7 @@ from typing import Any, Final
 from config.errors import ConfigError, Problem
 from config.loader import place_of
 from config.model import ServerConfig
+from gateway.connections.tls_stream import TlsInput
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024  # of a file of TLS: it is read on the thread of the event loop
 
@@ -25,7 +26,9 @@ log: Final = logging.getLogger("penstock.listener")
 
 
 class ServerTls:
-    """The TLS of all listeners.  context: for the next connection, None without a certificate.
+    """The TLS of all listeners.
+
+    context: for the next connection, None without a certificate.  input: what all connections share.
 
     Files that are replaced while the gateway runs (a renewed certificate) hold for connections from then on.
     Raises: ConfigError that names the key and the file.
@@ -34,6 +37,7 @@ class ServerTls:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._seen = self._stamps()
+        self.input = TlsInput()
         self.context = server_context(config)
 
     def check(self) -> None:
@@ -93,6 +97,7 @@ def _context(config: ServerConfig, paths: dict[str, str]) -> ssl.SSLContext:
     tls = config.tls
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake in each record of a client
     asked: list[bool] = []
 
     def no_password() -> str:

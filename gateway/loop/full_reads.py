@@ -15,28 +15,20 @@ READS_A_TURN: Final = 4  # of all sockets together: they keep one turn busy
 
 
 class FullReads:
-    """_resting: what lets each socket read on, and how much of a turn it may take."""
+    """_resting: what lets each socket read on."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._resting: deque[tuple[Callable[[], None], int]] = deque()
+        self._resting: deque[Callable[[], None]] = deque()
 
-    def rest(self, read_on: Callable[[], None], reads: int = 1) -> None:
-        """Call ``read_on`` once the turn that is open has ended, or a later one, before anything more is read.
-
-        reads: how many reads of READS_A_TURN it counts as.
-        """
+    def rest(self, read_on: Callable[[], None]) -> None:
+        """Call ``read_on`` once the turn that is open has ended, or a later one, before anything more is read."""
         if not self._resting:
             self._loop.call_soon(self._go_on)
-        self._resting.append((read_on, reads))
+        self._resting.append(read_on)
 
     def _go_on(self) -> None:
-        left = READS_A_TURN
-        for _ in range(len(self._resting)):
-            read_on, reads = self._resting.popleft()
-            read_on()
-            left -= reads
-            if left <= 0:
-                break
+        for _ in range(min(READS_A_TURN, len(self._resting))):
+            self._resting.popleft()()
         if self._resting:
             self._loop.call_soon(self._go_on)

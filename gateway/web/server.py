@@ -12,6 +12,7 @@ from aiohttp import web
 from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
+from gateway.connections.input_turns import InputTurns
 from gateway.connections.security import Security
 from gateway.process.log_lines import PeerLines
 from gateway.web.api import Sources, create_app
@@ -21,7 +22,6 @@ from gateway.web.connections.http_connection import (
     REQUEST_TIME_S,
     HttpConnection,
 )
-from gateway.web.connections.input_turns import InputTurns
 from gateway.web.connections.request_log import RequestLog
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
@@ -60,9 +60,16 @@ class HttpServer:
         try:
             listening = await listening_socket(endpoint)
             accepted = partial(_accepted, runner, admission.lines, share, memory, InputTurns())
-            is_tls_only = endpoint.is_tls()
-            context = security.tls_context
-            acceptor = Acceptor(listening, admission, accepted, context, is_tls_only, REQUEST_TIME_S, memory.holdings)
+            acceptor = Acceptor(
+                listening,
+                admission,
+                accepted,
+                security.tls_context,
+                endpoint.is_tls(),
+                REQUEST_TIME_S,
+                memory.holdings,
+                security.tls.input,
+            )
             acceptor.start()
         except OSError:
             await runner.cleanup()

@@ -47,6 +47,16 @@ def stomp_answer(gateway: GatewayProcess, context: ssl.SSLContext | None, reques
             return stream.recv(65536)
 
 
+def read_to_the_end(stream: ssl.SSLSocket) -> bytes:
+    """Return all that comes until the gateway has ended its side, too."""
+    octets = b""
+    while True:
+        try:
+            octets += stream.recv(65536)
+        except ssl.SSLZeroReturnError:
+            return octets
+
+
 def is_taken(gateway: GatewayProcess, context: ssl.SSLContext | None) -> bool:
     """Say whether a client comes as far as CONNECTED; a refusal may come at any step, in any form."""
     try:
@@ -233,3 +243,21 @@ def test_the_command_line_client_notices_the_end_of_its_gateway(
             receiver.kill()
     assert receiver.returncode == exit_codes.UNREACHABLE
     assert "lost the connection" in said
+
+
+def test_a_client_that_sends_no_more_gets_what_it_is_owed(
+    start_gateway: StartGateway, certificates: Certificates
+) -> None:
+    count = 2000
+    gateway = start_gateway(certificates.configuration())
+    plain = socket.create_connection((gateway.stomp_host, gateway.stomp_port), LIMIT_S)
+    with certificates.client_context().wrap_socket(plain, server_hostname="localhost") as stream:
+        send = "SEND\ndestination:/queue/half\npersistent:true\nreceipt:{}\n\nx\0"
+        stream.sendall(CONNECT + "".join(send.format(number) for number in range(count)).encode())
+        stream.setblocking(False)
+        with pytest.raises(ssl.SSLWantReadError):
+            stream.unwrap()  # sends its close_notify
+        stream.settimeout(LIMIT_S)
+        answers = read_to_the_end(stream)
+    assert answers.count(b"RECEIPT\n") == count
+    assert b"ERROR" not in answers

@@ -26,8 +26,8 @@ from tests.support.store.scripted_store import ScriptedStore
 class Transport(asyncio.Transport):
     """What the event loop would give; ``unsent``: octets that the peer has not taken."""
 
-    def __init__(self, can_half_close: bool, endpoint: socket.socket | None, context: object = None) -> None:
-        super().__init__({"peername": ("192.0.2.7", 5555), "socket": endpoint, "sslcontext": context})
+    def __init__(self, can_half_close: bool, endpoint: socket.socket | None) -> None:
+        super().__init__({"peername": ("192.0.2.7", 5555), "socket": endpoint})
         self.written: list[bytes] = []
         self.calls: list[str] = []
         self.unsent = 0
@@ -234,7 +234,6 @@ class ConnectionWorld:
         count: int = 1,
         *,
         limit_bytes: int = 256 << 20,
-        is_tls: bool = False,
         has_room: bool = True,
         can_half_close: bool = True,
         endpoint: socket.socket | None = None,
@@ -248,7 +247,7 @@ class ConnectionWorld:
         self.host = Host(self.broker)
         self.host.has_room = has_room
         self.counters = GatewayCounters()
-        self.transports = [Transport(can_half_close, endpoint, object() if is_tls else None) for _ in range(count)]
+        self.transports = [Transport(can_half_close, endpoint) for _ in range(count)]
         self.connections = []
         for transport in self.transports:
             place = Place(Admission(1, 1, self.counters), "10.0.0.1", "")

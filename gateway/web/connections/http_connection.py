@@ -10,10 +10,12 @@ from typing import Final, cast
 from aiohttp import web
 
 from gateway.connections.admission import Place
-from gateway.web.connections.input_turns import PIECE_BYTES, InputTurns, PacedTransport
+from gateway.connections.input_turns import InputTurns
+from gateway.web.connections.paced_transport import PacedTransport
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or the answer before, to the end of a request's body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer reads none of it
+PIECE_BYTES: Final = 16 * 1024  # also because aiohttp's error for what is no request repeats all octets it was given
 TOLD_AT_ONCE_BYTES: Final = 16 * 1024  # octets of an incomplete message of a WebSocket
 HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from config.model import ServerConfig
 from gateway.connections.admission import Admission, Place
+from gateway.connections.input_turns import InputTurns
 from gateway.connections.security import Security
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
@@ -18,7 +19,6 @@ from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_PER_ADDRESS_MAX,
     HttpConnection,
 )
-from gateway.web.connections.input_turns import InputTurns
 from gateway.web.connections.request_log import RequestLog
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare

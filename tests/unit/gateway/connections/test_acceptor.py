@@ -16,6 +16,7 @@ from engine.backlog.context import TurnAgenda
 from engine.limits.connection_memory import HANDSHAKE_BYTES, Holdings
 from gateway.connections.acceptor import HANDSHAKES_AT_ONCE, Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
+from gateway.connections.tls_stream import TlsInput
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
 from tests.support.process.certificates import Certificates
@@ -82,7 +83,14 @@ class Served:
         self.admission = Admission(most, address_most, self.counters)
         self.holdings = Holdings(4 * handshakes_most * HANDSHAKE_BYTES, TurnAgenda())
         self.server = Acceptor(
-            self.listening, self.admission, Greeter, lambda: context, is_tls_only, first_octet_s, self.holdings
+            self.listening,
+            self.admission,
+            Greeter,
+            lambda: context,
+            is_tls_only,
+            first_octet_s,
+            self.holdings,
+            TlsInput(),
         )
 
     async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -78,26 +78,6 @@ async def test_after_a_full_read_the_others_have_their_turn(world: ConnectionWor
     assert len(world.transport.written) == 1, "the turn has ended before"
 
 
-async def test_under_tls_a_second_read_of_a_turn_is_followed_by_a_rest() -> None:
-    """A full read may bring few octets, each in a record of its own that costs as much as a kilobyte."""
-    world = ConnectionWorld(is_tls=True)
-    world.connection.data_received(b"a")
-    assert world.transport.taken() == []
-    world.connection.data_received(b"a")
-    assert world.transport.taken() == ["pause"]
-    await asyncio.sleep(0)
-    assert world.transport.taken() == ["resume"]
-    world.connection.data_received(b"a")
-    assert world.transport.taken() == [], "this is another turn"
-
-
-async def test_tls_cannot_stay_open_after_the_end_of_input() -> None:
-    """The event loop would write a line to the log for each try."""
-    world = ConnectionWorld(is_tls=True)
-    assert not world.connection.eof_received()
-    assert world.session.log == ["input ended"]
-
-
 async def test_a_rest_ends_no_other_pause(world: ConnectionWorld) -> None:
     world.connection.data_received(b"a" * FULL_READ_BYTES)
     world.connection.pause_reading()

@@ -36,13 +36,3 @@ async def test_who_rests_again_comes_after_those_that_rest_already() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert read.index("modest") == READS_A_TURN
-
-
-async def test_who_costs_a_turn_gets_one_alone() -> None:
-    reads = FullReads(asyncio.get_running_loop())
-    read: list[int] = []
-    for number in range(3):
-        reads.rest(partial(read.append, number), READS_A_TURN)
-    for number in range(3):
-        await asyncio.sleep(0)
-        assert read == list(range(number + 1))

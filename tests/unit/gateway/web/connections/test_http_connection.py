@@ -12,9 +12,10 @@ from aiohttp import web
 from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
+from gateway.connections.input_turns import PIECES_A_TURN, InputTurns
+from gateway.connections.tls_stream import TlsInput
 from gateway.process.counters import GatewayCounters
-from gateway.web.connections.http_connection import HttpConnection, connection_of
-from gateway.web.connections.input_turns import PIECE_BYTES, PIECES_A_TURN, InputTurns
+from gateway.web.connections.http_connection import PIECE_BYTES, HttpConnection, connection_of
 from gateway.web.limits.request_memory import RequestMemory
 
 LIMIT_S = 60.0
@@ -65,7 +66,9 @@ async def served() -> AsyncIterator[Served]:
     def factory(place: Place) -> HttpConnection | None:
         return None if place.refusal else HttpConnection(server(), place, served.request_time_s, served.stall_time_s)
 
-    acceptor = Acceptor(listening, served.admission, factory, lambda: None, False, LIMIT_S, RequestMemory().holdings)
+    acceptor = Acceptor(
+        listening, served.admission, factory, lambda: None, False, LIMIT_S, RequestMemory().holdings, TlsInput()
+    )
     acceptor.start()
     yield served
     acceptor.close()

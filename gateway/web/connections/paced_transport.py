@@ -1,56 +1,9 @@
-"""What has come on the sockets of HTTP is parsed in pieces, a few in each turn of the event loop.
-
-One read may bring a quarter of a megabyte and uvloop reads a socket up to 32 times in a turn.  Forty thousand chunks of
-one octet or fragments of a WebSocket's message fit in one read, and aiohttp looks at each.
-"""
+"""The transport of a connection of HTTP whose reading two sides may pause."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
-from typing import Any, Final
-
-PIECE_BYTES: Final = 16 * 1024  # also because aiohttp's error for what is no request repeats all octets it was given
-PIECES_A_TURN: Final = 4  # of all connections together
-
-
-class InputTurns:
-    """_waiting: what goes on in the next turns, in its order.  _left: pieces of this turn."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._left = PIECES_A_TURN
-        self._is_counting = False
-
-    def take(self) -> bool:
-        """Return whether a piece may be parsed in this turn."""
-        if self._waiting or not self._left:
-            return False
-        self._count()
-        return True
-
-    def wait(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` for one piece when it is its turn."""
-        self._waiting.append(go_on)
-        self._begin_soon()
-
-    def _count(self) -> None:
-        self._left -= 1
-        self._begin_soon()
-
-    def _begin_soon(self) -> None:
-        if not self._is_counting:
-            self._is_counting = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    def _begin(self) -> None:
-        """Begin a turn: all that have come before have had theirs."""
-        self._is_counting = False
-        self._left = PIECES_A_TURN
-        while self._waiting and self._left:
-            self._count()
-            self._waiting.popleft()()
+from typing import Any
 
 
 class PacedTransport(asyncio.Transport):
