@@ -49,6 +49,7 @@ class Commits:
             inner = destination.inner
             if not isinstance(inner, Composite):
                 message.destination_id = inner.destination_id
+            transaction.count_identified(destination)
             before = len(transaction.sends)
             self.send_in(transaction, inner, message)
             copies = [copy for _, copy in transaction.sends[before:]]

@@ -88,6 +88,10 @@ class Transaction:
         self.scheduled_count += len(delayed.parts)
         self.scheduled.append((delayed, message))
 
+    def count_identified(self, identified: Identified) -> None:
+        """Count what a send with a duplicate id keeps beside its message.  Raises: TransactionError past the limits."""
+        self._count(0, identified.memory_bytes())
+
     def add_accepted(self, deliveries: list[Delivery]) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(deliveries), 0)

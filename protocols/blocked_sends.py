@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.limits.parked_producers import PAUSE, REFUSE, BlockLimit
 from engine.sources.composite import Destination, Target, reached
+from engine.sources.identified import Identified
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
 from protocols.connection import ProtocolConnection
@@ -22,6 +23,11 @@ class BlockedSend:
     def __init__(self, addresses: list[str], size_bytes: int) -> None:
         self.addresses = addresses
         self.size_bytes = size_bytes
+
+
+def kept_bytes(destination: Destination | None) -> int:
+    """Return the memory of what only a waiting message's destination keeps: the text of a duplicate id."""
+    return destination.memory_bytes() if isinstance(destination, Identified) else 0
 
 
 Waiting = TypeVar("Waiting", bound=BlockedSend)

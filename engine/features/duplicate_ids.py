@@ -51,12 +51,15 @@ class DuplicateIds:
         # By digest, the oldest first: address and queue offset in one number, because there may be many.
         self._places: dict[int, int] = {}
         self._by_address: dict[int, deque[int]] = {}  # digests, the oldest first
-        if limits.address_count:
-            for state in context.store.recovered():
-                if state.kind == QUEUE and state.name == DUPLICATE_IDS_QUEUE:
-                    self._queue_number = state.destination_id
-                    for lane in state.lanes:
-                        self._restore(lane)
+        for state in context.store.recovered():
+            if state.kind != QUEUE or state.name != DUPLICATE_IDS_QUEUE:
+                continue
+            if not limits.address_count:
+                context.store.close_destination(state.destination_id)  # its ids would hold space for ever
+                continue
+            self._queue_number = state.destination_id
+            for lane in state.lanes:
+                self._restore(lane)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -73,7 +76,7 @@ class DuplicateIds:
             digest = one.key.digest
             if digest in self._places or digest in found:
                 raise DuplicateId(
-                    f"{one.uri()} has accepted a message with the duplicate id {one.duplicate_id[:200]!r} before; "
+                    f"{one.uri()} has accepted a message with the duplicate id {one.shown_id!r} before; "
                     "nothing of the transaction was applied"
                 )
             found.add(digest)

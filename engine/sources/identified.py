@@ -12,6 +12,9 @@ from engine.values.errors import InvalidOption
 
 DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")  # properties of messages, in Artemis and in HornetQ
 ID_MOST_CHARACTERS: Final = 1_000
+SHOWN_CHARACTERS: Final = 200  # of an id in errors
+OBJECTS_BYTES: Final = 512  # of a destination that waits, without the text of its id, rounded up
+CHARACTER_BYTES: Final = 4  # at most
 
 
 class IdKey(NamedTuple):
@@ -22,17 +25,24 @@ class IdKey(NamedTuple):
 
 
 class Identified(Composite):
-    """Sends to ``inner`` what has an id.  It is a destination like others, so other sends pay nothing for it."""
+    """Sends to ``inner`` what has an id.  It is a destination like others, so other sends pay nothing for it.
 
-    __slots__ = ("inner", "duplicate_id", "key")
+    shown_id: the beginning of the id, for errors; of the rest the digest is enough.
+    """
+
+    __slots__ = ("inner", "shown_id", "key")
 
     def __init__(self, inner: Destination, duplicate_id: str) -> None:
         super().__init__(inner.parts if isinstance(inner, Composite) else [inner])
         self.inner = inner
-        self.duplicate_id = duplicate_id
+        self.shown_id = duplicate_id[:SHOWN_CHARACTERS]
         uri = self.uri()
         octets = blake2b(f"{uri}\n{duplicate_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
         self.key = IdKey(crc32c(uri.encode()), int.from_bytes(octets, "little") >> 1)
+
+    def memory_bytes(self) -> int:
+        """Return its memory while it waits with its message."""
+        return OBJECTS_BYTES + CHARACTER_BYTES * len(self.shown_id)
 
 
 def identified(destination: Destination, duplicate_id: str) -> Identified:

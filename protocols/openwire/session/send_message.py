@@ -14,7 +14,7 @@ from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
 from engine.values.xid import Xid
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import Terms
@@ -286,7 +286,8 @@ class SendMessage:
         destination: Destination | None = None,
     ) -> None:
         to = shut if destination is None else destination
-        self._wait(BlockedMessage(info, to, message, None, addresses_of(to), OVERHEAD_BYTES + message.size), shut, gate)
+        size_bytes = OVERHEAD_BYTES + message.size + kept_bytes(to)
+        self._wait(BlockedMessage(info, to, message, None, addresses_of(to), size_bytes), shut, gate)
 
     def _wait(self, one: BlockedMessage, destination: Destination, gate: int) -> None:
         blocked = self.blocked

@@ -6,8 +6,9 @@ import pytest
 
 from engine.limits.parked_producers import BlockLimit
 from engine.sources.composite import Composite
+from engine.sources.identified import identified
 from engine.values import gates
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
 from protocols.stomp.codec.frames import SEND, Frame, Head
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES, frame_bytes
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
@@ -41,6 +42,12 @@ def test_one_that_only_waits_behind_others_waits_at_no_gate_of_its_own() -> None
     assert peer.gateway.reason(peer) == ""
     assert waiting.park(BlockedSend(addresses_of(queue), 5), queue, gates.STORE)
     assert peer.gateway.reason(peer) == "store: queue://a"
+
+
+def test_the_kept_part_of_a_duplicate_id_counts() -> None:
+    queue = StompGateway().queue("a")
+    assert kept_bytes(queue) == kept_bytes(None) == 0
+    assert kept_bytes(identified(queue, "1")) == identified(queue, "1").memory_bytes()
 
 
 def test_one_that_is_too_much_does_not_wait() -> None:

@@ -12,11 +12,11 @@ from engine.features.duplicate_ids import FORGOTTEN_AT_ONCE, FORGOTTEN_MOST, Dup
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Composite, Destination
-from engine.sources.identified import ID_MOST_CHARACTERS, identified
+from engine.sources.identified import ID_MOST_CHARACTERS, SHOWN_CHARACTERS, identified
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import DUPLICATE_IDS_QUEUE, TEMP_QUEUE
-from engine.values.errors import AddressFull, DuplicateId, InvalidDestination, InvalidOption
+from engine.values.errors import AddressFull, DuplicateId, InvalidDestination, InvalidOption, TransactionError
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
 
@@ -149,6 +149,11 @@ def test_without_memory_for_them_ids_mean_nothing() -> None:
     send(world, "1")
     commit(world, "1", "1")
     assert waiting(world) == [b"m"] * 4
+    assert _entries(world) == 0, "they would hold space for ever"
+    world.duplicate_id_limits = DuplicateIdLimits()
+    world.restart()
+    send(world, "1")
+    assert (known(world), _entries(world)) == (1, 1)
 
 
 def test_a_smaller_limit_forgets_over_several_sends() -> None:
@@ -302,6 +307,29 @@ def test_an_id_has_a_length(text: str) -> None:
     world = EngineWorld()
     with pytest.raises(InvalidOption, match=f"a duplicate id has {len(text)} characters; allowed are 1 to 1000"):
         identified(world.queue("q"), text)
+
+
+def test_a_transaction_counts_the_ids_it_keeps() -> None:
+    world = EngineWorld()
+    transaction = Transaction(world.client(), "t", TransactionLimits())
+    queue = world.queue("q")
+    world.broker.send_in(transaction, queue, world.message(queue, b"m"))
+    plain = transaction.memory_bytes()
+    once = identified(queue, "\u20ac" * ID_MOST_CHARACTERS)
+    world.broker.send_in(transaction, once, world.message(queue, b"m"))
+    assert transaction.memory_bytes() == 2 * plain + once.memory_bytes()
+    assert len(once.shown_id) == SHOWN_CHARACTERS
+    assert once.memory_bytes() > 4 * SHOWN_CHARACTERS
+
+
+def test_a_transaction_that_ids_make_too_large_keeps_neither_message_nor_id() -> None:
+    world = EngineWorld()
+    queue = world.queue("q")
+    message = world.message(queue, b"m")
+    transaction = Transaction(world.client(), "t", TransactionLimits(size_bytes=message.size))
+    with pytest.raises(TransactionError, match="the limit is"):
+        world.broker.send_in(transaction, identified(queue, "1"), message)
+    assert (transaction.sends, transaction.identified) == ([], [])
 
 
 def test_lone_surrogates_are_characters() -> None:

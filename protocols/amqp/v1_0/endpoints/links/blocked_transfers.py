@@ -17,7 +17,7 @@ from engine.values.message import Message
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
 
 TRANSFER_OVERHEAD_BYTES: Final = 512  # memory of a message's objects, rounded up
 GONE_PART: Final = 4  # messages of gone links are dropped once they are one in this many
@@ -29,7 +29,8 @@ class BlockedTransfer(BlockedSend):
     def __init__(
         self, link: TargetLink, delivery_id: int, is_settled: bool, destination: Destination, message: Message
     ) -> None:
-        super().__init__(addresses_of(destination), message.size + TRANSFER_OVERHEAD_BYTES)
+        size_bytes = TRANSFER_OVERHEAD_BYTES + message.size + kept_bytes(destination)
+        super().__init__(addresses_of(destination), size_bytes)
         self.link = link
         self.delivery_id = delivery_id
         self.is_settled = is_settled
