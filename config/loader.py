@@ -10,12 +10,19 @@ from types import MappingProxyType
 from typing import Final
 
 from config.errors import ConfigError, Problem
-from config.matching import with_values
+from config.matching import AddressEntry, with_values
 from config.model import Endpoint, ServerConfig
+from config.reserved_names import formed_name
 from config.schema import SERVER, leaf_at, leaves, parse_text
 from config.sources.document import Document
 
 _SECRET: Final = os.urandom(32)  # of this process: files that are read again have the same verifiers
+
+_PREFIXES: Final = {  # of destinations that are named after others, and their keys
+    "dead_letters.queue_prefix": "dead-letters.queue-prefix",
+    "dead_letters.topic_prefix": "dead-letters.topic-prefix",
+    "expiry.queue_prefix": "expiry-queues.queue-prefix",
+}
 
 
 def load_config(paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
@@ -76,6 +83,7 @@ def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] |
     config, listener_notes = _with_listeners(config, sources)
     notes.extend(listener_notes)
     problems.extend(_contradictions(config, sources))
+    problems.extend(_reserved([entry for document in documents for entry in document.addresses]))
     if problems:
         raise ConfigError(problems)
     parts: dict[str, object] = {
@@ -137,4 +145,19 @@ def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Pr
                 key = f"{protocol}.limits.block-park-bytes"
             text = f"block-park-max-bytes {most} is below block-park-bytes {least}"
             problems.append(Problem(*place_of(sources[key]), key, text))
+    return problems
+
+
+def _reserved(addresses: Sequence[AddressEntry]) -> list[Problem]:
+    """Return a problem for each prefix that could form the name of a queue of the gateway's own."""
+    problems: list[Problem] = []
+    for prefix_path, key in _PREFIXES.items():
+        suffix_path = prefix_path.replace("prefix", "suffix")
+        suffixes = ["", *(str(entry.values[suffix_path]) for entry in addresses if suffix_path in entry.values)]
+        for entry in addresses:
+            prefix = entry.values.get(prefix_path)
+            name = "" if prefix is None else formed_name(str(prefix), suffixes)
+            if name:
+                text = f"{prefix!r} could form the name {name}, which is reserved for the gateway"
+                problems.append(Problem(*place_of(entry.sources.get(prefix_path, entry.place)), key, text))
     return problems

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from config.matching import QUEUE, TOPIC, InvalidPattern, Pattern
+from config.reserved_names import RESERVED_NAMES
 from config.values import JsonSchema, Kind
 
 
@@ -55,7 +56,10 @@ class QueueName(Kind):
 
     @property
     def allowed(self) -> str:
-        return "the name of a queue as in ActiveMQ.DLQ (no wildcard, no '?'), or null to drop such messages"
+        return (
+            "the name of a queue as in ActiveMQ.DLQ (no wildcard, no '?', none of the gateway's own as "
+            "Penstock.Schedule), or null to drop such messages"
+        )
 
     def parse(self, text: str) -> str | None:
         if text in ("null", "~"):
@@ -63,7 +67,7 @@ class QueueName(Kind):
         name = text.removeprefix("queue://").removeprefix("/queue/")
         if not name or len(name.encode()) > 1024 or not name.isprintable() or "?" in name or "," in name:
             raise ValueError
-        if not Pattern.parse(name).is_exact:
+        if not Pattern.parse(name).is_exact or name in RESERVED_NAMES:
             raise ValueError
         return name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from config import reserved_names
 from engine.values.errors import InvalidDestination
 
 QUEUE: Final = 1
@@ -17,10 +18,10 @@ KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # th
 
 NAME_MAX_BYTES: Final = 1024
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker reports about itself; never in the store
-SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # internal queue of the store, holds the scheduled messages
-DUPLICATE_IDS_QUEUE: Final = "Penstock.DuplicateIds"  # internal queue of the store, holds ids of accepted messages
-PREPARED_QUEUE: Final = "Penstock.PreparedTransactions"  # internal queue of the store, holds prepared transactions
-INTERNAL_QUEUES: Final = frozenset({SCHEDULE_QUEUE, DUPLICATE_IDS_QUEUE, PREPARED_QUEUE})
+SCHEDULE_QUEUE: Final = reserved_names.SCHEDULE
+DUPLICATE_IDS_QUEUE: Final = reserved_names.DUPLICATE_IDS
+PREPARED_QUEUE: Final = reserved_names.PREPARED_TRANSACTIONS
+INTERNAL_QUEUES: Final = reserved_names.RESERVED_NAMES
 
 _NO_NAME: Final = frozenset("*>#?,")
 

@@ -136,3 +136,33 @@ def test_options_of_a_listener_by_flag() -> None:
     config = load_config((), {"listeners.stomp": ("tcp://127.0.0.1:1?maximumConnections=7", "--stomp")})
     assert config.stomp.limits.connections == 7
     assert config.sources["stomp.limits.connections"] == "--stomp"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ("dead-letters: {strategy: individual, queue-prefix: Penstock.}", 3),
+        ("dead-letters: {strategy: individual, topic-prefix: P}", 3),
+        ("dead-letters: {queue-prefix: '', queue-suffix: .DuplicateIds}", 3),
+        ("expiry-queues: {strategy: individual, queue-prefix: Pen, queue-suffix: Ids}", 3),
+        ("dead-letter-address: Penstock.Schedule", 3),
+        ("expiry-address: queue://Penstock.PreparedTransactions", 3),
+    ],
+)
+def test_no_dead_letter_comes_to_a_queue_of_the_gateway(tmp_path: Path, settings: str, line: int) -> None:
+    path = written(tmp_path, f"addresses:\n  - match: '>'\n    {settings}\n")
+    with pytest.raises(ConfigError, match=rf"penstock\.yaml:{line}: .*Penstock\."):
+        load_config([path])
+
+
+def test_a_prefix_and_a_suffix_of_several_entries_form_a_name_together(tmp_path: Path) -> None:
+    entries = "addresses:\n  - match: '>'\n    dead-letters: {queue-prefix: ''}\n"
+    path = written(tmp_path, entries + "  - match: a\n    dead-letters: {queue-suffix: .Schedule}\n")
+    with pytest.raises(ConfigError, match=r"penstock\.yaml:3: dead-letters\.queue-prefix: .*Penstock\.Schedule"):
+        load_config([path])
+
+
+@pytest.mark.parametrize("prefix", ["Penstock.DLQ.", "Penstock.Schedule", "DLQ.", "''"])
+def test_other_prefixes_form_no_name_of_the_gateway(tmp_path: Path, prefix: str) -> None:
+    path = written(tmp_path, f"addresses:\n  - match: '>'\n    dead-letters: {{queue-prefix: {prefix}}}\n")
+    assert load_config([path]).addresses
