@@ -39,6 +39,7 @@ from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from gateway.loop.firing_faults import FiringFaults
 from gateway.process import garbage_collection
+from gateway.process.audit_log import AuditLog
 from gateway.process.clock import SystemClock
 from gateway.process.closing import close_within
 from gateway.process.counters import GatewayCounters
@@ -140,7 +141,7 @@ async def _serve(
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters, stopping)
-        reload = LiveReload(config, read, security, engine_loop, admission.lines)
+        reload = LiveReload(config, read, security, engine_loop, admission.lines, AuditLog(counters))
         web = await _listen(config, listener, source, engine_loop, security, store, reload, admission.lines)
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
         garbage_collection.resume()

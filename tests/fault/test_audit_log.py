@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from typing import Final
 
 import pytest
@@ -78,3 +80,12 @@ def test_over_amqp(gateway: GatewayProcess) -> None:
         connection.create_sender("queue://closed")
     connection.close()
     await_entry(gateway, user="bob", protocol="amqp", action="write", target="queue://closed", result="access-denied")
+
+
+def test_a_signal(gateway: GatewayProcess) -> None:
+    same = {"user": "", "address": "", "protocol": "signal", "action": "reload", "target": "SIGHUP"}
+    os.kill(gateway.pid, signal.SIGHUP)
+    await_entry(gateway, **same, result="done")
+    gateway.configs[0].write_text("nonsense: 1\n")
+    os.kill(gateway.pid, signal.SIGHUP)
+    await_entry(gateway, **same, result="invalid-configuration")

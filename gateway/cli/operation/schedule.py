@@ -113,13 +113,16 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.names import DestinationName
     from engine.store.disk.files import RealFiles
     from engine.store.offline import cancel_scheduled
+    from gateway.cli.shared.audited_change import audited
     from gateway.process.clock import SystemClock
     from gateway.settings.engine_settings import store_settings
 
     kind = DestinationName()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
     settings = store_settings(load_config([]))
-    done = cancel_scheduled(arguments.data, arguments.ids, wanted, RealFiles(), SystemClock(), settings)
+    chosen = f"destination={wanted}" if wanted else f"ids={','.join(arguments.ids)}"
+    with audited("cancelScheduledMessages", f"{chosen} data={arguments.data}"):
+        done = cancel_scheduled(arguments.data, arguments.ids, wanted, RealFiles(), SystemClock(), settings)
     return {"cancelled": done.count, "unknown": done.unknown, "next": ""}
 
 

@@ -37,10 +37,12 @@ def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.loader import load_config
     from engine.store.disk.files import RealFiles
     from engine.store.offline import rebuild
+    from gateway.cli.shared.audited_change import audited
     from gateway.process.clock import SystemClock
     from gateway.settings.engine_settings import store_settings
     from gateway.settings.message_keys import MESSAGE_KEYS
 
     settings = store_settings(load_config(arguments.config))
-    made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
+    with audited("rebuild", f"data={arguments.data}"):
+        made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
     return {"records": made.records, "end": made.end}

@@ -14,6 +14,7 @@ from config.reports.changes import Changes, changes, with_rights_of
 from engine.values.errors import ConnectionForced
 from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop
+from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.log_lines import PeerLines
 
 log: Final = logging.getLogger("penstock")
@@ -24,7 +25,7 @@ SIGNAL: Final = "SIGHUP"  # who asks, if no request does
 class LiveReload:
     """config: in force.  read: reads the files again, on a worker thread; raises ConfigError.
 
-    lines: of the log, about what operators do.
+    lines: of the log, about what operators do.  audit: for signals; HTTP notes its requests itself.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class LiveReload:
         security: Security,
         engine_loop: EngineLoop,
         lines: PeerLines,
+        audit: AuditLog,
     ) -> None:
         self.config = config
         self._read = read
         self._security = security
         self._engine_loop = engine_loop
         self._lines = lines
+        self._audit = audit
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -73,10 +76,12 @@ class LiveReload:
         return found
 
     async def _reload_for_signal(self) -> None:
+        result = "done"
         try:
             await self.reload(SIGNAL)
-        except ConfigError:
-            pass  # it is in the log
+        except ConfigError as error:  # it is in the log
+            result = error.condition
+        self._audit.managed(Audited("", "", "signal", "reload", SIGNAL, result))
 
     def _say(self, level: int, by: str, text: str) -> None:
         """Write a line that each reading may repeat.  Who sends a signal may as well write the log."""

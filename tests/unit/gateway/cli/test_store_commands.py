@@ -204,6 +204,7 @@ def test_rebuild_makes_what_was_deleted(cli: Cli, tmp_path: Path) -> None:
     config.write_text(CONFIG)
     (made,) = cli.json("rebuild", "--config", str(config))
     assert made["records"] >= 32
+    assert f'protocol="command line" action="rebuild" target="data={cli.data}" result="done"' in cli.err
     assert len(list((cli.data / "index").iterdir())) == 1
     assert cli.run("query", "--key", "third") == exit_codes.OK
     assert len(cli.out.splitlines()) == 10
@@ -217,6 +218,8 @@ def test_rebuild_keeps_off_a_store_that_is_held(cli: Cli) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert cli.run("rebuild") == exit_codes.STORE
     assert "is in use by process" in cli.err
+    assert 'action="rebuild"' in cli.err
+    assert 'result="done"' not in cli.err
     assert sorted(cli.data.rglob("*")) == before
 
 
