@@ -8,8 +8,9 @@ import pytest
 
 from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
 from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Declared, Rejected, TransactionalState
-from protocols.amqp.v1_0.wire.composites.performatives import Disposition
-from protocols.amqp.v1_0.wire.composites.transaction_types import Declare, Discharge
+from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition
+from protocols.amqp.v1_0.wire.composites.termini import Source
+from protocols.amqp.v1_0.wire.composites.transaction_types import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.wire.types.value_encoder import encode
 from protocols.amqp.v1_0.wire.types.values import Symbol, ULong
 from protocols.stomp.session.settings import SessionSettings
@@ -160,6 +161,31 @@ def test_amqp_says_that_work_was_done_once_it_is_durable() -> None:
         assert peer.take() == []
     gateway.sync()
     assert [type(peer.one(Disposition).state) for peer, _ in peers] == [Accepted, Rejected]
+
+
+def test_a_detach_instead_of_rejected_waits_for_it_too() -> None:
+    """A coordinator's link whose source has no outcome rejected is detached with the error (transactions, 4.3)."""
+    gateway = AmqpGateway()
+    first = gateway.amqp_sender("q")
+    first.transfer(DURABLE + identified("1") + text("m"))
+    assert first.one(Disposition).state == Accepted()
+    peer = gateway.amqp_sender("q")
+    source = Source(outcomes=[Accepted.NAME])
+    peer.send(Attach("txn", 9, False, source=source, target=Coordinator(), initial_delivery_count=0))
+    peer.take()
+    declared = _request(peer, Declare())
+    peer.transfer(DURABLE + identified("2") + text("m"), state=TransactionalState(declared.txn_id))
+    peer.take()
+    gateway.syncs = False
+    first.transfer(DURABLE + identified("2") + text("m"))
+    peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(declared.txn_id)), handle=9)
+    assert peer.take() == first.take() == []
+    gateway.sync()
+    assert first.one(Disposition).state == Accepted()
+    detach = peer.one(Detach)
+    assert detach.closed
+    assert detach.error is not None
+    assert "nothing of the transaction was applied" in str(detach.error.description)
 
 
 def test_amqp_confirms_a_duplicate_once_the_first_is_durable() -> None:

@@ -118,6 +118,8 @@ class TargetLink(Link):
         is_logged: as in ``answer``.
         """
         if is_settled or not self.can_reject:
+            if is_logged:
+                self.session.connection.stand_for_all()
             self.detach(error)
             return
         rejected = Rejected(error_of(error))
