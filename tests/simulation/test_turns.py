@@ -11,6 +11,7 @@ import tests.support.turns.dispatch_turns
 import tests.support.turns.fate_turns
 import tests.support.turns.input_turns
 import tests.support.turns.message_turns
+import tests.support.turns.openwire_turns
 import tests.support.turns.reader_turns
 import tests.support.turns.spill_turns
 import tests.support.turns.store_turns
@@ -30,6 +31,10 @@ OF_MESSAGES = {
     "a transaction of sends commits": 60,
     "a transaction of acknowledgements commits": 15,
     "a transaction of acknowledgements is aborted": 30,
+    "OpenWire: a transaction with a range is rolled back": 60,
+    "OpenWire: a session ends with many consumers": 60,
+    "OpenWire: a connection's RemoveInfo with many consumers": 60,
+    "OpenWire pipelined: messages are delivered and not settled": 60,
     "one AMQP disposition accepts many": 85,
     "one AMQP disposition rejects many": 70,
 }
@@ -47,6 +52,13 @@ COUNTED_TOGETHER = {
     "a transaction of sends to a topic with many plain subscriptions commits": 5 * TURN_LINES_MAX,  # 11 messages
     "a transaction of sends to a topic with many durable subscriptions commits": 3 * TURN_LINES_MAX,  # 8 messages
     "pipelined: transfers": 2 * TURN_LINES_MAX,
+    "OpenWire pipelined: messages": 2 * TURN_LINES_MAX,
+    "OpenWire pipelined: messages in version 9": 2 * TURN_LINES_MAX,
+    "OpenWire pipelined: messages to many queues at once": 3 * TURN_LINES_MAX,
+    "OpenWire pipelined: messages with a delay and many properties": 4 * TURN_LINES_MAX,  # 10 messages
+    "OpenWire pipelined: producers of many new queues at once": 4 * TURN_LINES_MAX,  # 1,000 queues
+    "OpenWire pipelined: temporary queues come and go, with requests": 3 * TURN_LINES_MAX,
+    "OpenWire pipelined: ranges in transactions that are rolled back": 2 * TURN_LINES_MAX,
     "pipelined: dispositions of ranges beside many unsettled deliveries": 2 * TURN_LINES_MAX,
 }
 

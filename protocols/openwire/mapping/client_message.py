@@ -16,7 +16,8 @@ from protocols.openwire.wire.messages import BLOB
 from protocols.openwire.wire.modified_utf8 import decode_text
 
 # Steps of a turn.  A step is some 25 lines of Python.
-WHOLE_STEPS: Final = 15
+WHOLE_STEPS: Final = 20
+OLD_FORM_STEPS: Final = 55  # for one that is decoded, written anew and decoded
 PLAIN_STEPS: Final = 6
 SEQUENCE_BYTES: Final = 8
 # Behind the properties: no dataStructure, no targetConsumerId, compressed, redeliveryCounter, no brokerPath, arrival,
@@ -140,7 +141,7 @@ class MessageReader:
                 if found is not None:
                     self.steps = PLAIN_STEPS
                     return found
-        self.steps = WHOLE_STEPS
+        self.steps = WHOLE_STEPS if is_same_form else OLD_FORM_STEPS
         form = stored(command, version)
         names = _names_of(form)
         if is_same_form:

@@ -15,14 +15,17 @@ RATIO_MAX: Final = 100  # beyond these: few octets must not cost a turn
 SIZE: Final = 4  # of a text, and of a compressed BytesMessage
 
 
-def content_of(message: WireMessage) -> bytes | None:
-    """Return the content, inflated if it is compressed; None for an absent one.  Raises: FrameError."""
+def content_of(message: WireMessage, limit_bytes: int = INFLATED_MAX) -> bytes | None:
+    """Return the content, inflated if it is compressed; None for an absent one.
+
+    limit_bytes: of an inflated one.  Raises: FrameError.
+    """
     content = message.content
     if content is None or not message.compressed:
         return content
     if message.CODE == BYTES_MESSAGE:
         content = content[SIZE:]
-    most = min(INFLATED_MAX, max(INFLATED_FREE, RATIO_MAX * len(content)))
+    most = min(limit_bytes, max(INFLATED_FREE, RATIO_MAX * len(content)))
     inflater = zlib.decompressobj()
     try:
         inflated = inflater.decompress(content, most)

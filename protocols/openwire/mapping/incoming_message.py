@@ -42,6 +42,11 @@ def engine_message(message: ClientMessage, destination_id: int) -> Message:
     )
 
 
+def asks_more(properties: bytes) -> bool:
+    """Say whether properties may ask for a schedule or name a duplicate id."""
+    return _SCHEDULE_MARK in properties or any(name.encode() in properties for name in (JOB_ID, *DUPLICATE_ID_NAMES))
+
+
 def duplicate_id_in(properties: bytes | None) -> str | None:
     """Return the duplicate id that the properties of a message name, None without one.  Raises: FrameError."""
     if properties is None or not any(name.encode() in properties for name in DUPLICATE_ID_NAMES):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from engine.selector.properties import Properties, PropertyReader, Value, header_field
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
@@ -11,13 +11,14 @@ from engine.values.message import Message
 from engine.values.message_keys import KeyReader
 from protocols.map_message import Map, Typed
 from protocols.openwire.errors import FrameError
-from protocols.openwire.mapping.contents import content_of, text_of
+from protocols.openwire.mapping.contents import SIZE, content_of, text_of
 from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import messages
 from protocols.openwire.wire.messages import WireMessage
 
 KEYS = "keys"
+TEXT_BYTES_MAX: Final = DOCUMENT_BYTES_MAX + SIZE  # of a content that may be a document
 
 
 class OpenWirePropertyReader(PropertyReader):
@@ -96,8 +97,8 @@ class OpenWireProperties(Properties):
             return b""
         found = read_stored(self._message.headers, self._message.body)
         if found.CODE == messages.TEXT:
-            return (text_of(content_of(found)) or "").encode("utf-8", "replace")
-        return content_of(found) or b"" if found.CODE == messages.BYTES_MESSAGE else b""
+            return (text_of(content_of(found, TEXT_BYTES_MAX)) or "").encode("utf-8", "replace")
+        return content_of(found, TEXT_BYTES_MAX) or b"" if found.CODE == messages.BYTES_MESSAGE else b""
 
     def _read(self) -> WireMessage:
         if self._found is None:

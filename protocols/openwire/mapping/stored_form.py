@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from engine.values.errors import StoreCorrupt
 from protocols.openwire.errors import FrameError
+from protocols.openwire.wire.identities import TEMP_QUEUE, TEMP_TOPIC, Destination
 from protocols.openwire.wire.layouts import LAYOUTS, VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage
 from protocols.openwire.wire.reader import Reader, decode
@@ -40,6 +41,8 @@ OF_BROKERS: Final = (
     "cluster",
 )
 _NAMES: Final = [field.name for field in LAYOUTS[WireMessage.CODE].fields]
+# A field that is there and names a temporary queue or topic.
+_TEMPORARY: Final = [(kind, bytes((1, kind, 1))) for kind in (TEMP_QUEUE, TEMP_TOPIC)]
 _MESSAGE_ID: Final = _NAMES.index("message_id")
 _DESTINATION: Final = _NAMES.index("destination")
 _CONTENT: Final = _NAMES.index("content")
@@ -99,6 +102,21 @@ def read_stored(headers: bytes, body: bytes | None = None) -> WireMessage:
     if not isinstance(found, WireMessage):
         raise StoreCorrupt("an OpenWire message is another command")
     return found
+
+
+def temporary_reply_to(headers: bytes) -> Destination | None:
+    """Return the reply-to of a message if it is a temporary destination.
+
+    The octets that announce one may also be in a text before it: then this is a destination that nobody has made.
+    """
+    sequence_at, _, _, split, _ = HEAD.unpack_from(headers)
+    start, end = HEAD.size + sequence_at + SEQUENCE_BYTES, HEAD.size + split
+    for kind, beginning in _TEMPORARY:
+        at = headers.find(beginning, start, end) + len(beginning)
+        if at >= len(beginning):
+            size = int.from_bytes(headers[at : at + 2], "big")
+            return Destination(kind, headers[at + 2 : at + 2 + size].decode("utf-8", "replace"))
+    return None
 
 
 def message_parts(headers: bytes, body: bytes, sequence: int, destination: bytes) -> tuple[bytes, bytes]:

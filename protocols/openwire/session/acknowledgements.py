@@ -39,7 +39,8 @@ TYPES: Final = {
     UNMATCHED: "unmatched",
     EXPIRED: "expired",
 }
-SCANNED_A_STEP: Final = 16  # deliveries of a consumer that one step of a turn looks at
+SCANNED_A_STEP: Final = 6  # deliveries of a consumer that one step of a turn looks at
+ENLISTED_STEPS: Final = 2  # for a delivery that a transaction takes, or gives back at a rollback
 TO_DEAD_LETTERS: Final = "dead-letter"
 PUT_BACK: Final = Refusal("requeue")  # the queue finds it expired
 
@@ -98,6 +99,7 @@ class Acknowledgements:
 
     def _enlist(self, ack: ClientAck, deliveries: list[Delivery]) -> None:
         """Settle in a transaction; the client waits for no response, so a failure spoils it.  Raises: EngineError."""
+        self.client.share.charge(ENLISTED_STEPS * len(deliveries))
         try:
             self.transactions.named(ack.names.transaction_id).transaction.add_accepted(deliveries)
         except EngineError as error:

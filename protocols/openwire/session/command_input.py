@@ -89,8 +89,8 @@ class CommandInput(MessageOutput):
         self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(engine, self, settings.transaction_limits)
-        self.temporaries = Temporaries(engine, self, settings.peers, terms, f"ID:{self.store_id}")
-        self.pulls = Pulls(self.outbox.parts, terms)
+        self.temporaries = Temporaries(engine, self, settings.peers, terms, f"ID:{self.store_id}", self.watching)
+        self.pulls = Pulls(self.outbox.parts)
         self.receivers = Consumers(
             engine, self, settings, self.temporaries, self.pulls, self.responses, self.hand_overs
         )
@@ -220,6 +220,7 @@ class CommandInput(MessageOutput):
             self.leave(self.late_words(), is_lost=False)
         elif isinstance(command, commands.ConnectionControl):
             self.introduction.is_failover = self.introduction.is_failover or command.fault_tolerant
+            self._respond(command.command_id, command.response_required)
         elif not isinstance(command, commands.Response):
             return False
         return True
@@ -280,7 +281,7 @@ class CommandInput(MessageOutput):
         self.producers.remove_all()
         self.engine.disconnect(self, is_lost)
         self.temporaries.clear()
-        self.settings.peers.leave(self.introduction.key(), self.temporaries)
+        self.settings.peers.leave(self.introduction.key(), self.client_number, self.temporaries)
         self.receivers.forget_all()
-        self.pulls.waiting.clear()
+        self.pulls.clear()
         self.decoder.drop()

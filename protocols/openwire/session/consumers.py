@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import EngineApi
-from engine.consumers.consumer import CLIENT
+from engine.consumers.consumer import CLIENT, Consumer
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.options import SubscribeOptions
 from protocols.connection import ProtocolConnection
@@ -27,6 +27,9 @@ PREFETCH_MOST: Final = 2**31 - 1
 # In RemoveInfo; clients before 5.12 always send 0.
 NONE_DELIVERED: Final = -1
 NOT_KNOWN: Final = -2
+CONSUMER_STEPS: Final = 15  # of a turn, for each destination of a consumer that comes and later goes
+SCANNED_A_STEP: Final = 10  # consumers of a connection, of which a session's are looked for
+AT_ONCE_MOST: Final = 10  # consumers of a session that are closed in one turn
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +61,10 @@ class Consumers:
             raise LimitReached(f"{self.settings.consumers} consumers are open on this connection, which is the limit")
         info.client_id = info.additional_predicate = info.broker_path = info.network_consumer_path = None  # not kept
         if is_advisory(info.destination):
-            self.open[name] = OpenConsumer(name, info, None)
+            watcher = OpenConsumer(name, info, None)
+            self.temporaries.watch(watcher)
+            self.open[name] = watcher
             self._respond(info)
-            self.temporaries.watch(self.open[name])
             return
         self._open(name, info)
 
@@ -70,9 +74,15 @@ class Consumers:
         last_delivered: as in RemoveInfo, the sequence of the last message that the application has received; -1 if
         it has received none.
         """
+        consumer = self._forget(name, last_delivered)
+        if consumer is not None:
+            self.engine.unsubscribe(consumer, is_lost=False)
+
+    def _forget(self, name: ConsumerId, last_delivered: int) -> Consumer | None:
+        """Return the engine's consumer, which is still to be closed."""
         found = self.open.pop(name, None)
         if found is None:
-            return
+            return None
         self.temporaries.watching.pop(name, None)
         self.pulls.forget(found)
         consumer = found.consumer
@@ -81,15 +91,14 @@ class Consumers:
             self.client.count_selector(-len(found.info.selector or ""))
             if last_delivered > 0 or last_delivered == NONE_DELIVERED:
                 consumer.looked_tag = max(0, self.hand_overs.tag(last_delivered))
-            self.engine.unsubscribe(consumer, is_lost=False)
+        return consumer
 
     def remove_session(self, session_id: int, last_delivered: int) -> None:
-        for name in [one for one in self.open if one.session_id == session_id]:
-            self.remove(name, last_delivered)
+        self.client.share.charge(len(self.open) // SCANNED_A_STEP)
+        self._remove_several([one for one in self.open if one.session_id == session_id], last_delivered)
 
     def remove_all(self, last_delivered: int) -> None:
-        for name in list(self.open):
-            self.remove(name, last_delivered)
+        self._remove_several(list(self.open), last_delivered)
 
     def forget_all(self) -> None:
         """Forget all; the engine closes them.  Each knows its consumer, which knows it."""
@@ -120,11 +129,24 @@ class Consumers:
 
     # -- the steps
 
+    def _remove_several(self, names: list[ConsumerId], last_delivered: int) -> None:
+        """Close consumers; many of them over several turns, in which they get nothing more."""
+        if len(names) <= AT_ONCE_MOST:
+            for name in names:
+                self.remove(name, last_delivered)
+            return
+        found = [self._forget(name, last_delivered) for name in names]
+        self.engine.leave([one for one in found if one is not None])
+
     def _open(self, name: ConsumerId, info: ConsumerInfo) -> None:
         assert info.destination is not None, "a consumer has a destination"
         is_topic = info.destination.kind in (identities.TOPIC, identities.TEMP_TOPIC)
         options = with_defaults(self._options(name, info, is_topic), self.settings.defaults, is_topic)
+        steps = self.engine.steps
+        before = steps.left
         source = source_of(self.engine, self.client, info.destination)
+        made = before - steps.left  # destinations; the engine counts its part, and here it counts for the share
+        self.client.share.charge(made + CONSUMER_STEPS * (info.destination.name.count(",") + 1))
         consumer = self.engine.subscribe(self.client, source, options)
         consumer.adapter = self.open[name] = OpenConsumer(name, info, consumer)
         self.client.count_selector(len(options.selector))

@@ -20,10 +20,11 @@ from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.connection.states import TRANSITIONS
 from protocols.openwire.mapping.openwire_form import raw_form
 from protocols.openwire.mapping.outgoing_message import outgoing_form
-from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts
+from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts, temporary_reply_to
 from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import Head, OpenConsumer
 from protocols.openwire.session.send_message import BlockedMessage
+from protocols.openwire.wire.identities import ConsumerId
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode
@@ -38,9 +39,12 @@ _COUNTER_MOST: Final = 2**31 - 1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageOutput(ClientSession[BlockedMessage]):
-    """terms: of the connection.  store_id: in the ids of messages of other protocols."""
+    """terms: of the connection.  store_id: in the ids of messages of other protocols.
 
-    __slots__ = ("settings", "terms", "store_id", "hand_overs")
+    watching: consumers of advisories about temporary destinations, with the names of the topics.
+    """
+
+    __slots__ = ("settings", "terms", "store_id", "hand_overs", "watching")
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
         terms = Terms()
@@ -50,6 +54,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
         self.terms = terms
         self.store_id = engine.store.store_id()
         self.hand_overs = HandOvers(engine.store.start_count())
+        self.watching: dict[ConsumerId, str] = {}
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -70,7 +75,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
 
     def browse_ended(self, consumer: Consumer) -> None:
         try:
-            self.outbox.parts.append(_open_consumer(consumer).nothing(self.terms.version))
+            self.outbox.parts.append(_open_consumer(consumer).nothing())
             self.outbox.touch()
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
@@ -84,6 +89,10 @@ class MessageOutput(ClientSession[BlockedMessage]):
             found.pulls.pop(0)
         head = found.head(message.destination_id, self.engine.destinations)
         headers, body = self._form(message, head)
+        if self.watching:
+            reply_to = temporary_reply_to(headers)
+            if reply_to is not None:
+                self.settings.peers.tell(reply_to, self.client_number, self.engine.steps)
         before, after = message_parts(headers, body, self.hand_overs.base + sequence, head.field)
         size = len(head.octets) + len(before) + len(body) + len(after) + 4
         tail = min(counter, _COUNTER_MOST).to_bytes(4, "big")

@@ -7,9 +7,9 @@ from typing import Final
 from engine.consumers.consumer import Consumer
 from engine.sources.registry import Destinations
 from protocols.openwire.mapping.destinations import wire_destination
-from protocols.openwire.wire.commands import ConsumerInfo, MessageDispatch
+from protocols.openwire.wire.commands import ConsumerInfo
 from protocols.openwire.wire.identities import ConsumerId, Destination
-from protocols.openwire.wire.writer import encode, encode_nested
+from protocols.openwire.wire.writer import encode_nested
 
 HEADS_MOST: Final = 1_000  # destinations of one consumer whose octets are kept
 _START: Final = b"\x15\0\0\0\0\0"  # a MessageDispatch, commandId 0, no response
@@ -32,7 +32,7 @@ class OpenConsumer:
     pulls: MessagePulls that wait, as the times at which they give up, 0 for never.
     """
 
-    __slots__ = ("consumer_id", "info", "consumer", "pulls", "_heads")
+    __slots__ = ("consumer_id", "info", "consumer", "pulls", "_heads", "_nothing")
 
     def __init__(self, consumer_id: ConsumerId, info: ConsumerInfo, consumer: Consumer | None) -> None:
         self.consumer_id = consumer_id
@@ -40,6 +40,7 @@ class OpenConsumer:
         self.consumer = consumer
         self.pulls: list[int] = []
         self._heads: dict[int, Head] = {}
+        self._nothing = b""
 
     def is_pulling(self) -> bool:
         """Say whether messages come on demand only."""
@@ -61,6 +62,10 @@ class OpenConsumer:
             self._heads[destination_id] = head
         return head
 
-    def nothing(self, version: int) -> bytes:
+    def nothing(self) -> bytes:
         """Return the dispatch without a message: the end of a browser, or the answer to a pull that found nothing."""
-        return encode(MessageDispatch(consumer_id=self.consumer_id, destination=self.info.destination), version)
+        if not self._nothing:
+            octets = encode_nested(self.consumer_id) + encode_nested(self.info.destination)
+            body = _START + octets + b"\0" + bytes(4)  # no message, redeliveryCounter
+            self._nothing = len(body).to_bytes(4, "big") + body
+        return self._nothing

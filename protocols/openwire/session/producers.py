@@ -6,15 +6,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import EngineApi
-from engine.consumers.client import Client
 from engine.sources.composite import Destination
 from engine.values.errors import LimitReached
+from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.wire.commands import ProducerAck, ProducerInfo
 from protocols.openwire.wire.identities import ProducerId
 
+NAMED_STEPS: Final = 6  # of a turn, for each destination that a producer names
+SCANNED_A_STEP: Final = 10  # producers of a connection, of which a session's are looked for
 MESSAGE_BYTES: Final = 1_024  # that a client adds to the size of each message
 
 
@@ -32,7 +34,7 @@ class OpenProducer:
 @dataclass(slots=True, eq=False)
 class Producers:
     engine: EngineApi
-    client: Client
+    client: ProtocolConnection
     responses: Responses
     most: int
     connection_id: str = ""
@@ -52,7 +54,11 @@ class Producers:
         destination = None
         number = 0
         if info.destination is not None:
+            steps = self.engine.steps
+            before = steps.left
             destination = target_of(self.engine, self.client, info.destination)
+            made = before - steps.left  # destinations; the engine counts its part, and here it counts for the share
+            self.client.share.charge(made + NAMED_STEPS * (info.destination.name.count(",") + 1))
             number = self.engine.advisories.producer_added(self.client, destination)
         self.open[name] = OpenProducer(info.window_size, destination, number)
 
@@ -67,6 +73,7 @@ class Producers:
             self.engine.advisories.producer_removed(self.client, found.destination, found.number)
 
     def remove_session(self, session_id: int) -> None:
+        self.client.share.charge(len(self.open) // SCANNED_A_STEP)
         for name in [one for one in self.open if one.session_id == session_id]:
             self.remove(name)
 

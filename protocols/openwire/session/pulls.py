@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from engine.consumers.consumer import Consumer
 from engine.values import gates
-from protocols.openwire.connection.negotiation import Terms
+from engine.values.errors import LimitReached
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.wire.identities import ConsumerId
 
 NO_WAIT: Final = -1  # in a MessagePull: a message that is there, or nothing
 WAIT_ALWAYS: Final = 0
 TICK_MS: Final = 20  # between looks at pulls that wait for the disk
-PULLS_MOST: Final = 1_000  # of one consumer; clients have one
+PULLS_MOST: Final = 10  # of one consumer; clients have one
+ANSWERED_MOST: Final = 200  # consumers in a turn
 NEVER_MS: Final = 1 << 62
+TIMES_SPARE: Final = 100  # times of pulls that are over, beside as many as there are consumers
 
 MAY_STILL_COME: Final = frozenset(
     (gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.REFUSING, gates.RATE)
@@ -24,55 +27,89 @@ MAY_STILL_COME: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Pulls:
-    """waiting: consumers with pulls.  out: the connection's output of this turn.
+    """waiting: consumers with pulls.  asking: those of them that do not wait.  out: the connection's output.
 
     ``OpenConsumer.pulls`` has the time at which each gives up: NO_WAIT, WAIT_ALWAYS or monotonic.
+    times: of the latter, the next one first, with the consumer.
     """
 
     out: list[bytes]
-    terms: Terms
     waiting: dict[ConsumerId, OpenConsumer] = field(default_factory=dict)
+    asking: dict[ConsumerId, OpenConsumer] = field(default_factory=dict)
+    _times: list[tuple[int, ConsumerId]] = field(default_factory=list)
 
     def add(self, found: OpenConsumer, timeout_ms: int, now_ms: int) -> None:
+        """Raises: LimitReached."""
         consumer = found.consumer
-        if consumer is None or not found.is_pulling() or len(found.pulls) >= PULLS_MOST:
+        if consumer is None or not found.is_pulling():
             return
-        found.pulls.append(now_ms + timeout_ms if timeout_ms > 0 else timeout_ms)
+        if len(found.pulls) >= PULLS_MOST:
+            raise LimitReached(f"{PULLS_MOST} pulls of the consumer {found.consumer_id} wait, which is the limit")
+        due_ms = timeout_ms
+        if timeout_ms > 0:
+            due_ms = min(NEVER_MS, now_ms + timeout_ms)
+            heappush(self._times, (due_ms, found.consumer_id))
+        elif timeout_ms < 0:
+            due_ms = NO_WAIT
+            self.asking[found.consumer_id] = found
+        found.pulls.append(due_ms)
         self.waiting[found.consumer_id] = found
         consumer.grant(len(found.pulls))
 
     def forget(self, found: OpenConsumer) -> None:
         self.waiting.pop(found.consumer_id, None)
+        self.asking.pop(found.consumer_id, None)
+
+    def clear(self) -> None:
+        self.waiting.clear()
+        self.asking.clear()
+        self._times.clear()
 
     def finish(self, now_ms: int) -> None:
         """Answer the pulls that find nothing: those that do not wait, and those whose time is over."""
-        for found in list(self.waiting.values()):
-            consumer = found.consumer
-            if consumer is None or not found.pulls:
-                self.forget(found)
-                continue
-            left = [one for one in found.pulls if not self._is_over(one, consumer, now_ms)]
-            over = len(found.pulls) - len(left)
-            if over:
-                found.pulls = left
-                consumer.grant(len(left))
-                self.out.append(found.nothing(self.terms.version) * over)
+        due = list(self.asking.values())[:ANSWERED_MOST]
+        times = self._times
+        while times and times[0][0] <= now_ms and len(due) < ANSWERED_MOST:
+            found = self.waiting.get(heappop(times)[1])
+            if found is not None:
+                due.append(found)
+        for one in due:
+            self._answer(one, now_ms)
+        if len(times) > len(self.waiting) * PULLS_MOST + TIMES_SPARE:
+            self._times = [one for one in times if self._is_awaited(*one)]
+            heapify(self._times)
 
     def next_ms(self, now_ms: int, otherwise_ms: int) -> int:
         """Return when to look again."""
-        for found in self.waiting.values():
-            for due_ms in found.pulls:
-                if due_ms == NO_WAIT:
-                    return min(otherwise_ms, TICK_MS)
-                if due_ms > 0:
-                    otherwise_ms = min(otherwise_ms, max(1, due_ms - now_ms))
+        if self.asking:
+            otherwise_ms = min(otherwise_ms, TICK_MS)
+        if self._times:
+            otherwise_ms = min(otherwise_ms, max(1, self._times[0][0] - now_ms))
         return otherwise_ms
 
     def is_due(self, now_ms: int) -> bool:
         """Say whether the end of this turn must look at them."""
-        return bool(self.waiting) and any(
-            one < 0 or 0 < one <= now_ms for found in self.waiting.values() for one in found.pulls
-        )
+        return bool(self.asking) or (bool(self._times) and self._times[0][0] <= now_ms)
+
+    # -- the steps
+
+    def _answer(self, found: OpenConsumer, now_ms: int) -> None:
+        consumer = found.consumer
+        if consumer is None or not found.pulls:
+            self.forget(found)
+            return
+        left = [one for one in found.pulls if not self._is_over(one, consumer, now_ms)]
+        over = len(found.pulls) - len(left)
+        if over:
+            found.pulls = left
+            consumer.grant(len(left))
+            self.out.append(found.nothing() * over)
+        if NO_WAIT not in left:
+            self.asking.pop(found.consumer_id, None)
+
+    def _is_awaited(self, due_ms: int, name: ConsumerId) -> bool:
+        found = self.waiting.get(name)
+        return found is not None and due_ms in found.pulls
 
     def _is_over(self, due_ms: int, consumer: Consumer, now_ms: int) -> bool:
         if due_ms == WAIT_ALWAYS:

@@ -10,6 +10,7 @@ from engine.values.xid import Xid
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere, RequestError
+from protocols.openwire.session.acknowledgements import ENLISTED_STEPS
 from protocols.openwire.session.branches import RECOVER, ROLLBACK, Branches
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.producers import Producers
@@ -82,7 +83,9 @@ class Requests:
             self.branches.take(info, Xid(*info.transaction_id))
             return
         elif info.type == ROLLBACK:
-            self.engine.abort(self.transactions.take(info.transaction_id).transaction)
+            transaction = self.transactions.take(info.transaction_id).transaction
+            self.receivers.client.share.charge(ENLISTED_STEPS * len(transaction.accepted))
+            self.engine.abort(transaction)
         else:
             self.transactions.named(info.transaction_id)
             raise NotImplementedHere(f"a TransactionInfo of type {info.type} is for distributed transactions")
@@ -118,6 +121,8 @@ class Requests:
             self.receivers.remove(name, last_delivered)
         elif isinstance(name, ProducerId):
             self.producers.remove(name)
+        elif isinstance(name, SessionId | ConnectionId) and not self._is_own(name):
+            pass  # of another connection; an unknown one has ended already
         elif isinstance(name, SessionId):
             self.receivers.remove_session(name.value, last_delivered)
             self.producers.remove_session(name.value)
@@ -127,6 +132,10 @@ class Requests:
             self.producers.remove_all()
         else:
             raise NotImplementedHere("RemoveInfo names neither a connection, session, consumer nor producer")
+
+    def _is_own(self, name: SessionId | ConnectionId) -> bool:
+        value = name.value if isinstance(name, ConnectionId) else name.connection_id
+        return value == self.introduction.connection_id
 
     def _respond(self, command_id: int, is_required: bool) -> None:
         if is_required:

@@ -22,16 +22,18 @@ from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import ParkedTooMuch
 from protocols.openwire.mapping.client_message import ClientMessage, MessageReader
 from protocols.openwire.mapping.destinations import target_of
-from protocols.openwire.mapping.incoming_message import duplicate_id_in, engine_message, plan_in
-from protocols.openwire.session.producers import Producers
+from protocols.openwire.mapping.incoming_message import asks_more, duplicate_id_in, engine_message, plan_in
+from protocols.openwire.session.producers import NAMED_STEPS, Producers
 from protocols.openwire.session.transactions import Transactions, rolled_back
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
 from protocols.openwire.wire.identities import XaTransactionId
 
 COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
+ASKING_OCTETS_A_STEP: Final = 2  # of properties that are decoded, and written again, for a schedule or a duplicate id
 OVERHEAD_BYTES: Final = 1_024  # memory of a waiting message's objects, rounded up
 KNOWN_MOST: Final = 1_000  # destinations that are kept
+KNOWN_NAME_MOST: Final = 300  # characters of the name of one that is kept
 # Results of PREPARE.
 XA_OK: Final = 0
 XA_RDONLY: Final = 3  # nothing was done: there is nothing to commit
@@ -84,6 +86,8 @@ class SendMessage:
         try:
             self.client.share.charge(self._reader.steps)
             self.producers.check(names.producer_id)
+            if info.properties is not None and asks_more(info.properties):
+                self.client.share.charge(len(info.properties) // ASKING_OCTETS_A_STEP)
             plan, found = plan_in(info, engine.scheduler.limits, engine.context.wall_ms)
             destination = self._target(names.destination)
             if plan is not None:
@@ -267,10 +271,15 @@ class SendMessage:
         found = self._known.get(destination)
         if found is not None and not any(part.is_closed for part in reached(found)):
             return found
+        steps = self.engine.steps
+        before = steps.left
         found = target_of(self.engine, self.client, destination)
-        if len(self._known) >= KNOWN_MOST:
-            self._known.clear()
-        self._known[destination] = found
+        made = before - steps.left  # destinations; the engine counts its part, and here it counts for the share
+        self.client.share.charge(made + NAMED_STEPS * (destination.name.count(",") + 1))
+        if len(destination.name) <= KNOWN_NAME_MOST:
+            if len(self._known) >= KNOWN_MOST:
+                self._known.clear()
+            self._known[destination] = found
         return found
 
     def forget_targets(self) -> None:

@@ -9,7 +9,7 @@ from engine.api import EngineApi
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC
-from engine.values.errors import ConnectionForced
+from engine.values.errors import ConnectionForced, InvalidDestination, LimitReached
 from protocols import map_message as words
 from protocols.map_message import Map, Typed
 from protocols.openwire.connection.negotiation import Terms
@@ -22,9 +22,11 @@ from protocols.openwire.wire.identities import ConsumerId, Destination, MessageI
 from protocols.openwire.wire.messages import WireMessage
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode
+from protocols.peer_socket import host_of
 from protocols.session.lifecycle import SessionLifecycle
 
-ADVISORY_STEPS: Final = 10  # of a turn
+ADVISORY_STEPS: Final = 30  # of a turn
+WATCHING_MOST: Final = 10  # consumers of advisories on one connection; clients have one
 _TOPICS: Final = {
     identities.TEMP_QUEUE: Destination(identities.TOPIC, ADVISORY_PREFIX + "TempQueue"),
     identities.TEMP_TOPIC: Destination(identities.TOPIC, ADVISORY_PREFIX + "TempTopic"),
@@ -33,7 +35,8 @@ _TOPICS: Final = {
 
 @dataclass(slots=True, eq=False)
 class Temporaries(Peer):
-    """A connection as the others see it.  own: its destinations.  watching: its consumers of advisories.
+    """A connection as the others see it.  own: its destinations.  watching: its consumers of advisories, with the names
+    of the topics.
 
     broker_id: of the sender of advisories.
     """
@@ -43,17 +46,22 @@ class Temporaries(Peer):
     peers: Peers
     terms: Terms
     broker_id: str
+    watching: dict[ConsumerId, str]
     own: dict[Destination, Queue | Topic] = field(default_factory=dict)
-    watching: dict[ConsumerId, OpenConsumer] = field(default_factory=dict)
     _sequence: int = 0
 
     def add(self, destination: Destination, connection_id: str) -> None:
-        """Make a temporary destination under the client's name.  Raises: EngineError."""
+        """Make a temporary destination under the client's name.  Raises: InvalidDestination, LimitReached."""
         if destination in self.own:
             return  # a client that reconnects adds it again
+        if not destination.name.startswith(f"{connection_id}:"):
+            raise InvalidDestination(
+                f"a temporary destination has the name {destination.name[:200]!r}; the names of this connection begin "
+                f"with {connection_id}:"
+            )
         made = self.engine.open_temporary(self.client, KINDS[destination.kind], destination.name)
         self.own[destination] = made
-        self.peers.added(destination, connection_id)
+        self.peers.added(destination, connection_id, self.client.client_number, self.engine.steps)
 
     def remove(self, destination: Destination) -> bool:
         """End a temporary destination; return whether it was there.  Raises: DestinationInUse."""
@@ -62,32 +70,42 @@ class Temporaries(Peer):
             return False
         self.engine.close_temporary(made)
         del self.own[destination]
-        self.peers.removed(destination)
+        self.peers.removed(destination, self.engine.steps)
         return True
 
     def clear(self) -> None:
         """Tell the others that all are gone; the engine ends them with the connection."""
         for destination in self.own:
-            self.peers.removed(destination)
+            self.peers.removed(destination, self.engine.steps)
         self.own.clear()
         self.watching.clear()
 
     def advise(self, info: DestinationInfo) -> None:
-        if not self.client.is_ending:
-            for found in self.watching.values():
-                self.send(found, info, False)
+        """Send an advisory to each consumer of this connection that wants it."""
+        if self.client.is_ending:
+            return
+        destination = info.destination
+        assert destination is not None, "an advisory is about a destination"
+        topic = _TOPICS[destination.kind]
+        for consumer_id, name in self.watching.items():
+            if topic.name in name or ">" in name or "*" in name:
+                self._send(consumer_id, info, topic)
 
     def taken_over(self) -> None:
         if not self.client.is_ending:
             self.client.fail(ConnectionForced("the client has connected again under the same connectionId"))
 
-    def send(self, found: OpenConsumer, info: DestinationInfo, is_replayed: bool) -> None:
-        destination = info.destination
-        wanted = found.info.destination
-        assert destination is not None and wanted is not None, "an advisory is about a destination"
-        topic = _TOPICS[destination.kind]
-        if topic.name not in wanted.name and ">" not in wanted.name:
-            return
+    def watch(self, found: OpenConsumer) -> None:
+        """Let a consumer take advisories.  Raises: LimitReached."""
+        if len(self.watching) >= WATCHING_MOST:
+            raise LimitReached(f"{WATCHING_MOST} consumers of a connection take advisories, which is the limit")
+        destination = found.info.destination
+        assert destination is not None, "a consumer has a destination"
+        self.watching[found.consumer_id] = destination.name
+        application = f"{self.client.user}\n{host_of(self.client.socket.peer())}"
+        self.peers.watch(self.client.client_number, self, application, self.engine.steps)
+
+    def _send(self, consumer_id: ConsumerId, info: DestinationInfo, topic: Destination) -> None:
         self.engine.steps.left -= ADVISORY_STEPS
         self._sequence += 1
         producer = ProducerId(self.broker_id, 0, 0)
@@ -99,19 +117,12 @@ class Temporaries(Peer):
             message_id=MessageId(None, producer, self._sequence, 0),
             type="Advisory",
             data_structure=info,
-            target_consumer_id=found.consumer_id if is_replayed else None,
+            target_consumer_id=consumer_id,
             marshalled_properties=write_map(properties),
         )
-        dispatch = MessageDispatch(consumer_id=found.consumer_id, destination=topic, message=message)
+        dispatch = MessageDispatch(consumer_id=consumer_id, destination=topic, message=message)
         self.client.outbox.parts.append(encode(dispatch, self.terms.version))
         self.client.outbox.touch()
-
-    def watch(self, found: OpenConsumer) -> None:
-        """Let a consumer take advisories, and tell it of all that are there."""
-        self.watching[found.consumer_id] = found
-        self.peers.watchers[self] = None
-        for info in self.peers.present():
-            self.send(found, info, True)
 
 
 def is_advisory(destination: Destination) -> bool:

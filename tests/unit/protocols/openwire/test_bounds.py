@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from protocols.openwire.errors import FrameError, FrameTooLarge
+from protocols.openwire.mapping.contents import text_content
 from protocols.openwire.wire.commands import (
     BrokerInfo,
+    ConnectionControl,
     ConnectionInfo,
     ConsumerInfo,
     ExceptionResponse,
+    MessageDispatch,
+    MessagePull,
+    RemoveInfo,
     SessionInfo,
     Structure,
     WireFormatInfo,
@@ -134,3 +141,78 @@ def test_nothing_but_what_is_used_is_kept_of_a_consumer() -> None:
     assert b"c" * 60_000 not in peer.octets
     held = peer.session.receivers.open[peer.consumer_id()].info
     assert (held.additional_predicate, held.client_id) == (None, None)
+
+
+def test_a_consumer_has_few_pulls() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"), prefetch=0)
+    for _ in range(10):
+        peer.send(MessagePull(consumer_id=peer.consumer_id(), timeout=5_000))
+    pull = MessagePull(consumer_id=peer.consumer_id())
+    assert peer.refused(pull).class_name == "javax.jms.ResourceAllocationException"
+    gateway.advance(5_000)
+    found = peer.take()
+    assert [type(one) for one in found] == [MessageDispatch] * 10
+    peer.ask(MessagePull(consumer_id=peer.consumer_id()))
+
+
+@pytest.mark.parametrize("timeout_ms", [2**63 - 1, -(2**63)])
+def test_a_pull_waits_as_long_as_it_says(timeout_ms: int) -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"), prefetch=0)
+    peer.send(MessagePull(consumer_id=peer.consumer_id(), timeout=timeout_ms))
+    gateway.advance(20_000)
+    assert len([one for one in peer.take() if isinstance(one, MessageDispatch)]) == (timeout_ms < 0)
+
+
+def test_many_pulls_give_up_at_their_time() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire()
+    for number in range(1, 501):
+        peer.send(ConsumerInfo(consumer_id=peer.consumer_id(number), destination=queue("q"), prefetch_size=0))
+        peer.send(MessagePull(consumer_id=peer.consumer_id(number), timeout=1_000))
+    peer.consume(queue("q"), 501, 0)
+    for _ in range(300):  # answered at once, so that nothing of them is left
+        peer.send(MessagePull(consumer_id=peer.consumer_id(501), timeout=3_600_000))
+        peer.publish(queue("other"), "x")
+        peer.send(RemoveInfo(object_id=peer.consumer_id(501)))
+        peer.consume(queue("q"), 501, 0)
+    gateway.advance(1_000)
+    gateway.advance(1_000)
+    assert len([one for one in peer.take() if isinstance(one, MessageDispatch)]) == 500
+
+
+def test_a_session_of_another_connection_is_unknown() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    peer.ask(RemoveInfo(object_id=SessionId("ID:other", 1)))
+    peer.ask(RemoveInfo(object_id=ConnectionId("ID:other")))
+    gateway.connect_openwire().publish(queue("q"), "x")
+    assert peer.texts() == ["x"]
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_the_consumers_of_an_ended_session_return_their_messages(count: int) -> None:
+    gateway = OpenWireGateway()
+    gateway.connect_openwire().publish(queue("q"), *(f"{number}" for number in range(count)))
+    peer = gateway.connect_openwire()
+    for number in range(1, count + 1):
+        peer.consume(queue("q"), number, 1)
+    assert len(peer.take()) == count
+    peer.ask(RemoveInfo(object_id=SessionId(peer.connection_id, 1), last_delivered_sequence_id=-1))
+    assert gateway.openwire_consumer(queue("q")).texts() == [f"{number}" for number in range(count)]
+
+
+def test_every_command_that_asks_is_answered() -> None:
+    OpenWireGateway().connect_openwire().ask(ConnectionControl(fault_tolerant=True))
+
+
+def test_a_selector_inflates_no_more_than_a_document() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"), selector="XPATH '/a'")
+    sender = gateway.connect_openwire()
+    for size in (60_000, 600_000):
+        content = zlib.compress(text_content("<a>" + "x" * size + "</a>"))
+        sender.ask(sender.message(queue("q"), "", content=content, compressed=True))
+    assert len(peer.dispatches()) == 1
+    assert gateway.stats("q").depth == 2
