@@ -197,7 +197,7 @@ def typed_property(text: str, kind: str) -> Typed:
         if kind in ("float", "double"):
             return Typed(words.FLOAT if kind == "float" else words.DOUBLE, float(text))
         if kind == "binary":
-            return Typed(words.BYTES, base64.b64decode(text))
+            return Typed(words.BYTES, base64.b64decode(text, validate=True))
         if kind == "char" and len(text) == 1 and text <= "\uffff":
             return Typed(words.CHAR, text)
         whole = _WHOLE.get(_WIDENED.get(kind, kind))

@@ -40,6 +40,7 @@ FRAME_STEPS: Final[dict[int, int]] = {
     frames.NACK: 6,
     frames.DISCONNECT: 15,
 }
+UNDONE_STEPS: Final = 4  # for a delivery that a transaction had acknowledged and that its ABORT gives back
 PARSED_A_STEP: Final = 8  # octets of a head that is parsed
 
 
@@ -149,7 +150,9 @@ class FrameInput(MessageOutput):
         elif command == frames.COMMIT:
             self.send.commit(frame)
         elif command == frames.ABORT:
-            self.engine.abort(self.transactions.take(frame))
+            transaction = self.transactions.take(frame)
+            self.share.charge(UNDONE_STEPS * len(transaction.enlisted()))  # the client may acknowledge them again
+            self.engine.abort(transaction)
             self.receipts.confirm(frame)
         elif command == frames.DISCONNECT:
             self._disconnect(frame)

@@ -87,6 +87,25 @@ def _(count: int) -> Input:
     return _stomp(3 * count, lambda _: _frame("BEGIN", transaction="t") + _frame("ABORT", transaction="t"))
 
 
+@scenario("pipelined: transactions that acknowledge many messages and are aborted")
+def _(count: int) -> Input:
+    gateway = AmqpGateway()
+    sender = gateway.connect("1.2")
+    sender.send_octets(_frame("SEND", destination="/queue/q") * count)
+    peer = gateway.connect("1.2")
+    prefetch = {"activemq.prefetchSize": f"{count}"}
+    peer.send_octets(_frame("SUBSCRIBE", id="1", destination="/queue/q", ack="client", **prefetch))
+    last = peer.messages()[-1]["ack"]
+    one = _frame("BEGIN", transaction="t") + _frame("ACK", id=last, transaction="t") + _frame("ABORT", transaction="t")
+    octets = one * 20
+
+    def run() -> None:
+        with gateway.one_turn():
+            peer.send_octets(octets)
+
+    return run
+
+
 @scenario("pipelined: ACK of unknown messages in STOMP 1.0, each with an ERROR")
 def _(count: int) -> Input:
     return _stomp(3 * count, lambda number: _frame("ACK", **{"message-id": f"ID:{number}"}), "1.0")
