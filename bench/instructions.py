@@ -5,9 +5,10 @@
     python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind: compiled too
 
 Each path runs twice, with N messages and with 2 N; the difference is the cost of N messages and nothing else.  The
-clock stands still, because one tick more or less would be visible.  The paths hot, amqp and topic have 50 messages per
-turn, gateway-ack four, the others one.  topic has ten subscribers, which acknowledge nothing (``ack:auto``), and
-non-persistent messages.  The paths of the gateway pass its turns and connections as well (``gateway_path``).
+clock stands still, because one tick more or less would be visible.  The paths hot, amqp, openwire and topic have 50
+messages per turn, gateway-ack four, the others one.  topic has ten subscribers, which acknowledge nothing
+(``ack:auto``), and non-persistent messages.  The paths of the gateway pass its turns and connections as well
+(``gateway_path``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import openwire_path
 from bench.amqp_path import dispositions
 from bench.gateway_path import GatewayTurns, LoopWorkers, Rounds
 from bench.hot_path import acknowledgements
@@ -48,10 +50,14 @@ PATHS: Final[dict[str, tuple[str, int, bool, str]]] = {
     "stomp-ack": ("stomp", 1, True, "stomp-send"),
     "amqp-send": ("amqp", 1, False, ""),
     "amqp-ack": ("amqp", 1, True, "amqp-send"),
+    "openwire": ("openwire", A_TURN, True, ""),
+    "openwire-send": ("openwire", 1, False, ""),
+    "openwire-ack": ("openwire", 1, True, "openwire-send"),
     "gateway-send": ("gateway", 1, False, ""),
     "gateway-ack": ("gateway", 1, True, "gateway-send"),
     "topic": ("topic", A_TURN, False, ""),
 }
+ANSWERS: Final = {"stomp": acknowledgements, "amqp": dispositions, "openwire": openwire_path.acknowledged}
 I_REFS: Final = re.compile(rb"I\s+refs:\s+([\d,]+)")
 
 
@@ -121,7 +127,7 @@ def run(path: str, messages: int) -> None:
                 acknowledge(broker, store, pair, messages)
         else:
             reads = [b"".join(octets[start : start + a_turn]) for start in range(0, messages, a_turn)]
-            answers = acknowledgements if protocol == "stomp" else dispositions
+            answers = ANSWERS[protocol]
             spent_us(broker, store, pair.producer, pair.consumer, reads, answers)
         store.close()
     finally:

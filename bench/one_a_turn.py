@@ -9,6 +9,7 @@ bench/run.py.
 
 stomp-send: a SEND with a receipt in each turn, confirmed in the next.  stomp-ack: an ACK in each, at prefetch 1.
 amqp-send: a transfer, confirmed in the next turn.  amqp-ack: a disposition and a flow in each, at a credit of 1.
+openwire-send: a message that asks for a response.  openwire-ack: a MessageAck in each turn, at prefetch 1.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import openwire_path
 from bench.amqp_path import DATA, DELIVERY_ID, DURABLE, WINDOW, accepted, opened
 from bench.hot_path import acknowledgements
 from bench.in_process import QuietLink, close_after, open_broker, open_store
@@ -34,6 +36,7 @@ from engine.store.file_store import FileStore
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.frames.frame_encoder import TransferHead
 from protocols.connection import ProtocolConnection
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
 
@@ -103,7 +106,24 @@ def asked(count: int) -> bytes:
     return b"\0\0\0\x26\2\0\0\0\0\x53\x13\xc0\x19\x07" + seen + window + b"\x43" + window + b"\x43" + seen + b"\x52\1"
 
 
-PAIRS: Final[dict[str, type[StompPair] | type[AmqpPair]]] = {"stomp": StompPair, "amqp": AmqpPair}
+class OpenWirePair(Pair):
+    def __init__(self, broker: Broker, window: int = 1) -> None:
+        settings = OpenWireSettings()
+        self.producer = openwire_path.opened(broker, settings, is_consumer=False)
+        self.consumer = openwire_path.opened(broker, settings, is_consumer=True, window=window)
+
+    def sends(self, messages: int, size: int) -> list[bytes]:
+        return openwire_path.messages_of(messages, size, is_persistent=True, needs_response=True)
+
+    def answer(self, delivered: bytes) -> bytes:
+        return openwire_path.acknowledged(delivered)
+
+
+PAIRS: Final[dict[str, type[StompPair] | type[AmqpPair] | type[OpenWirePair]]] = {
+    "stomp": StompPair,
+    "amqp": AmqpPair,
+    "openwire": OpenWirePair,
+}
 
 
 def run(directory: str, messages: int, size: int, protocol: str) -> tuple[float, float]:

@@ -7,6 +7,7 @@ python bench/openwire_path.py [--messages N] [--size BYTES] [--runs N] [--non-pe
 from __future__ import annotations
 
 import re
+import struct
 import sys
 from pathlib import Path
 from typing import Final
@@ -48,8 +49,23 @@ SEQUENCES: Final = re.compile(
         + bytes(7)
         + b"\1"
     )
-    + b"(.{8})(.{8})",
+    + b"(.{16})",
     re.DOTALL,
+)
+
+COMMAND_MARK: Final = 0x5A5A5A5A
+MARK: Final = b"\x5a" * 16
+MARKED: Final = MessageId(None, PRODUCER, *struct.unpack(">qq", MARK))
+ACK: Final = encode(
+    MessageAck(
+        command_id=3,
+        destination=DESTINATION,
+        consumer_id=CONSUMER,
+        ack_type=STANDARD,
+        first_message_id=MARKED,
+        last_message_id=MARKED,
+        message_count=1,
+    )
 )
 
 
@@ -70,42 +86,33 @@ def opened(broker: Broker, settings: OpenWireSettings, is_consumer: bool, window
 
 def messages_of(count: int, size: int, is_persistent: bool, needs_response: bool) -> list[bytes]:
     """Return messages as activemq-client sends them."""
-    return [
-        encode(
-            BytesMessage(
-                command_id=number + 3,
-                response_required=needs_response,
-                producer_id=PRODUCER,
-                destination=DESTINATION,
-                message_id=MessageId(None, PRODUCER, number + 1, 0),
-                persistent=is_persistent,
-                priority=4,
-                timestamp=1_732_600_000_000,
-                content=b"x" * size,
-            )
+    marked = encode(
+        BytesMessage(
+            command_id=COMMAND_MARK,
+            response_required=needs_response,
+            producer_id=PRODUCER,
+            destination=DESTINATION,
+            message_id=MARKED._replace(broker_sequence=0),
+            persistent=is_persistent,
+            priority=4,
+            timestamp=1_732_600_000_000,
+            content=b"x" * size,
         )
-        for number in range(count)
+    )
+    start, middle, end = re.split(b"\x5a{4,8}", marked)
+    return [
+        start + number.to_bytes(4, "big") + middle + number.to_bytes(8, "big") + end for number in range(3, count + 3)
     ]
 
 
 def acknowledged(delivered: bytes) -> bytes:
     """Return an acknowledgement of each message."""
-    return b"".join([accepted(*found) for found in SEQUENCES.findall(delivered)])
+    return b"".join([accepted(found) for found in SEQUENCES.findall(delivered)])
 
 
-def accepted(sequence: bytes, hand_over: bytes) -> bytes:
-    last = MessageId(None, PRODUCER, int.from_bytes(sequence, "big"), int.from_bytes(hand_over, "big"))
-    return encode(
-        MessageAck(
-            command_id=3,
-            destination=DESTINATION,
-            consumer_id=CONSUMER,
-            ack_type=STANDARD,
-            first_message_id=last,
-            last_message_id=last,
-            message_count=1,
-        )
-    )
+def accepted(numbers: bytes) -> bytes:
+    """Return an acknowledgement of one message.  numbers: the producer's sequence and the hand-over, as they came."""
+    return ACK.replace(MARK, numbers)
 
 
 def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:

@@ -70,8 +70,9 @@ def reached(destination: Destination) -> list[Target]:
 
 def paced_part(destination: Destination) -> Target | None:
     """Return the first part whose settings change messages on arrival, None if there is none."""
-    parts = destination.parts if isinstance(destination, Composite) else [destination]
-    return next((part for part in parts if part.intake is not None), None)
+    if not isinstance(destination, Composite):
+        return None if destination.intake is None else destination
+    return next((part for part in destination.parts if part.intake is not None), None)
 
 
 def is_several(source: Source) -> bool:

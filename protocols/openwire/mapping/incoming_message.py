@@ -21,6 +21,8 @@ from protocols.openwire.wire.writer import encode_structure
 
 PRIORITY_MOST: Final = 9
 _SCHEDULE_MARK: Final = b"AMQ_SCHEDULED_"
+_JOB_MARK: Final = JOB_ID.encode()
+_DUPLICATE_ID_MARKS: Final = [name.encode() for name in DUPLICATE_ID_NAMES]
 _ASKING: Final[Mapping[str, str]] = PROPERTIES
 
 
@@ -49,7 +51,12 @@ def asks_more(properties: bytes) -> bool:
 
 def duplicate_id_in(properties: bytes | None) -> str | None:
     """Return the duplicate id that the properties of a message name, None without one.  Raises: FrameError."""
-    if properties is None or not any(name.encode() in properties for name in DUPLICATE_ID_NAMES):
+    if properties is None:
+        return None
+    for mark in _DUPLICATE_ID_MARKS:
+        if mark in properties:
+            break
+    else:
         return None
     found = read_properties(properties)
     typed = next((found[name] for name in DUPLICATE_ID_NAMES if name in found), None)
@@ -62,7 +69,7 @@ def plan_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int) -> tupl
     A receiver that forwards the message must not schedule it again.  Raises: InvalidOption, FrameError.
     """
     octets = message.properties
-    if octets is None or (_SCHEDULE_MARK not in octets and JOB_ID.encode() not in octets):
+    if octets is None or (_SCHEDULE_MARK not in octets and _JOB_MARK not in octets):
         return None, message
     properties = read_properties(octets)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}

@@ -269,8 +269,9 @@ class SendMessage:
     def _target(self, destination: WireDestination) -> Destination:
         """Raises: EngineError."""
         found = self._known.get(destination)
-        if found is not None and not any(part.is_closed for part in reached(found)):
-            return found
+        if found is not None:
+            if found.is_indirect is False or not any(part.is_closed for part in reached(found)):
+                return found
         steps = self.engine.steps
         before = steps.left
         found = target_of(self.engine, self.client, destination)
