@@ -134,7 +134,7 @@ class Transaction:
                 queue = consumer.queue
                 if queue.settings.prefetch.use_prefetch_extension:
                     consumer.window.retake(delivery.message.size)
-                    consumer.window.enlist(delivery.message.size, False)
+                    consumer.window.limits.enlist(delivery.message.size, False)
                 queue.in_flight_count += 1
                 if consumer.window.is_full:
                     queue.unlist_consumer(consumer)
@@ -156,7 +156,7 @@ class Transaction:
         queue = consumer.queue
         queue.in_flight_count -= 1
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer.window.enlist(delivery.message.size, True)
+            consumer.window.limits.enlist(delivery.message.size, True)
             if consumer.window.give_back(delivery.message.size):
                 queue.list_consumer(consumer)
 

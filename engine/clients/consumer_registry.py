@@ -158,10 +158,10 @@ class Subscribing(ConsumerOwner):
         some = list(islice(in_flight, count))
         if not some:
             return False
-        if consumer.siblings is None:
-            consumer.seen_before = consumer.seen_tag()
-        else:
+        if consumer.siblings is not None:
             consumer.siblings.note_seen()
+        elif is_lost:
+            consumer.looked_tag = consumer.seen_tag()
         by_holder: dict[Consumer, list[Delivery]] = {}
         for delivery in some:
             del consumer.ledger[delivery.tag]

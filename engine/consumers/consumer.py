@@ -85,9 +85,8 @@ class Consumer(ConsumerBase):
 
     ledger: its unsettled deliveries by tag, in the order of the hand-over.
     unanswered: those of them that no open transaction holds.
-    looked_tag: at an orderly close, up to here the application has received what it holds, as its client says; NOT_SAID
-    if the client says nothing.
-    seen_before: for a leaving consumer that has returned some messages, the earlier ``seen_tag``; else 0.
+    looked_tag: up to here the application may have received what it holds: at an orderly close as its client says, of a
+    lost client the ``seen_tag`` before some messages were returned; otherwise NOT_SAID.
     is_started: its first turn has come; nothing is handed over before (a RECEIPT must be sent first).
     redelivery: its own policy, None for the address's.
     remarks: options that it asked for and that have no effect, in words.
@@ -109,7 +108,6 @@ class Consumer(ConsumerBase):
         "ledger",
         "unanswered",
         "looked_tag",
-        "seen_before",
         "is_started",
         "is_listed",
         "batch",
@@ -136,7 +134,6 @@ class Consumer(ConsumerBase):
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
         self.looked_tag = NOT_SAID
-        self.seen_before = 0
         self.is_started = False
         self.is_listed = False
         self.batch = queue.feed.batch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
@@ -172,8 +169,8 @@ class Consumer(ConsumerBase):
 
     def seen_tag(self) -> int:
         """Return the tag up to which a lost client may have looked: one past its furthest answer."""
-        if self.seen_before:
-            return self.seen_before
+        if self.looked_tag != NOT_SAID:
+            return self.looked_tag
         if self.siblings is not None:
             return self.siblings.seen_tag
         furthest = self.furthest_tag

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.consumers.prefetch_window import NOT_COUNTED, Window
+from engine.consumers.prefetch_window import Window
+from engine.consumers.window_limits import NOT_COUNTED
 from engine.values import gates
 
 USUAL_CREDIT: Final = 1_000  # the usual grant of AMQP clients, in messages
@@ -16,16 +17,17 @@ class CreditWindow(Window):
     The limit is what is in flight plus what may follow, so settling a message makes no room for another.  Octets and
     rate limit it as in any window.
     beyond: what may follow after ``stage``; both together are what other windows call ``limit``.
+    paid: messages that its memory pays for.
     """
 
-    __slots__ = ("beyond",)
+    __slots__ = ("beyond", "paid")
 
     def __init__(self) -> None:
         super().__init__(USUAL_CREDIT, False)  # decides which messages are small
         self.stage = 0
         self.beyond = 0
-        self.persistent_limit = NOT_COUNTED
-        self.other_limit = NOT_COUNTED
+        self.paid = NOT_COUNTED
+        self.limits.persistent = self.limits.other = NOT_COUNTED
         self.is_full = True
 
     def arm(self) -> None:
@@ -74,7 +76,7 @@ class CreditWindow(Window):
         self.stage -= 1
         self.in_flight -= 1
         if size_bytes > self.counted_above:
-            self._return_bytes(size_bytes)
+            self.limits.give_back(size_bytes, self.in_flight)
         # Without credit it stays full: settling a message makes no room.
         return self.is_full and self.gate != gates.WINDOW_FULL and self._opens()
 
@@ -92,13 +94,14 @@ class CreditWindow(Window):
         return super().describe()
 
     def _allow(self, limit: int) -> None:
-        memory = self.memory
+        limits = self.limits
+        memory = limits.memory
         self.stage = limit
         if memory is not None:
             self.paid = memory.units
             self.stage = min(limit, memory.units)
-            self.memory_above = memory.counts_above
-            self.counted_above = min(self.bytes_above, memory.counts_above)
+            limits.memory_above = memory.counts_above
+            self.counted_above = min(limits.bytes_above, memory.counts_above)
         self.beyond = limit - self.stage
 
     def _opens(self) -> bool:

@@ -19,6 +19,7 @@ from engine.consumers.consumer import Consumer
 from engine.consumers.prefetch_window import Window
 from engine.consumers.turn_steps import Chore, Steps
 from engine.consumers.window_limits import WindowMemoryBase
+from engine.values import gates
 from engine.values.delivery import ConsumerBase
 
 UNSETTLED_MEMORY: Final = "limits.unsettled-memory-per-user"
@@ -185,7 +186,7 @@ class UserMemory:
     def remove(self, memory: WindowMemory) -> None:
         """Remove a window without usage; without this reference its window is freed at once."""
         del self.windows[memory]
-        memory.window.memory = None
+        memory.window.limits.memory = None
         if not self.windows:
             del self._all.by_holder[self.holder]
 
@@ -218,7 +219,7 @@ class UnsettledMemory:
 
     def enter(self, holder: str, window: Window) -> None:
         """Count a window for one more consumer.  holder: as in ``Client``."""
-        memory = window.memory
+        memory = window.limits.memory
         if memory is None:
             if not holder:
                 return
@@ -227,13 +228,14 @@ class UnsettledMemory:
                 user = self.by_holder[holder] = UserMemory(holder, self)
             memory = WindowMemory(user, window)
             user.windows[memory] = None
-            window.limit_memory(memory)
+            window.limits.memory = memory
+            window.arm()
         assert isinstance(memory, WindowMemory), "there is one kind of memory"
         memory.consumer_count += 1
 
     def leave(self, consumer: Consumer) -> None:
         """A consumer has closed."""
-        memory = consumer.window.memory
+        memory = consumer.window.limits.memory
         if isinstance(memory, WindowMemory):
             memory.left(consumer.consumer_id)
 
@@ -271,6 +273,6 @@ class _Wakening(Chore):
             steps.left -= 1
             consumer = self._consumers[self._next]
             self._next += 1
-            consumer.window.eased()
+            consumer.window.reopen(gates.MEMORY)
             consumer.queue.list_consumer(consumer)
         return self._next == len(self._consumers)

@@ -11,6 +11,7 @@ from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
+from engine.values import gates
 
 RATE_STEPS: Final = 8  # for a consumer that gets the messages of its next second
 WAKE_STEPS: Final = 2  # for one consumer; its queue is dispatched as well
@@ -77,9 +78,6 @@ class Rates(TimerTarget):
     waiting: list[tuple[int, int, Consumer]] = field(default_factory=list)
     _armed: set[int] = field(default_factory=set)
 
-    def now_ms(self) -> int:
-        return self.clock.monotonic_ms()
-
     def wait(self, consumer: Consumer, due_ms: int) -> None:
         """Let ``consumer`` take turns again at ``due_ms``."""
         heappush(self.waiting, (due_ms, consumer.consumer_id, consumer))
@@ -91,11 +89,11 @@ class Rates(TimerTarget):
         self._armed.discard(key)
         while waiting and waiting[0][0] <= key:
             if steps.left <= 0:
-                self._arm(self.now_ms())
+                self._arm(self.clock.monotonic_ms())
                 return
             steps.left -= RATE_STEPS
             consumer = heappop(waiting)[2]
-            consumer.window.next_second()
+            consumer.window.reopen(gates.RATE)
             consumer.queue.list_consumer(consumer)
 
     def _arm(self, due_ms: int) -> None:

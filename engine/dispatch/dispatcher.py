@@ -119,7 +119,10 @@ class Dispatcher:
                     lane_of(delivery).give_back([delivery])
                 self.unwritten.wait(queue)
                 break
-            if message.size > consumer.window.counted_above and not self.admits(consumer, message):
+            if message.size > consumer.window.counted_above and not consumer.window.admits(
+                message, consumer.ack_mode == AUTO, self.rates.clock
+            ):
+                self._wait_for_limit(consumer)
                 if selection is None:
                     lane_of(delivery).give_back([delivery])
                 self._stand_aside(consumer, queue)
@@ -173,17 +176,15 @@ class Dispatcher:
             selection.turns.leave(consumer)
         queue.rest(consumer)
 
-    def admits(self, consumer: Consumer, message: Message) -> bool:
-        """Ask a window that limits octets, kinds or a rate; if it refuses, it is full until it opens again."""
+    def _wait_for_limit(self, consumer: Consumer) -> None:
+        """Have a consumer whose window has refused a message try again once a second begins, or memory is free."""
         window = consumer.window
-        now_ms = 0 if window.bucket is None else self.rates.now_ms()
-        if window.admits(message, consumer.ack_mode == AUTO, now_ms):
-            return True
-        if window.gate == gates.RATE and window.bucket is not None:
-            self.rates.wait(consumer, window.bucket.refill_ms)
-        elif window.gate == gates.MEMORY and window.memory is not None:
-            window.memory.wait(consumer)
-        return False
+        bucket = window.limits.bucket
+        memory = window.limits.memory
+        if window.gate == gates.RATE and bucket is not None:
+            self.rates.wait(consumer, bucket.refill_ms)
+        elif window.gate == gates.MEMORY and memory is not None:
+            memory.wait(consumer)
 
     def write_up_to(self, log_offset: int) -> bool:
         """Have the batch written before its first message is handed over; say whether it was."""
@@ -314,7 +315,7 @@ class Dispatcher:
             if consumer.window.give_back_all(sizes):
                 queue.list_consumer(consumer)
         else:
-            consumer.window.release_enlisted(sizes)
+            consumer.window.limits.release_enlisted(sizes)
         if not queue.is_logged or min(offsets) < 0:
             self._gone_in_memory(consumer, run)
             return
@@ -338,7 +339,7 @@ class Dispatcher:
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Free the place of a delivery in a transaction that kept it (use-prefetch-extension: false)."""
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer.window.enlist(size_bytes, False)
+            consumer.window.limits.enlist(size_bytes, False)
         elif consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 

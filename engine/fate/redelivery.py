@@ -117,7 +117,7 @@ class Redelivery:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
         queue = queue_of(delivery.lane)
         if queue.settings.prefetch.use_prefetch_extension:
-            consumer_of(delivery).window.enlist(delivery.message.size, False)
+            consumer_of(delivery).window.limits.enlist(delivery.message.size, False)
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
@@ -240,7 +240,7 @@ class Redelivery:
             elif not queue.settings.prefetch.use_prefetch_extension:
                 freed.append(delivery.message.size)
             else:
-                consumer.window.enlist(delivery.message.size, False)
+                consumer.window.limits.enlist(delivery.message.size, False)
             delivery.is_redelivered = True
             if selection is not None:
                 selection.left(delivery)

@@ -165,15 +165,8 @@ class GroupCommit(DurableLog):
         self._context.workers.submit(self._sync_job(), SYNC_LANE)
 
     def _sync_job(self) -> SyncJob:
-        size_bytes = self.written - self.durable
-        return SyncJob(self, self._context.files, self._unsynced_segments(), self.written, size_bytes)
-
-    def _unsynced_segments(self) -> list[Segment]:
-        segments: list[Segment] = []
-        for chunk in self._unsynced:
-            if not segments or chunk.segment is not segments[-1]:
-                segments.append(chunk.segment)
-        return segments
+        segments = list(dict.fromkeys([chunk.segment for chunk in self._unsynced]))
+        return SyncJob(self, self._context.files, segments, self.written, self.written - self.durable)
 
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
         """Handle the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""

@@ -220,8 +220,8 @@ class CreditGivenTwice(Bug):
     class LavishBroker(Broker):
         def acknowledge(self, delivery: Delivery) -> None:
             consumer = delivery.consumer
-            if isinstance(consumer, Consumer) and consumer.window.octets is not None:
-                consumer.window.octets.returned += delivery.message.size
+            if isinstance(consumer, Consumer) and consumer.window.limits.octets is not None:
+                consumer.window.limits.octets.returned += delivery.message.size
             super().acknowledge(delivery)
 
     def broker_class(self) -> type[Broker]:

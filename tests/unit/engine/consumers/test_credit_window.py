@@ -8,6 +8,7 @@ from engine.values import gates
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from tests.support.engine.engine_world import world_with_client
+from tests.support.fakes import VirtualClock
 
 
 def test_nothing_goes_out_before_credit() -> None:
@@ -52,9 +53,9 @@ def test_octets_hold_it_like_any_other() -> None:
     window.limit_bytes(1_000)
     window.grant(100)
     large = Message(1, 1, 0, 4, 0, 0, 0, b"", b"", b"x" * 1_500)
-    assert window.admits(large, False, 0)
+    assert window.admits(large, False, VirtualClock())
     window.take()
-    assert not window.admits(large, False, 0)
+    assert not window.admits(large, False, VirtualClock())
     assert window.is_full
     assert window.gate == gates.BYTES_FULL
     assert not window.grant(50)
@@ -68,7 +69,7 @@ def test_octets_settled_open_nothing_without_credit() -> None:
     window.limit_bytes(1_000)
     window.grant(1)
     large = Message(1, 1, 0, 4, 0, 0, 0, b"", b"", b"x" * 1_500)
-    window.admits(large, False, 0)
+    window.admits(large, False, VirtualClock())
     window.take()
     assert not window.give_back(large.size)
     assert window.is_full

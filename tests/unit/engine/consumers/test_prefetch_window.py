@@ -11,6 +11,7 @@ from engine.consumers.prefetch_window import EXTENSION_MAX, UNCOUNTED_SHARE, Win
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
+from tests.support.fakes import VirtualClock
 
 
 def fill(window: Window) -> int:
@@ -89,7 +90,7 @@ def hand_out(window: Window, sizes: list[int]) -> list[int]:
     """Hand out messages until the window refuses one; return the sizes of those that went."""
     went: list[int] = []
     for size in sizes:
-        if window.is_full or (size > window.counted_above and not window.admits(message(size), False, 0)):
+        if window.is_full or (size > window.counted_above and not window.admits(message(size), False, VirtualClock())):
             break
         window.take()
         went.append(size)
@@ -113,8 +114,8 @@ def test_octets_go_out_while_there_is_credit(max_bytes: int, sizes: list[int], w
     window.limit_bytes(max_bytes)
     assert len(hand_out(window, sizes)) == went
     if credit is not None:
-        assert window.octets is not None
-        assert window.octets.credit == credit
+        assert window.limits.octets is not None
+        assert window.limits.octets.credit == credit
         assert (window.is_full, window.gate) == (went < len(sizes), gates.BYTES_FULL if window.is_full else window.gate)
 
 
@@ -136,21 +137,21 @@ def test_all_credit_is_back_when_nothing_is_in_flight() -> None:
     window.limit_bytes(1_000)
     hand_out(window, [30])
     window.give_back(30)
-    octets = window.octets
+    octets = window.limits.octets
     assert octets is not None
     assert (octets.credit, octets.returned, octets.in_flight()) == (1_000, 0, 0)
 
 
 def test_the_default_bounds_large_messages_and_counts_no_small_ones() -> None:
     window = window_for(AddressSettings(), SubscribeOptions(INDIVIDUAL), False, False)
-    assert window.octets is not None
-    assert (window.limit, window.octets.limit) == (1_000, 64 * 1024 * 1024)
-    assert window.counted_above * window.limit * UNCOUNTED_SHARE <= window.octets.limit
+    assert window.limits.octets is not None
+    assert (window.limit, window.limits.octets.limit) == (1_000, 64 * 1024 * 1024)
+    assert window.counted_above * window.limit * UNCOUNTED_SHARE <= window.limits.octets.limit
     assert window.counted_above > 1_024
     hundred = 100 * 1024 * 1024
-    assert window.admits(sized(hundred), False, 0)
+    assert window.admits(sized(hundred), False, VirtualClock())
     window.take()
-    assert not window.admits(sized(hundred), False, 0)
+    assert not window.admits(sized(hundred), False, VirtualClock())
     assert window.gate == gates.BYTES_FULL
 
 
@@ -167,8 +168,8 @@ def test_a_transaction_that_is_aborted_takes_its_octets_again() -> None:
     hand_out(window, [60])
     window.give_back(60)
     window.retake(60)
-    assert window.octets is not None
-    assert window.octets.credit + window.octets.returned == 40
+    assert window.limits.octets is not None
+    assert window.limits.octets.credit + window.limits.octets.returned == 40
 
 
 # -- two kinds of messages
@@ -178,13 +179,13 @@ def test_persistent_and_other_messages_have_limits_of_their_own() -> None:
     settings = AddressSettings(prefetch=PrefetchPolicy(queue_prefetch=2, non_persistent_queue_prefetch=5))
     window = window_for(settings, SubscribeOptions(INDIVIDUAL), False, False)
     for _ in range(2):
-        assert window.admits(message(1), False, 0)
+        assert window.admits(message(1), False, VirtualClock())
         window.take()
-    assert not window.admits(message(1), False, 0)
+    assert not window.admits(message(1), False, VirtualClock())
     assert (window.is_full, window.describe()) == (True, "2 of 2 in flight, resumes at 1")
     assert window.give_back(1)
     for _ in range(4):
-        assert window.admits(message(1, persistent=False), False, 0)
+        assert window.admits(message(1, persistent=False), False, VirtualClock())
         window.take()
     assert (window.is_full, window.describe()) == (True, "5 of 5 in flight, resumes at 2")
 
@@ -192,7 +193,7 @@ def test_persistent_and_other_messages_have_limits_of_their_own() -> None:
 def test_an_explicit_prefetch_is_of_both_kinds_and_the_same_limit_is_one() -> None:
     settings = AddressSettings(prefetch=PrefetchPolicy(queue_prefetch=2, non_persistent_queue_prefetch=5))
     explicit = window_for(settings, SubscribeOptions(INDIVIDUAL, 7), False, False)
-    assert (explicit.limit, explicit.persistent_limit, explicit.other_limit) == (7, 7, 7)
+    assert (explicit.limit, explicit.limits.persistent, explicit.limits.other) == (7, 7, 7)
     default = window_for(AddressSettings(), SubscribeOptions(INDIVIDUAL), False, False)
     assert default.counted_above >= 0, "no message is asked for its kind"
 
@@ -236,18 +237,21 @@ def test_full_and_room_are_activemqs(prefetch: int, dispatched: int, extension: 
 def test_so_many_a_second_and_the_rest_of_the_second_is_waited_for() -> None:
     window = Window(100, True)
     window.limit_rate(3)
-    assert [window.admits(message(1), True, 5_000) for _ in range(4)] == [True, True, True, False]
+    clock = VirtualClock()
+    assert [window.admits(message(1), True, clock) for _ in range(4)] == [True, True, True, False]
     assert (window.is_full, window.gate, window.describe()) == (
         True,
         gates.RATE,
         "3 messages a second (consumer-max-rate)",
     )
     assert not window.give_back(1), "an acknowledgement does not change the rate"
-    window.next_second()
+    window.reopen(gates.RATE)
     assert not window.is_full
-    assert not window.admits(message(1), True, 5_999)
-    window.next_second()
-    assert window.admits(message(1), True, 6_000)
+    clock.now_ms = 5_999
+    assert not window.admits(message(1), True, clock)
+    window.reopen(gates.RATE)
+    clock.now_ms = 6_000
+    assert window.admits(message(1), True, clock)
 
 
 @pytest.mark.parametrize(("prefetch", "processed"), [(10, 5), (7, 4), (2, 1), (1, 1)])
@@ -282,8 +286,8 @@ def test_an_extension_opens_no_window_that_is_full_of_octets() -> None:
     window = Window(10, False)
     window.limit_bytes(1_000)
     large = Message(1, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x" * 1_000)
-    assert window.admits(large, False, 0)
+    assert window.admits(large, False, VirtualClock())
     window.take()
-    assert not window.admits(large, False, 0)
+    assert not window.admits(large, False, VirtualClock())
     assert not window.extend(1)
     assert window.gate == gates.BYTES_FULL

@@ -75,7 +75,7 @@ def seen(world: EngineWorld, client: FakeClient) -> object:
         one.consumer_id: (
             window.in_flight,
             window.is_full,
-            window.octets and window.octets.in_flight(),
+            window.limits.octets and window.limits.octets.in_flight(),
             list(one.ledger),
         )
         for one, window in ((one, one.window) for one in client.consumers.values())

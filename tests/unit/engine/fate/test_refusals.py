@@ -282,7 +282,7 @@ def test_a_window_opens_as_it_would_have(refused: tuple[int, ...], asked: dict[s
         world.advance(10)
         window = consumer.window
         gate = window.gate if window.is_full else gates.OPEN
-        in_flight = (window.in_flight, window.octets and window.octets.in_flight())
+        in_flight = (window.in_flight, window.limits.octets and window.limits.octets.in_flight())
         counts.append((in_flight, gate, window.room(), sorted(client.bodies())))
         assert not client.is_refusing
     assert counts[0] == counts[1]
