@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from config import destination_options
+from config.address_schema import ADDRESS
 from config.options import Table
-from config.schema import ADDRESS, SERVER, leaves
+from config.schema import SERVER, leaves
 from config.sources import activemq_options, artemis_options, uri_options
 
 INTRODUCTION: Final = """\

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from config.address_schema import ADDRESS
 from config.destination_options import NO_CONSUMER_OPTIONS, ConsumerOptions, DestinationUri
 from config.matching import DELAYS_ROLLBACK, REDELIVERY_DELAYS, TOPIC, AddressEntry, AddressMatcher, Setting
 from config.model import ConnectionDefaults, ServerConfig
 from config.permissions import Action, PermissionMap
 from config.policies import DEFAULT_ADDRESS_SETTINGS, clamp_prefetch
-from config.schema import ADDRESS, leaves
+from config.schema import leaves
 
 BUILT_IN: Final = "default"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Final
 
+from config.address_schema import ADDRESS
 from config.model import ServerConfig, VirtualTopic
 from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, Verifier
 from config.policies import DEFAULT_ADDRESS_SETTINGS
-from config.schema import ADDRESS, ADMIN, ADMIN_PARTS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
+from config.schema import ADMIN, ADMIN_PARTS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
 from config.values import JsonSchema
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from config.address_schema import ADDRESS
 from config.exposure import plain_listeners
 from config.loader import place_of
 from config.matching import AddressEntry
@@ -16,7 +17,7 @@ from config.model import Endpoint
 from config.permissions import Permission
 from config.reports.findings import Finding, covers, only_overlap, warning
 from config.reports.lint_xml import of_xml
-from config.schema import ADDRESS, leaves
+from config.schema import leaves
 from config.sources import detect
 from config.sources.document import Document
 from config.sources.xml import XmlError, parse

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from config.address_schema import ADDRESS
 from config.errors import ConfigError
 from config.matching import BOTH, QUEUE, AddressEntry
 from config.names import DestinationName, Verifier
 from config.permissions import Action, Permission
-from config.schema import ADDRESS, GRANTS, SERVER, Leaf, Tree, leaves
+from config.schema import GRANTS, SERVER, Leaf, Tree, leaves
 from config.sources.document import Document
 
 # A value with its comment, or a mapping of them.

@@ -11,13 +11,12 @@ from typing import Final, TypeVar
 
 import yaml
 
+from config.address_schema import ADDRESS, ADDRESS_KEYS
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, Pattern
 from config.model import VirtualTopic
 from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, UserName, Verifier
 from config.permissions import Action, Permission
 from config.schema import (
-    ADDRESS,
-    ADDRESS_KEYS,
     ADMIN,
     ADMIN_PARTS,
     ENTRY_KEYS,
@@ -31,6 +30,7 @@ from config.schema import (
     VIRTUAL_TOPIC_KEYS,
     Leaf,
     Tree,
+    leaf_at,
     parse_text,
     unknown_key,
 )
@@ -290,7 +290,7 @@ class _Reader:
             else:
                 self._read_one(inner_element, inner, ADDRESS[key], values, sources, key)
         if pattern is not None:
-            by_path = {_path_of(key): place for key, place in sources.items()}
+            by_path = {leaf_at(ADDRESS, key).path: place for key, place in sources.items()}
             self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path, group, self._place(node)))
         elif len(self.document.problems) == problem_count:
             self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
@@ -366,13 +366,3 @@ class _Reader:
 
     def _report(self, node: yaml.Node, element: str, text: str) -> None:
         self.report_at(node.start_mark.line + 1, element, text)
-
-
-def _path_of(key: str) -> str:
-    """Return the attribute path of a dotted key of ADDRESS that exists."""
-    at: Leaf | Tree = ADDRESS
-    for name in key.split("."):
-        assert not isinstance(at, Leaf), f"{key} continues below a value"
-        at = at[name]
-    assert isinstance(at, Leaf), f"{key} names no value"
-    return at.path

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from config.schema import ADDRESS, SERVER
+from config.address_schema import ADDRESS
+from config.schema import SERVER
 from tests.support.process.gateway_process import GatewayProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "security.md"

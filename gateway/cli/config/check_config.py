@@ -8,6 +8,7 @@ import json
 import operator
 from typing import Any
 
+from config.address_schema import ADDRESS
 from config.exposure import refuse_open_listeners
 from config.loader import load_config
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry
@@ -15,7 +16,7 @@ from config.model import ServerConfig
 from config.names import DestinationName
 from config.permissions import Permission
 from config.reports import json_schema
-from config.schema import ADDRESS, SERVER, leaves
+from config.schema import SERVER, leaves
 from gateway.cli.shared.parsers import Subparsers
 from gateway.connections.tls import server_context
 from gateway.process import exit_codes

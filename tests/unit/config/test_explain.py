@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from config.address_schema import ADDRESS
 from config.destination_options import parse_destination
 from config.loader import merged
 from config.matching import QUEUE, TOPIC, AddressMatcher
 from config.model import ServerConfig
 from config.reports.explain import Explained, Explanation, Layer, explain, prefetch_values
-from config.schema import ADDRESS, leaves
+from config.schema import leaves
 from config.sources.detect import read
 
 CONFIG = merged(

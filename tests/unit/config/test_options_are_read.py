@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from config.address_schema import ADDRESS
 from config.policies import AddressSettings
-from config.schema import ADDRESS, SERVER, Leaf, Tree
+from config.schema import SERVER, Leaf, Tree
 
 ROOT = Path(__file__).parents[3]
 READERS = ("engine", "protocols", "gateway")

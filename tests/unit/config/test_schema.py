@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from config.address_schema import ADDRESS
 from config.model import ServerConfig
 from config.policies import AddressSettings
-from config.schema import ADDRESS, LISTS, PERMISSION_KEYS, SERVER, Leaf, UnknownKey, leaf_at, leaves
+from config.schema import LISTS, PERMISSION_KEYS, SERVER, Leaf, UnknownKey, leaf_at, leaves
 
 ROOT = Path(__file__).parents[3]
 
