@@ -240,4 +240,4 @@ class Turn:
         self.destinations.waiting_keepers.clear()
         for keeper in waiting:
             if keeper.run():
-                self.dispatcher.ask_for_pages(keeper.queue)
+                self.dispatcher.pages.ask(keeper.queue)

@@ -10,13 +10,13 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import lane_of
-from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.wakes import Rates
 from engine.dispatch.message_times import MessageTimes
+from engine.dispatch.page_requests import PageRequests
 from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.unwritten_queues import UnwrittenQueues
 from engine.sources.observer import Observer
@@ -30,9 +30,6 @@ from engine.values.message import Message
 DISPATCHED: Final = advance(READY, DISPATCH)
 ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
 EXPIRE_STEPS: Final = 2  # for an expired message; sending it to another queue costs more
-PAGE_STEPS: Final = 40  # for a page, so that not thousands of them come in one turn
-PAGES_DEBT: Final = 1_000  # steps for pages beyond those of a turn, so that other work does not keep them all back
-COSTLY_MESSAGES: Final = 16  # of a page for a selector that looks into bodies: what a turn leaves of it is read again
 
 
 class Dispatcher:
@@ -52,6 +49,7 @@ class Dispatcher:
         "next_tag",
         "written_offset",
         "unwritten",
+        "pages",
         "expired",
         "rates",
         "observers",
@@ -69,6 +67,7 @@ class Dispatcher:
         self.next_tag = 1
         self.written_offset = context.store.written_offset()
         self.unwritten = UnwrittenQueues(context, steps)
+        self.pages = PageRequests(context.store, context.memory, steps)
         self.expired: list[Delivery] = []
         self.rates = rates
         self.observers = observers
@@ -164,7 +163,7 @@ class Dispatcher:
             elif len(rotation) > 1:
                 rotation.rotate(-1)
         if selection is None and queue.consumers:
-            self.ask_for_pages(queue)
+            self.pages.ask(queue)
 
     def _stand_aside(self, consumer: Consumer, queue: Queue) -> None:
         """Let the consumer in turn, which can take nothing more, wait until it can."""
@@ -193,35 +192,6 @@ class Dispatcher:
             store.write()
         self.written_offset = store.written_offset()
         return self.written_offset > log_offset
-
-    def ask_for_pages(self, queue: Queue) -> None:
-        feed = queue.feed
-        if not feed.is_own and feed.fill():
-            return
-        for lane in queue.used_lanes:
-            if lane.spill is not None:
-                assert queue.spiller is not None, "a lane that has spilled has a spiller"
-                count = queue.spiller.fill(lane)
-            elif lane.next_load < lane.tail and lane.wants_page():
-                count = min(lane.pages.count, lane.tail - lane.next_load)
-            else:
-                continue
-            size_bytes = lane.pages.size_bytes
-            if feed.is_costly:
-                count = min(count, COSTLY_MESSAGES)
-            if self.memory.is_short():
-                if lane.ready or self.memory.is_choked():
-                    continue  # that first
-                count = min(count, LEAST_MESSAGES)
-                size_bytes = min(size_bytes, LEAST_BYTES)
-            if count > 0 and self.steps.left <= -PAGES_DEBT:
-                self.steps.postpone(queue)
-            elif count > 0:
-                self.steps.left -= PAGE_STEPS
-                lane.pages.is_loading = True
-                self.store.write()  # only written records can be read
-                reader = queue.feed.number
-                self.store.request(queue.source_id(), lane.priority, lane.next_load, count, size_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
         """Count a delivery as acknowledged on hand-over; it never took a place in the window."""

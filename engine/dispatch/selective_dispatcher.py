@@ -156,7 +156,7 @@ class SelectiveDispatcher(TimerTarget):
             self.dispatcher.run(queue, selection)
         for lane in queue.used_lanes:
             lane.tidy()
-        self.dispatcher.ask_for_pages(queue)
+        self.dispatcher.pages.ask(queue)
         for lane in queue.used_lanes:
             self._read_ahead(queue, selection, lane)
             if lane.spill is not None:

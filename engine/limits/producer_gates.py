@@ -234,29 +234,6 @@ class ProducerGates(Gates):
         self.count_dropped(destination)
         return True
 
-    def producer_credit(self, destination: Queue | Topic, wanted: int, message_bytes: int) -> int:
-        """Return how many messages a producer may be granted now: at most ``wanted``.  For protocols with credit.
-
-        Granted messages are accepted even once the address is full, so little is granted near its limit: at most
-        producer-window-size, and no more than there is room for; 0 while the address is full.
-        message_bytes: size of the producer's messages, as far as it is known.
-        """
-        account = destination.account
-        if account is None or account.action != BLOCK:
-            return wanted
-        if account.is_shut or account.is_over():
-            return 0
-        size_bytes = max(1, message_bytes)
-        granted = wanted
-        window_bytes = destination.settings.flow.producer_window_size_bytes
-        if window_bytes >= 0:
-            granted = min(granted, max(1, window_bytes // size_bytes))
-        if account.max_bytes >= 0:
-            granted = min(granted, max(1, (account.max_bytes - account.used_bytes) // size_bytes))
-        if account.max_messages >= 0:
-            granted = min(granted, account.max_messages - account.used_messages)
-        return granted
-
     def withhold(self, client: Client, destination: Queue | Topic) -> None:
         """Record that ``client`` gets no credit for a full address; ``Client.admit`` is called when there is room.
 
@@ -267,11 +244,6 @@ class ProducerGates(Gates):
         if not account.is_shut:
             self._refuse(account)
         self.waits.park(client, gates.CREDIT, destination)
-
-    def must_reject(self, destination: Queue | Topic) -> bool:
-        """Say whether even granted messages are refused, as max-size-bytes-reject-threshold is exceeded."""
-        account = destination.account
-        return account is not None and 0 <= account.reject_bytes < account.used_bytes
 
     # -- opening
 

@@ -402,10 +402,6 @@ class BrokerView(FeatureView):
         """Return the gate that holds a message back, gates.OPEN for none."""
         return self._producer_gates.refusal(destination, message)
 
-    def must_reject(self, destination: Queue | Topic) -> bool:
-        """Say whether the messages of a producer without credit must be refused."""
-        return self._producer_gates.must_reject(destination)
-
     def reasons(self, client: Client) -> list[str]:
         """Return why a client waits, as reported to the operator."""
         return self._producer_gates.reasons(client.client_number)

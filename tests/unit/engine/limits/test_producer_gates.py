@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.limits.producer_credit import must_reject, producer_credit
 from engine.limits.producer_gates import GlobalLimits
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
@@ -378,25 +379,24 @@ def test_a_transaction_that_sends_to_a_failing_address_is_refused_whole_and_one_
 def test_little_is_granted_near_the_limit_and_nothing_beyond_it() -> None:
     world = limited("BLOCK", max_size_bytes=100_000, max_size_bytes_reject_threshold=100_005)
     queue = world.queue("q")
-    flow = world.broker.producer_gates
-    assert flow.producer_credit(world.queue("free"), 100, 1_000) == 100
-    assert flow.producer_credit(queue, 100, 1_000) == 65, "what producer-window-size holds"
+    assert producer_credit(world.queue("free"), 100, 1_000) == 100
+    assert producer_credit(queue, 100, 1_000) == 65, "what producer-window-size holds"
     world.send(b"x" * 97_000)
-    assert flow.producer_credit(queue, 100, 1_000) == 3
+    assert producer_credit(queue, 100, 1_000) == 3
     world.send(b"x" * 3_000)
-    assert flow.producer_credit(queue, 100, 1_000) == 1, "one message may overshoot"
+    assert producer_credit(queue, 100, 1_000) == 1, "one message may overshoot"
     world.send(b"x" * 5)
-    assert flow.producer_credit(queue, 100, 1_000) == 0
-    assert not flow.must_reject(queue)
+    assert producer_credit(queue, 100, 1_000) == 0
+    assert not must_reject(queue)
 
 
 def test_the_reject_threshold_refuses_even_what_was_granted() -> None:
     world = limited("BLOCK", max_size_bytes=10, max_size_bytes_reject_threshold=15)
     queue = world.queue("q")
     world.send(b"x" * 15)
-    assert not world.must_reject(queue)
+    assert not must_reject(queue)
     world.accept(queue, world.message(queue, b"x"))
-    assert world.must_reject(queue)
+    assert must_reject(queue)
 
 
 def test_automatic_acknowledgement_leaves_at_once() -> None:

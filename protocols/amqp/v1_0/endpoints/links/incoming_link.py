@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.delayed_send import delayed
+from engine.limits.producer_credit import must_reject, producer_credit
 from engine.sources.composite import Composite, Destination
 from engine.sources.identified import identified
 from engine.sources.queue import Queue
@@ -190,7 +191,7 @@ class IncomingLink(TargetLink):
         granted = self.session.connection.settings.link_credit
         if self.limited is not None:
             size_bytes = self.message_bytes or ASSUMED_MESSAGE_BYTES
-            granted = self.producers.producer_gates.producer_credit(self.limited, granted, size_bytes)
+            granted = producer_credit(self.limited, granted, size_bytes)
             if granted <= 0:
                 self.withhold()
                 return
@@ -268,7 +269,7 @@ class IncomingLink(TargetLink):
     ) -> bool:
         """Send a message at a shut gate if credit was granted for it; return False if it waits or is refused."""
         if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
-            if self.producers.producer_gates.must_reject(destination):
+            if must_reject(destination):
                 self._refuse(transfer, delivery_id, _past_threshold(destination))
                 return False
             self.withhold()
