@@ -27,7 +27,7 @@ UNITS = 8  # of the C compiler: enough to share among processors, few enough to 
 # and interpreted code costs more than either.  These rooms are compiled except for the named files: no message passes
 # those, or mypyc cannot compile them (docs/how-to/compiled.md).
 ROOMS_BUT = {
-    "engine": "assembly inspection",
+    "engine": "assembly broker_options inspection",
     "engine/values": "broker_stats destination errors options wildcard xid",
     "engine/ports": "",
     "engine/backlog": "",

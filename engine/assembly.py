@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from config.matching import AddressMatcher
-from config.model import VirtualTopic
 from config.permissions import PermissionMap
 from engine.acceptance import Acceptance
 from engine.backlog.context import Context
@@ -11,6 +10,7 @@ from engine.backlog.memory_budget import MemoryBudget
 from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.backlog.spiller import Spiller
 from engine.branches.branches import Branches
+from engine.broker_options import BrokerOptions
 from engine.clients.connections import ClientIds, Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.clients.naming import Naming
@@ -19,7 +19,7 @@ from engine.consumers.permissions import Access
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.unsettled_memory import UnsettledMemory
-from engine.consumers.user_quota import Quotas, UserLimits
+from engine.consumers.user_quota import Quotas
 from engine.consumers.wakes import Rates
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
@@ -35,14 +35,13 @@ from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
 from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
-from engine.features.duplicate_ids import DuplicateIdLimits, DuplicateIds
-from engine.features.message_copies import CopyLimits, MessageCopies
+from engine.features.duplicate_ids import DuplicateIds
+from engine.features.message_copies import MessageCopies
 from engine.features.pause import Pauses
 from engine.features.purge import Upkeep
 from engine.features.retry import Retries
 from engine.features.scheduler.management import Management
 from engine.features.scheduler.owners import Owners
-from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers
 from engine.features.statistics_plugin import Statistics
@@ -51,10 +50,9 @@ from engine.features.why import Why
 from engine.inspection import Inspector
 from engine.limits.connection_memory import Holdings
 from engine.limits.pending_memory import PendingMemory
-from engine.limits.producer_gates import GlobalLimits, ProducerGates
+from engine.limits.producer_gates import ProducerGates
 from engine.ports.clock import Clock
 from engine.ports.store import Store
-from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
 from engine.selector.properties import PropertyReaders
 from engine.sources.browser import Browsing
@@ -84,40 +82,35 @@ class GroundParts:
         timers: Timers,
         addresses: AddressMatcher,
         memory: MemoryBudget,
-        limits: GlobalLimits,
-        user_limits: UserLimits,
-        permissions: PermissionMap,
-        spill_space: SpillSpace | None,
-        destinations_max: int,
-        temporary_destinations_max: int,
-        connection_memory_bytes: int,
+        options: BrokerOptions,
     ) -> None:
+        limits = options.user_limits
         readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
         self.context = context = Context(store, clock, timers, memory, readers)
         self.observers: list[Observer] = []
         self.starved: dict[Queue, None] = {}
         self.clients: dict[int, Client] = {}
         self.steps = Steps(context)
-        self.access = Access(permissions)
-        self.quotas = Quotas(user_limits)
-        self.holdings = Holdings(connection_memory_bytes, context.agenda)
+        self.access = Access(options.permissions or PermissionMap(()))
+        self.quotas = Quotas(limits)
+        self.holdings = Holdings(options.connection_memory_bytes, context.agenda)
         self.spilled: SpilledBlocks | None = None
         self.spiller: Spiller | None = None
-        if spill_space is not None:
-            self.spilled = SpilledBlocks(spill_space, memory)
-            self.spiller = Spiller(spill_space, memory, clock, timers, self.spilled)
-        self.unsettled = UnsettledMemory(user_limits.unsettled_bytes, self.steps)
-        self.pending_memory = PendingMemory(user_limits.pending_bytes, memory, self.spiller, self.steps, self.observers)
+        if options.spill_space is not None:
+            self.spilled = SpilledBlocks(options.spill_space, memory)
+            self.spiller = Spiller(options.spill_space, memory, clock, timers, self.spilled)
+        self.unsettled = UnsettledMemory(limits.unsettled_bytes, self.steps)
+        self.pending_memory = PendingMemory(limits.pending_bytes, memory, self.spiller, self.steps, self.observers)
         self.producer_gates = ProducerGates(
-            context, limits, self.observers, self.unsettled, self.pending_memory, user_limits.late_bytes
+            context, options.limits, self.observers, self.unsettled, self.pending_memory, limits.late_bytes
         )
         self.destinations = Destinations(
             context,
             addresses,
             self.producer_gates.accounts,
             self.observers,
-            destinations_max,
-            temporary_destinations_max,
+            options.destinations_max,
+            options.temporary_destinations_max,
             self.spiller,
         )
         self.observers.append(self.quotas)
@@ -223,30 +216,27 @@ class FeatureParts:
         dispatch: DispatchParts,
         fates: FateParts,
         clients: ClientParts,
-        virtual_topics: tuple[VirtualTopic, ...],
-        has_advisories: bool,
-        name: str,
-        schedule_limits: ScheduleLimits,
-        copy_limits: CopyLimits,
-        duplicate_id_limits: DuplicateIdLimits,
+        options: BrokerOptions,
     ) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         producer_gates, acceptance, subscribing = ground.producer_gates, fates.acceptance, clients.subscribing
-        advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, name)
-        self.advisories = Advisories(context, destinations, advisory_topics, has_advisories)
+        advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, options.name)
+        self.advisories = Advisories(context, destinations, advisory_topics, options.has_advisories)
         observers.append(self.advisories)
         self.questions = Questions()
         replies = Replies(context, clients.by_number, destinations, clients.naming, producer_gates, acceptance)
-        topics = VirtualTopics(context, destinations, observers, virtual_topics)
-        self.copies = MessageCopies(context, clients.by_number, clients.naming, self.questions, topics, copy_limits)
+        topics = VirtualTopics(context, destinations, observers, options.virtual_topics)
+        self.copies = MessageCopies(
+            context, clients.by_number, clients.naming, self.questions, topics, options.copy_limits
+        )
         observers.append(dispatch.replays)
         owners = Owners(ground.quotas.schedules, clients.by_number)
         self.scheduler = Scheduler(
-            context, destinations, producer_gates, acceptance, self.copies, observers, schedule_limits, owners
+            context, destinations, producer_gates, acceptance, self.copies, observers, options.schedule_limits, owners
         )
-        self.duplicate_ids = DuplicateIds(context, duplicate_id_limits)
+        self.duplicate_ids = DuplicateIds(context, options.duplicate_id_limits)
         self.management = Management(context, self.scheduler, destinations, ground.access, replies, self.questions)
-        self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, name)
+        self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, options.name)
         self.upkeep = Upkeep(
             context, destinations, clients.connections, subscribing, dispatch.settlements, dispatch.ends, self.scheduler
         )

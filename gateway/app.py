@@ -20,6 +20,7 @@ from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
+from engine.broker_options import BrokerOptions
 from engine.features.duplicate_ids import DuplicateIdLimits
 from engine.features.message_copies import CopyLimits
 from engine.limits.disk_watch import DiskSpace, DiskWatch
@@ -220,12 +221,7 @@ def _broker(
     spill: SpillFiles,
 ) -> Broker:
     """Return the engine, with the destinations of the configuration."""
-    broker = Broker(
-        store,
-        clock,
-        timers,
-        matcher,
-        config.memory_limit_bytes,
+    options = BrokerOptions(
         destinations_max=config.destinations_max,
         temporary_destinations_max=config.temporary_destinations_max,
         expire_messages_period_ms=config.expire_messages_period_ms,
@@ -243,6 +239,7 @@ def _broker(
         has_message_times=config.metrics.histograms,
         branch_limits=branch_limits(config),
     )
+    broker = Broker(store, clock, timers, matcher, config.memory_limit_bytes, options)
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     broker.readers.register(OPENWIRE, OpenWirePropertyReader())
     for named in config.destinations:

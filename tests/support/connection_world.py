@@ -8,6 +8,7 @@ import socket
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.broker_options import BrokerOptions
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
 from engine.values.errors import EngineError, PenstockError
@@ -242,7 +243,8 @@ class ConnectionWorld:
         store = ScriptedStore()
         timers = VirtualTimers(self.clock)
         matcher = AddressMatcher(())
-        self.broker = Broker(store, self.clock, timers, matcher, 1024, connection_memory_bytes=limit_bytes)
+        options = BrokerOptions(connection_memory_bytes=limit_bytes)
+        self.broker = Broker(store, self.clock, timers, matcher, 1024, options)
         self.engine_loop = EngineLoop(asyncio.get_running_loop(), self.broker, store, self.clock)
         self.host = Host(self.broker)
         self.host.has_room = has_room

@@ -8,7 +8,8 @@ from zlib import crc32
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
-from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
+from engine.broker import Broker
+from engine.broker_options import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, BrokerOptions
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.user_quota import UserLimits
 from engine.limits.producer_gates import GlobalLimits
@@ -50,12 +51,7 @@ class EngineWorld(BrokerView):
         self.timers = VirtualTimers(self.clock)
         self.store = store or ScriptedStore()
         matcher = AddressMatcher(addresses)
-        self.broker = Broker(
-            self.store,
-            self.clock,
-            self.timers,
-            matcher,
-            memory_limit_bytes,
+        options = BrokerOptions(
             seed=7,
             permissions=permissions,
             limits=limits,
@@ -63,6 +59,7 @@ class EngineWorld(BrokerView):
             user_limits=user_limits,
             has_message_times=has_message_times,
         )
+        self.broker = Broker(self.store, self.clock, self.timers, matcher, memory_limit_bytes, options)
 
     def turn(self) -> int:
         """End turns until no work is left; pages are served, syncs are not finished.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from config.matching import AddressEntry, AddressMatcher
-from engine.broker import NO_LIMITS, Broker
+from engine.broker import Broker
+from engine.broker_options import NO_LIMITS, BrokerOptions
 from engine.limits.producer_gates import GlobalLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
 from tests.support.engine.engine_world import MIB, EngineWorld
@@ -40,13 +41,11 @@ class RestartWorld(EngineWorld):
             self.timers,
             AddressMatcher(self.addresses),
             self.memory_limit_bytes,
-            seed=7,
-            limits=self.limits,
-            **self.broker_options(),
+            BrokerOptions(seed=7, limits=self.limits, **self.broker_options()),
         )
 
     def broker_options(self) -> dict[str, Any]:
-        """Return further arguments of the broker, made at each start."""
+        """Return further options of the broker, made at each start."""
         return {}
 
     def end_turn(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.matching import AddressEntry
 from engine.backlog.spiller import Spiller
-from engine.broker import NO_USER_LIMITS
+from engine.broker_options import NO_USER_LIMITS
 from engine.consumers.user_quota import UserLimits
 from engine.store.disk.spill_files import SpillFiles
 from tests.support.disk.faulty_files import FaultyFiles

@@ -16,6 +16,7 @@ from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.broker_options import BrokerOptions
 from engine.consumers.consumer import AUTO
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
@@ -297,7 +298,7 @@ class ScheduleWorld(BrokerView):
         self._check_found(file_store)
         self._numbers = {}
         self.store: Store = WatchingStore(self.wrap(file_store), self)
-        self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(()), 1 << 30, self.seed)
+        self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(()), 1 << 30, BrokerOptions(self.seed))
         client = FakeClient()
         self.broker.connect(client)
         queue = self.own_queue(NOISE)

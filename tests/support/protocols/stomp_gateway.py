@@ -9,7 +9,8 @@ from typing import Any
 
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
-from engine.broker import NO_USER_LIMITS, Broker
+from engine.broker import Broker
+from engine.broker_options import NO_USER_LIMITS, BrokerOptions
 from engine.consumers.user_quota import UserLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
 from engine.values.broker_stats import DestinationStats
@@ -75,11 +76,13 @@ class StompGateway(BrokerView):
             self.timers,
             AddressMatcher(addresses),
             memory_limit_bytes,
-            seed=7,
-            permissions=permissions,
-            connection_memory_bytes=connection_memory_bytes,
-            user_limits=user_limits,
-            **self.broker_options(),
+            BrokerOptions(
+                seed=7,
+                permissions=permissions,
+                connection_memory_bytes=connection_memory_bytes,
+                user_limits=user_limits,
+                **self.broker_options(),
+            ),
         )
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []
@@ -87,7 +90,7 @@ class StompGateway(BrokerView):
         self._is_held = False
 
     def broker_options(self) -> dict[str, Any]:
-        """Return further arguments of the broker."""
+        """Return further options of the broker."""
         return {}
 
     def open(self) -> Peer:

@@ -18,6 +18,7 @@ from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.broker_options import BrokerOptions
 from engine.consumers.user_quota import UserLimits
 from engine.limits.producer_gates import GlobalLimits
 from engine.ports.store import Store
@@ -437,9 +438,11 @@ class World(BrokerView):
             self.timers,
             self.addresses,
             self.profile.memory_limit_bytes,
-            self.seed,
-            limits=GlobalLimits(-1, self.profile.all_messages),
-            user_limits=UserLimits(unsettled_bytes=self.profile.memory_limit_bytes // 3),
+            BrokerOptions(
+                self.seed,
+                limits=GlobalLimits(-1, self.profile.all_messages),
+                user_limits=UserLimits(unsettled_bytes=self.profile.memory_limit_bytes // 3),
+            ),
         )
         self._lazy_end()
 
