@@ -10,7 +10,6 @@ from crc32c import crc32c
 from engine.sources.composite import Composite, Destination
 from engine.values.errors import InvalidOption
 
-DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")  # properties of messages, in Artemis and in HornetQ
 ID_MOST_CHARACTERS: Final = 1_000
 SHOWN_CHARACTERS: Final = 200  # of an id in errors
 OBJECTS_BYTES: Final = 512  # of a destination that waits, without the text of its id, rounded up

@@ -160,6 +160,7 @@ def later_ms(since_ms: int, wait_ms: int) -> int:
 
 
 ORIGINAL_DESTINATION: Final = "original-destination"  # original destination of a message that the broker moved
+DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "_HQ_DUPL_ID")  # properties, in Artemis and in HornetQ
 JOB_ID: Final = "scheduledJobId"  # of a message that was scheduled; ActiveMQ's name
 
 # A NUL would end a STOMP frame; what came behind it would be a frame of the sender's making.

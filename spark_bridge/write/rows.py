@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from engine.values.message import DUPLICATE_ID_NAMES
 from protocols.broker_headers import BROKER_HEADERS
 from spark_bridge.arrow.schema import TABLES
 
@@ -28,8 +29,7 @@ _NOT_COPIED: Final = BROKER_HEADERS | {
     "transaction",
     "timestamp",
     "expiration",
-    "_AMQ_DUPL_ID",
-    "_HQ_DUPL_ID",
+    *DUPLICATE_ID_NAMES,
     *HEADERS.values(),
 }
 

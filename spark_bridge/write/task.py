@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.values.message import DUPLICATE_ID_NAMES
 from spark_bridge.write.connection import Connection, KnownBefore
 from spark_bridge.write.options import WriteOptions
 from spark_bridge.write.rows import frame_of
@@ -18,7 +19,7 @@ from spark_bridge.write.rows import frame_of
 # Below the gateway's defaults for ``transaction-actions`` (10,000) and ``transaction-bytes`` (64 MiB).
 TRANSACTION_ROWS: Final = 9_000
 TRANSACTION_BYTES: Final = 32 * 1024 * 1024
-DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+DUPLICATE_ID: Final = DUPLICATE_ID_NAMES[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from engine.consumers.client import Client
 from engine.consumers.user_quota import Quota
 from engine.values.errors import LimitReached
 
-NOBODY: Final = 0
+NO_OWNER: Final = 0
 
 
 class Owners:
@@ -36,9 +36,9 @@ class Owners:
         """Count a new schedule of a client; return the number of its holder."""
         client = self._clients.get(sender)
         if client is None or not client.holder:
-            return NOBODY
-        number = self._numbers.get(client.holder, NOBODY)
-        if number == NOBODY:
+            return NO_OWNER
+        number = self._numbers.get(client.holder, NO_OWNER)
+        if number == NO_OWNER:
             number = self._free.pop() if self._free else len(self._holders)
             if number == len(self._holders):
                 self._holders.append("")
@@ -49,7 +49,7 @@ class Owners:
 
     def is_of(self, number: int, client: Client) -> bool:
         """Say whether a schedule belongs to a client, or to another connection of its user."""
-        return number != NOBODY and self._holders[number] == client.holder
+        return number != NO_OWNER and self._holders[number] == client.holder
 
     def has_room(self, number: int) -> bool:
         """Say whether a holder may have one more; it counts as refused if not."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from engine.selector.evaluate import Selector
 from engine.selector.properties import PropertyReaders
-from engine.sources.identified import DUPLICATE_ID_NAMES
 from engine.store.read.found_message import FoundMessage
-from engine.values.message import AMQP_1_0, OPENWIRE, STOMP, TEXT, Message, split_annotations
+from engine.values.message import AMQP_1_0, DUPLICATE_ID_NAMES, OPENWIRE, STOMP, TEXT, Message, split_annotations
 from gateway.answers.message_document import found_message
 from gateway.settings.conversions import CONVERTERS
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader

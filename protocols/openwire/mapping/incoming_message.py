@@ -8,8 +8,7 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, plan_of
-from engine.sources.identified import DUPLICATE_ID_NAMES
-from engine.values.message import DEFAULT_PRIORITY, JOB_ID, KEYED, OPENWIRE, PERSISTENT, Message
+from engine.values.message import DEFAULT_PRIORITY, DUPLICATE_ID_NAMES, JOB_ID, KEYED, OPENWIRE, PERSISTENT, Message
 from protocols.map_message import Map
 from protocols.openwire.mapping.client_message import ClientMessage, whole
 from protocols.openwire.mapping.openwire_form import read_properties

@@ -10,12 +10,13 @@ from crc32c import crc32c
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
 from engine.features.scheduler.plan import PROPERTIES, Plan
 from engine.sources.composite import Destination, paced_part, reached
-from engine.sources.identified import DUPLICATE_ID_NAMES, identified
+from engine.sources.identified import identified
 from engine.sources.queue import Queue, is_management
 from engine.sources.topics.topic import Topic
 from engine.values.errors import InvalidOption
 from engine.values.message import (
     DEFAULT_PRIORITY,
+    DUPLICATE_ID_NAMES,
     JOB_ID,
     KEYED,
     PERSISTENT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.sources.identified import DUPLICATE_ID_NAMES
+from engine.values.message import DUPLICATE_ID_NAMES
 from protocols.amqp.v1_0.wire.messages.sections import APPLICATION_PROPERTIES, SECTION_CODES
 from protocols.amqp.v1_0.wire.types.value_decoder import decode
 from protocols.amqp.v1_0.wire.types.values import Described, Symbol, Value
