@@ -15,11 +15,11 @@ from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet
 from engine.consumers.consumer import Consumer
 from engine.fate.refusals import Refusals
+from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, Source, Target
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import Delivery, Refusal
 from engine.values.message import Message

@@ -15,11 +15,11 @@ from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gates import ProducerGates
+from engine.open_transaction import Transaction
 from engine.sources.composite import Composite, Destination, Target
 from engine.sources.identified import Identified
 from engine.sources.queue import QuestionQueue
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction
 from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import Message

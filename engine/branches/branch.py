@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.branches.held_entries import HeldEntries
+from engine.open_transaction import Transaction
 from engine.sources.identified import IdKey
 from engine.sources.queue import Queue, queue_of
-from engine.transaction import Transaction
 from engine.values.stored import Range
 from engine.values.xid import Xid
 

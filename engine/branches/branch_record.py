@@ -25,9 +25,9 @@ from typing import Final
 
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction
 from engine.sources.identified import IdKey
 from engine.sources.queue import QuestionQueue, queue_of
-from engine.transaction import Transaction
 from engine.values.destination import KIND_NAMES, KINDS_BY_NAME, QUEUE, TOPIC
 from engine.values.message import (
     DEFAULT_PRIORITY,

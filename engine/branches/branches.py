@@ -25,9 +25,9 @@ from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.fate.redelivery import Redelivery
 from engine.features.duplicate_ids import DuplicateIds
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Refusal
 from engine.values.destination import PREPARED_QUEUE, QUEUE

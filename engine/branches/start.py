@@ -9,10 +9,10 @@ from engine.branches.branch import Branch
 from engine.branches.branch_record import LANE, PreparedRecord, PreparedSend, is_branch, read_branch, read_send
 from engine.branches.held_entries import hold
 from engine.features.scheduler.delayed_send import Delayed
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.ports.store import Store
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import PREPARED_QUEUE, QUEUE
 from engine.values.errors import InvalidOption, StoreCorrupt
 from engine.values.message import Message

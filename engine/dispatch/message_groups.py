@@ -15,9 +15,9 @@ from typing import Final
 
 from engine.backlog.waiting_deliveries import Waiting, order_of
 from engine.consumers.consumer import Consumer
+from engine.dispatch.priority_and_exclusive import Turns
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import seat_of
-from engine.dispatch.turn_order import Turns
 from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, READY, Delivery
 from engine.values.stored import NEVER_MS

@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from engine.dispatch.message_groups import Groups
+from engine.dispatch.priority_and_exclusive import Turns
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import Seat, seat_of
-from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, READY, Delivery

@@ -2,7 +2,7 @@
 
 Selectors, priorities of consumers, exclusive consumers and message groups decide together.  A queue without any of them
 has no ``Selection``; there, each consumer takes the next message (engine.dispatch.dispatcher).  Otherwise
-engine.dispatch.turn_order puts the consumers in order, and the selection finds the message for the first of them.
+engine.dispatch.priority_and_exclusive orders the consumers, and the selection finds the message for the first of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from engine.consumers.turn_steps import Steps
 from engine.dispatch.disk_scan import BlockAtHand, DiskScan, SpilledScan
 from engine.dispatch.message_groups import GroupOwners, Groups, GroupTotal
 from engine.dispatch.offered_deliveries import OfferedDeliveries
+from engine.dispatch.priority_and_exclusive import Turns
 from engine.dispatch.selection_reasons import SelectionReasons
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import SPILLED, Seat, View, seat_of
-from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.properties import PropertyReaders
 from engine.sources.queue import Queue

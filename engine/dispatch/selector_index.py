@@ -8,8 +8,8 @@ from typing import Final
 from engine.backlog.lane import SERIAL_BITS, Lane
 from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
+from engine.dispatch.priority_and_exclusive import Turns
 from engine.dispatch.selector_view import END, SPILLED, START, Cursor, LaneCursors, View, seat_of
-from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.properties import Properties, PropertyReaders
 from engine.selector.table import ASKED_AT_ONCE, SelectorTable

@@ -19,11 +19,11 @@ from engine.consumers.client import Client
 from engine.consumers.unsettled_memory import UnsettledMemory
 from engine.limits.parked_producers import ProducerWaits, Wait
 from engine.limits.pending_memory import PendingMemory
+from engine.open_transaction import Transaction
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topics.late_memory import LateMemory
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import consumer_words
 from engine.values.destination import is_topic

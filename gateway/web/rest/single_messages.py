@@ -7,10 +7,10 @@ from typing import Final
 from config.matching import QUEUE
 from engine.backlog.intake import without_marks
 from engine.consumers.consumer import INDIVIDUAL
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.selector.properties import PropertyReaders
 from engine.sources.composite import Target
 from engine.sources.queue import Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.errors import EngineError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, ConnectionDefaults, OpenWireLimits
 from engine.limits.parked_producers import BlockLimit
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from protocols.converter import Converter, Converters
 from protocols.openwire.connection.peers import Peers
 from protocols.session.lifecycle import SessionLimits

@@ -7,9 +7,9 @@ from typing import Final
 
 from engine.api import EngineApi
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
+from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import ID_MOST_CHARACTERS, identified
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message

@@ -8,7 +8,7 @@ from typing import ClassVar
 from engine.api import EngineApi
 from engine.branches.branch import Branch
 from engine.consumers.client import Client
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.errors import BranchInUse, EngineError, TransactionError
 from engine.values.xid import Xid
 from protocols.openwire.errors import RequestError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, ConnectionDefaults, StompLimits
 from engine.limits.parked_producers import BlockLimit
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from protocols.converter import Converter
 from protocols.session.lifecycle import SessionLimits
 from protocols.stomp.codec.frame_limits import FrameLimits

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.errors import TransactionError
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.frames import Frame

@@ -19,10 +19,10 @@ from typing import Final
 from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumers.consumer import CLIENT, Consumer
+from engine.open_transaction import TransactionLimits
 from engine.ports.store import Store
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.transaction import TransactionLimits
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt

@@ -21,11 +21,11 @@ from engine.broker import Broker
 from engine.consumers.consumer import INDIVIDUAL
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import queue_of
 from engine.store.log.segment import load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import IN_FLIGHT, Refusal
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt

@@ -26,9 +26,9 @@ from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
 from engine.sources.queue import MANAGEMENT, Queue, queue_of
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery, Refusal
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC

@@ -22,11 +22,11 @@ from engine.broker import Broker
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue, queue_of
 from engine.sources.topics.named_subscription import NamedSubscription
 from engine.store.disk.spill_files import SpillFiles
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.destination import TEMP_QUEUE, TOPIC

@@ -21,11 +21,11 @@ from engine.consumers.consumer import AUTO
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import RETRY_MS
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.ports.store import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.message import PERSISTENT, STOMP, Message

@@ -8,8 +8,8 @@ import pytest
 
 from engine.broker import Broker
 from engine.consumers import turn_steps
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.topics import topic, topic_offers
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import TOPIC
 from engine.values.message import Message

@@ -6,8 +6,8 @@ from typing import Final
 
 from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.turn_steps import TURN_STEPS
+from engine.open_transaction import Transaction
 from engine.sources.queue import Queue, queue_of
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection

@@ -15,10 +15,10 @@ from engine.broker import Broker
 from engine.consumers.consumer import CLIENT
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import FOREVER, Plan
+from engine.open_transaction import TransactionLimits
 from engine.sources.composite import Destination
 from engine.sources.identified import identified
 from engine.store.settings import StoreSettings
-from engine.transaction import TransactionLimits
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.values.options import SubscribeOptions

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from engine.consumers.consumer import AUTO, CLIENT
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.delivery import AS_THE_ADDRESS_SAYS, Refusal
 from engine.values.options import FIRST, ReplayStart
 from tests.support.engine.broker_view import covered_by

@@ -8,9 +8,9 @@ from zlib import crc32
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.open_transaction import Transaction
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import AS_THE_ADDRESS_SAYS, IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, SUBSCRIPTION

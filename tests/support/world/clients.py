@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from engine.values.destination import SUBSCRIPTION, TOPIC
 from tests.support.world.bodies import make_body, read_body
 from tests.support.world.profile import COLOURS, GROUPED, GROUPS, SELECTED

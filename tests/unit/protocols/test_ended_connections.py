@@ -25,7 +25,7 @@ from tests.support.protocols.stomp_gateway import Peer
 from tests.unit.protocols.amqp.v1_0.endpoints.test_transactions import declare
 
 CONSUMERS = 3
-ROOMS = ("protocols.", "engine.consumers.", "engine.sources.", "engine.transaction")  # messages stay
+ROOMS = ("protocols.", "engine.consumers.", "engine.sources.", "engine.open_transaction")  # messages stay
 
 Life = Callable[[OpenWireGateway], SocketPeer]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, AmqpLimits, ConnectionDefaults
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from protocols.converter import Converter
 
 

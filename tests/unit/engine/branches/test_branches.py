@@ -12,9 +12,9 @@ from engine.branches.branches import BranchLimits
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import ACTION_BYTES, TransactionLimits
 from engine.sources.composite import Destination
 from engine.sources.identified import identified
-from engine.transaction import ACTION_BYTES, TransactionLimits
 from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Delivery, Refusal
 from engine.values.destination import PREPARED_QUEUE, TEMP_QUEUE

@@ -7,8 +7,8 @@ import pytest
 from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, CLIENT
+from engine.open_transaction import TransactionLimits
 from engine.store.settings import StoreSettings
-from engine.transaction import TransactionLimits
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.xid import Xid

@@ -7,8 +7,8 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.departures import CLOSE_STEPS, GIVE_BACK_STEPS, HELD_AT_ONCE, RECORD_STEPS
 from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import CLIENT
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.store.state.consumer_records import CLOSED_MAX
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Refusal
 from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld

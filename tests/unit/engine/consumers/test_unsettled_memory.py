@@ -8,8 +8,8 @@ from config.matching import AddressEntry
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.consumers.unsettled_memory import UNIT_BYTES
 from engine.consumers.user_quota import UserLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import CompositeSource
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import AS_THE_ADDRESS_SAYS
 from engine.values.destination import QUEUE

@@ -18,8 +18,8 @@ from engine.consumers.user_quota import (
 )
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, Source
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached

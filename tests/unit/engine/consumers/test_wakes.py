@@ -9,10 +9,10 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.turn_steps import QUEUE_STEPS, TURN_STEPS
 from engine.consumers.wakes import WAKE_STEPS
 from engine.consumers.window_limits import TokenBucket
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import CompositeSource
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE
 from engine.values.options import SubscribeOptions
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.options import SubscribeOptions

@@ -11,8 +11,8 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
 from engine.dispatch.message_groups import ALL_GROUPS_MAX, GROUPS_MAX, SWEEP_GROUPS, TEXT_MOST, Groups, GroupTotal
 from engine.dispatch.selection import Selection
 from engine.dispatch.selector_view import seat_of
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery, Refusal
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer

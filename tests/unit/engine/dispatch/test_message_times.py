@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.broker_stats import HistogramStats
 from tests.support.engine.engine_world import EngineWorld, address
 

@@ -10,10 +10,10 @@ from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
 from engine.dispatch.selector_view import VIEW_MESSAGES
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Properties, PropertyReader, StompProperties
 from engine.selector.table import SelectorTable
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import READY
 from engine.values.errors import InvalidSelector

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import CLIENT
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import queue_of
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import AS_THE_ADDRESS_SAYS, Delivery, Refusal
 from engine.values.destination import QUEUE, TOPIC
 from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer

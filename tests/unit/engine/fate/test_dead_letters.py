@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.destination import TOPIC
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions

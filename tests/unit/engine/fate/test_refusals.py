@@ -10,7 +10,7 @@ import pytest
 from engine.consumers.consumer import CLIENT, INDIVIDUAL
 from engine.consumers.turn_steps import CHORE_STEPS, TURN_STEPS
 from engine.fate.refusals import REFUSAL_STEPS
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery, Refusal
 from engine.values.destination import QUEUE

@@ -9,8 +9,8 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.features.advisory_topics import RETIRED_MAX
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.wildcard import Wildcard

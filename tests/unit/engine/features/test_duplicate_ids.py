@@ -11,9 +11,9 @@ from engine.consumers.consumer import AUTO
 from engine.features.duplicate_ids import FORGOTTEN_AT_ONCE, FORGOTTEN_MOST, DuplicateIdLimits
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, Destination
 from engine.sources.identified import ID_MOST_CHARACTERS, SHOWN_CHARACTERS, identified
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import DUPLICATE_IDS_QUEUE, TEMP_QUEUE
 from engine.values.errors import AddressFull, DuplicateId, InvalidDestination, InvalidOption, TransactionError

@@ -8,7 +8,7 @@ from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.errors import DestinationInUse, InvalidDestination, LimitReached
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer

@@ -16,9 +16,9 @@ from engine.features.statistics_plugin import (
     QUESTIONS_PER_USER_MAX,
     STEPS_AT_ONCE,
 )
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite
 from engine.sources.queue import MANAGEMENT, Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE
 from engine.values.errors import AccessDenied, LimitReached
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer

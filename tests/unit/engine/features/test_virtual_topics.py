@@ -9,8 +9,8 @@ import pytest
 from config.model import VirtualTopic
 from engine.consumers.consumer import AUTO
 from engine.features.message_copies import CopyLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.errors import LimitReached
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client

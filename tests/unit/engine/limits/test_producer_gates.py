@@ -9,9 +9,9 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.limits.producer_credit import must_reject, producer_credit
 from engine.limits.producer_gates import GlobalLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Refusal
 from engine.values.errors import AddressFull

@@ -6,8 +6,8 @@ import pytest
 
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.features.message_copies import CopyLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, CompositeSource
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached

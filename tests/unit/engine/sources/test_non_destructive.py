@@ -8,8 +8,8 @@ import pytest
 
 from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import CompositeSource
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Refusal
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, InvalidSelector, LimitReached

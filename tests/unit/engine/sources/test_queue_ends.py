@@ -10,8 +10,8 @@ from engine.backlog.lane_entries import IDLE_LANE_BYTES
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.limits.producer_gates import GlobalLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.ports.workers import READ_LANE
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT
 from engine.values.options import FIRST, ReplayStart

@@ -8,7 +8,7 @@ import pytest
 
 from config.policies import Nack
 from engine.consumers.consumer import INDIVIDUAL
-from engine.transaction import Transaction, TransactionLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.values.delivery import (
     EVENT_COUNT,
     INTERVAL_MS,

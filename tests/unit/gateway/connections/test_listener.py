@@ -13,7 +13,7 @@ from config.matching import AddressMatcher
 from config.model import Endpoint, Limits, Listeners, ServerConfig, StompConfig, StompDialect, StompLimits
 from config.scram import hash_password
 from engine.broker import Broker
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from gateway.connections.admission import REFUSED_MAX, Admission
 from gateway.connections.listener import Listener, session_settings
 from gateway.connections.security import Security

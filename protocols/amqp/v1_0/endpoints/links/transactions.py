@@ -11,8 +11,8 @@ deliveries do.  Deliveries that the client has not settled stay with it (4.4.2).
 
 from __future__ import annotations
 
+from engine.open_transaction import Transaction
 from engine.sources.composite import Destination
-from engine.transaction import Transaction
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DuplicateId, EngineError, TransactionError

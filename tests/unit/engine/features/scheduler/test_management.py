@@ -9,8 +9,8 @@ from config.permissions import Permission, PermissionMap
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.management import BROWSES_MAX, BROWSES_PER_USER_MAX, REMOVED_AT_ONCE
 from engine.features.scheduler.plan import Plan
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import MANAGEMENT
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import InvalidOption, LimitReached

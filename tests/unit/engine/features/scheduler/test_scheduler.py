@@ -8,8 +8,8 @@ from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
 from engine.features.scheduler.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
 from engine.features.scheduler.schedule_book import DAMAGED_RETRY_MS
 from engine.features.scheduler.scheduler import CLOCK_CHECK_MS, RETRY_MS, TICK_MS
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, Destination
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.values.errors import InvalidDestination, LimitReached

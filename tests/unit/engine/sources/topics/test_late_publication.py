@@ -5,11 +5,11 @@ from __future__ import annotations
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.turn_steps import END_STEPS, TURN_STEPS
 from engine.consumers.user_quota import UserLimits
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.ports.workers import SYNC_LANE
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.sources.topics.topic_publication import LATE_PERCENT
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.broker_stats import LateStats
 from engine.values.destination import TEMP_TOPIC, TOPIC

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.topics.topic import Topic
-from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.options import SubscribeOptions

@@ -8,7 +8,7 @@ import pytest
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.transaction import TransactionLimits
+from engine.open_transaction import TransactionLimits
 from engine.values.errors import InvalidOption
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.xid import Xid

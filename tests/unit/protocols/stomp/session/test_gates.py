@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
-from engine.transaction import ACTION_BYTES
+from engine.open_transaction import ACTION_BYTES
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, Target
 from engine.sources.queue import Queue
-from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import AS_THE_ADDRESS_SAYS
 from engine.values.errors import TransactionError
