@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mypy_extensions import mypyc_attr
 
-from engine.values.message import Message
+from engine.values.message import PLAIN, STOMP, TEXT, Message
 from protocols.map_message import Map
 
 
@@ -52,3 +52,25 @@ class Converters(Converter):
 
     def raw_form(self, message: Message) -> Message:
         return self.by_encoding[message.encoding].raw_form(message)
+
+
+def stomp_copy(message: Message, headers: bytes, body: bytes, text_flag: int) -> Message:
+    """Return a message of another protocol with headers and body of STOMP; it keeps its place in the log."""
+    is_plain = b"\\" not in headers and not message.annotations
+    copy = Message(
+        message.destination_id,
+        STOMP,
+        (message.flags & ~(PLAIN | TEXT)) | text_flag | (PLAIN if is_plain else 0),
+        message.priority,
+        message.tag_hash,
+        message.group_hash,
+        message.expires_ms,
+        message.annotations,
+        headers,
+        body,
+    )
+    copy.store_time_ms = message.store_time_ms
+    copy.log_offset = message.log_offset
+    copy.queue_offset = message.queue_offset
+    copy.serial = message.serial
+    return copy

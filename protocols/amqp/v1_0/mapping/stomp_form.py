@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.values.message import AMQP_1_0, PLAIN, STOMP, TEXT, Message
+from engine.values.message import AMQP_1_0, TEXT, Message
 from protocols.amqp.v1_0.mapping.contents import read_contents
 from protocols.amqp.v1_0.mapping.jms_types import MAP_MESSAGE, OBJECT_MESSAGE
 from protocols.amqp.v1_0.mapping.map_body import typed_map
@@ -12,7 +12,7 @@ from protocols.amqp.v1_0.mapping.stomp_content import raw_content, stomp_content
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.broker_headers import JMS_TYPE
-from protocols.converter import Converter
+from protocols.converter import Converter, stomp_copy
 from protocols.map_message import Map, MapError
 
 MESSAGE_STEPS: Final = 13  # of a turn, for a message apart from its header lines and the items of its body
@@ -38,7 +38,7 @@ class StompForm(Converter):
 
     def stomp_form(self, message: Message) -> Message:
         assert message.encoding == AMQP_1_0, f"encoding {message.encoding} is not AMQP 1.0"
-        return _copy(message, *stomp_content(message.headers, message.body))
+        return stomp_copy(message, *stomp_content(message.headers, message.body))
 
     def steps(self, message: Message, form: Message) -> int:
         items = form.headers.count(b"\n")
@@ -48,24 +48,4 @@ class StompForm(Converter):
         return MESSAGE_STEPS + items
 
     def raw_form(self, message: Message) -> Message:
-        return _copy(message, *raw_content(message.headers, message.body))
-
-
-def _copy(message: Message, headers: bytes, body: bytes, text_flag: int) -> Message:
-    copy = Message(
-        message.destination_id,
-        STOMP,
-        (message.flags & ~(PLAIN | TEXT)) | text_flag | (0 if b"\\" in headers or message.annotations else PLAIN),
-        message.priority,
-        message.tag_hash,
-        message.group_hash,
-        message.expires_ms,
-        message.annotations,
-        headers,
-        body,
-    )
-    copy.store_time_ms = message.store_time_ms
-    copy.log_offset = message.log_offset
-    copy.queue_offset = message.queue_offset
-    copy.serial = message.serial
-    return copy
+        return stomp_copy(message, *raw_content(message.headers, message.body))
