@@ -30,8 +30,8 @@ class Selection:
     def matches(self, kind: int, name: str) -> bool:
         """Return whether the pattern matches the destination.  As in ActiveMQ, ``a.>`` also matches ``a`` itself.
 
-        Only its full name matches an internal queue: scheduled messages fire as new ones, so a pattern would export
-        each of them twice, and duplicate ids are no messages.
+        Only its full name matches an internal queue: scheduled messages fire as new ones, and those of prepared
+        transactions are sent as new ones, so a pattern would export each of them twice; duplicate ids are no messages.
         """
         if self.kind not in (0, kind):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.store.read.selection import parse
-from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
+from engine.values.destination import DUPLICATE_IDS_QUEUE, PREPARED_QUEUE, QUEUE, SCHEDULE_QUEUE, TOPIC
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,9 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
         (">", SCHEDULE_QUEUE, False),
         ("Penstock.*", SCHEDULE_QUEUE, False),
         (SCHEDULE_QUEUE, SCHEDULE_QUEUE, True),
+        (">", DUPLICATE_IDS_QUEUE, False),
+        (">", PREPARED_QUEUE, False),
+        ("queue://Penstock.>", PREPARED_QUEUE, False),
     ],
 )
 def test_names(pattern: str, name: str, matches: bool) -> None:
