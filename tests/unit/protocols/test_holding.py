@@ -152,7 +152,7 @@ def test_sessions_count() -> None:
     assert gateway.held_by_connections() == 0, "ordinary connections count nothing"
     for channel in range(1, 100):
         peer.send(Begin(None, 0, 100, 100), channel=channel)
-    assert gateway.held_by_connections() > 200_000
+    assert gateway.held_by_connections() > 100_000
     for channel in range(1, 100):
         peer.send(End(), channel=channel)
     gateway.settle()
