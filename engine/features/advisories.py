@@ -18,7 +18,16 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, advisory_name, is_topic
+from engine.values.destination import (
+    ADVISORY_PREFIX,
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    advised_destination,
+    advisory_name,
+    is_topic,
+)
 from engine.values.message import Message
 
 # Events that have advisories, as spelled in the topic's name.
@@ -57,9 +66,18 @@ _ADDED: Final = 0
 _REMOVED: Final = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """One advisory.  name: of the command that it is about.  fields: of that.  headers: of the message."""
+
+    name: str
+    fields: Fields
+    headers: dict[str, str]
+
+
 @dataclass(slots=True, eq=False)
 class Advisories(Observer):
-    """listeners: subscriptions that may take advisories.  connections: clients whose connect was announced.
+    """listeners: subscriptions that may take advisories.  connections: clients whose connect was announced, by number.
     producers: how many each destination has, by its number.  next_producer: the number of the next one.
 
     is_enabled: advisory_support of the configuration; it governs all events except those of messages, for which
@@ -71,22 +89,53 @@ class Advisories(Observer):
     topics: AdvisoryTopics
     is_enabled: bool
     listeners: int = 0
-    connections: set[int] = field(default_factory=set)
+    connections: dict[int, Client] = field(default_factory=dict)
     producers: dict[int, int] = field(default_factory=dict)
     next_producer: int = 1
+
+    def present(self, name: str) -> list[Advisory]:
+        """Return what the advisories of one topic would have told of what is there now.
+
+        name: of the topic; only those of connections, queues, topics, and consumers of one destination have a past.
+        """
+        if not self.is_enabled:
+            return []
+        event = name.removeprefix(ADVISORY_PREFIX)
+        if event == CONNECTION:
+            return [Advisory("ConnectionInfo", _connection(client), {}) for client in self.connections.values()]
+        destinations = self.destinations
+        found: list[Queue | Topic] = []
+        if event == _CREATED_AS[QUEUE]:
+            found += [one for one in destinations.queues.values() if one.kind == QUEUE]
+        elif event == _CREATED_AS[TOPIC]:
+            found += [one for one in destinations.topics.values() if one.kind == TOPIC and not _is_own(one.name)]
+        if found:
+            return [Advisory("DestinationInfo", _changed(one, _ADDED), {}) for one in found]
+        about = advised_destination(name)
+        if about is None or not event.startswith(f"{CONSUMER}."):
+            return []
+        kind, its_name = about
+        queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
+        return [
+            Advisory("ConsumerInfo", _consumer(consumer), self._counted(queue))
+            for queue in queues
+            if queue is not None
+            for consumer in queue.consumers.values()
+            if _is_taking(consumer)
+        ]
 
     # -- events
 
     def connected(self, client: Client) -> None:
         """A client has introduced itself; its adapter calls this once the identity is known."""
-        self.connections.add(client.client_number)
+        self.connections[client.client_number] = client
         if self.listeners and self.is_enabled:
             self.topics.advise(CONNECTION, None, "ConnectionInfo", _connection(client), {})
 
     def disconnected(self, client: Client) -> None:
         if client.client_number not in self.connections:
             return
-        self.connections.discard(client.client_number)
+        del self.connections[client.client_number]
         if self.listeners and self.is_enabled:
             self.topics.advise(CONNECTION, None, "RemoveInfo", {"objectId": {"value": str(client.client_number)}}, {})
 
@@ -217,8 +266,12 @@ class Advisories(Observer):
 
     def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
         if self.listeners and self.is_enabled and not _is_own(destination.name):
-            fields: Fields = {"destination": _named(destination), "operationType": operation}
+            fields = _changed(destination, operation)
             self.topics.advise(_CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
+
+    def _subscribed(self, name: str) -> list[Queue | None]:
+        topic = self.destinations.topics.get(name)
+        return [] if topic is None else list(topic.subscriptions.values())
 
     def _counted(self, queue: Queue) -> dict[str, str]:
         """Return the number of a queue's consumers, or of a topic's subscriptions."""
@@ -251,6 +304,10 @@ def _client_part(client: Client, number: int) -> Fields:
 
 def _named(destination: Queue | Topic) -> Fields:
     return {"@class": _CLASSES[destination.kind], "physicalName": destination.name}
+
+
+def _changed(destination: Queue | Topic, operation: int) -> Fields:
+    return {"destination": _named(destination), "operationType": operation}
 
 
 def _connection(client: Client) -> Fields:

@@ -87,6 +87,12 @@ SCENARIOS: Final = (
     "xaCodes",
     "xaJoin",
     "xaDurable",
+    "destinationSource",
+    "consumerAdvisories",
+    "producerAdvisories",
+    "connectionAdvisories",
+    "advisoriesByWildcard",
+    "deadLetterAdvisory",
 )
 
 

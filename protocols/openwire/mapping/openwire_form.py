@@ -21,6 +21,7 @@ from protocols.message_lines import (
     named_types,
     read_lines,
 )
+from protocols.openwire.mapping import advisory
 from protocols.openwire.mapping.contents import text_content
 from protocols.openwire.mapping.stored_form import Stored, stored
 from protocols.openwire.wire import identities, messages
@@ -62,10 +63,12 @@ def openwire_form(
     headers = read_lines(form.headers)
     code, content = _content(message, form, converter, headers)
     found = MESSAGE_CLASSES[code]()
+    if headers.get("transformation") == advisory.FORM and advisory.is_advisory_topic(destination):
+        found = WireMessage(data_structure=advisory.structure_in(form, destination))
     found.message_id = _message_id(message, store_id, headers.get(MESSAGE_ID_HEADER, own_id))
     found.producer_id = found.message_id.producer_id
     found.destination = destination
-    found.content = content
+    found.content = content if found.CODE != messages.PLAIN else None
     found.persistent = bool(message.flags & PERSISTENT)
     found.expiration = message.expires_ms
     found.priority = message.jms_priority()
@@ -76,10 +79,10 @@ def openwire_form(
     found.group_sequence = _whole(headers.get("JMSXGroupSeq"), 32, 0)
     if "reply-to" in headers:
         found.reply_to = reply_destination(headers["reply-to"], is_known)
-    properties = _properties(headers)
+    properties = _properties(headers) if found.CODE != messages.PLAIN else advisory.properties_of(headers)
     if properties:
         found.marshalled_properties = write_map(properties, is_modified=False)
-    return stored(encode_structure(found), VERSION)
+    return stored(encode_structure(found), VERSION, is_ours=True)
 
 
 def raw_form(message: Message, destination: Destination, store_id: str, own_id: str) -> Stored:

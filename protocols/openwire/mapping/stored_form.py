@@ -59,8 +59,8 @@ class Stored:
         self.body = body
 
 
-def stored(command: bytes, version: int) -> Stored:
-    """Return the form of a command that a client sent in ``version``.  Raises: FrameError."""
+def stored(command: bytes, version: int, is_ours: bool = False) -> Stored:
+    """Return the form of a command in ``version``.  is_ours: no client has sent it.  Raises: FrameError."""
     if version < SAME_FORM_SINCE:
         command = encode_structure(decode(command, version), VERSION)
     reader = Reader(command, VERSION)
@@ -73,7 +73,7 @@ def stored(command: bytes, version: int) -> Stored:
     if reader.position != len(command):
         raise FrameError(f"{len(command) - reader.position} octets follow a message")
     message = MESSAGE_CLASSES[command[0]](*values)
-    if any(getattr(message, name) is not None for name in OF_BROKERS):
+    if not is_ours and any(getattr(message, name) is not None for name in OF_BROKERS):
         for name in OF_BROKERS:
             setattr(message, name, None)
         return stored(encode_structure(message), VERSION)

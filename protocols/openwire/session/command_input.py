@@ -21,6 +21,7 @@ from protocols.openwire.errors import (
 )
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
+from protocols.openwire.session.advisory_output import AdvisoryOutput
 from protocols.openwire.session.branches import Branches
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.message_output import MessageOutput
@@ -89,7 +90,8 @@ class CommandInput(MessageOutput):
         self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(engine, self, settings.transaction_limits)
-        self.temporaries = Temporaries(engine, self, settings.peers, terms, f"ID:{self.store_id}", self.watching)
+        advisories = AdvisoryOutput(engine, self, terms, f"ID:{self.store_id}")
+        self.temporaries = Temporaries(engine, self, settings.peers, advisories, self.watching)
         self.pulls = Pulls(self.outbox.parts)
         self.receivers = Consumers(
             engine, self, settings, self.temporaries, self.pulls, self.responses, self.hand_overs

@@ -15,13 +15,14 @@ from protocols.openwire.connection.responses import Responses, response
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import RequestError
 from protocols.openwire.mapping.destinations import source_of
+from protocols.openwire.session.advisory_output import has_temporaries, is_advisory, others_than_temporaries
 from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.pulls import Pulls
-from protocols.openwire.session.temporaries import Temporaries, is_advisory
+from protocols.openwire.session.temporaries import Temporaries
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import ConsumerControl, ConsumerInfo, RemoveSubscriptionInfo
-from protocols.openwire.wire.identities import ConsumerId
+from protocols.openwire.wire.identities import ConsumerId, Destination
 
 PREFETCH_MOST: Final = 2**31 - 1
 # In RemoveInfo; clients before 5.12 always send 0.
@@ -60,13 +61,7 @@ class Consumers:
         if len(self.open) >= self.settings.consumers:
             raise LimitReached(f"{self.settings.consumers} consumers are open on this connection, which is the limit")
         info.client_id = info.additional_predicate = info.broker_path = info.network_consumer_path = None  # not kept
-        if is_advisory(info.destination):
-            watcher = OpenConsumer(name, info, None)
-            self.temporaries.watch(watcher)
-            self.open[name] = watcher
-            self._respond(info)
-            return
-        self._open(name, info)
+        self._add(name, info, info.destination)
 
     def remove(self, name: ConsumerId, last_delivered: int = NOT_KNOWN) -> None:
         """Close a consumer; what it holds returns to its place.  An unknown one is closed already.
@@ -120,7 +115,8 @@ class Consumers:
         self.remove(found.consumer_id)
         info.prefetch_size = control.prefetch
         info.response_required = False
-        self._open(found.consumer_id, info)
+        assert info.destination is not None, "a consumer has a destination"
+        self._add(found.consumer_id, info, info.destination)
 
     def unsubscribe(self, info: RemoveSubscriptionInfo) -> None:
         """Delete a durable subscription.  Raises: EngineError."""
@@ -138,15 +134,31 @@ class Consumers:
         found = [self._forget(name, last_delivered) for name in names]
         self.engine.leave([one for one in found if one is not None])
 
-    def _open(self, name: ConsumerId, info: ConsumerInfo) -> None:
-        assert info.destination is not None, "a consumer has a destination"
-        is_topic = info.destination.kind in (identities.TOPIC, identities.TEMP_TOPIC)
+    def _add(self, name: ConsumerId, info: ConsumerInfo, destination: Destination) -> None:
+        """Raises: RequestError, EngineError."""
+        if not is_advisory(destination):
+            self._open(name, info, destination)
+            return
+        others = others_than_temporaries(destination)
+        if others is None:
+            watcher = OpenConsumer(name, info, None)
+            self.temporaries.watch(watcher)
+            self.open[name] = watcher
+            self._respond(info)
+            return
+        self._open(name, info, others)
+        if has_temporaries(destination):
+            self.temporaries.watch(self.open[name])
+        self.temporaries.output.replay(self.open[name], others)
+
+    def _open(self, name: ConsumerId, info: ConsumerInfo, destination: Destination) -> None:
+        is_topic = destination.kind in (identities.TOPIC, identities.TEMP_TOPIC)
         options = with_defaults(self._options(name, info, is_topic), self.settings.defaults, is_topic)
         steps = self.engine.steps
         before = steps.left
-        source = source_of(self.engine, self.client, info.destination)
+        source = source_of(self.engine, self.client, destination)
         made = before - steps.left  # destinations; the engine counts its part, and here it counts for the share
-        self.client.share.charge(made + CONSUMER_STEPS * (info.destination.name.count(",") + 1))
+        self.client.share.charge(made + CONSUMER_STEPS * (destination.name.count(",") + 1))
         consumer = self.engine.subscribe(self.client, source, options)
         consumer.adapter = self.open[name] = OpenConsumer(name, info, consumer)
         self.client.count_selector(len(options.selector))

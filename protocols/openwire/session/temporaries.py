@@ -8,47 +8,32 @@ from typing import Final
 from engine.api import EngineApi
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.values.destination import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.errors import ConnectionForced, InvalidDestination, LimitReached
-from protocols import map_message as words
-from protocols.map_message import Map, Typed
-from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.peers import Peer, Peers
 from protocols.openwire.mapping.destinations import KINDS
+from protocols.openwire.session.advisory_output import TEMPORARY_TOPICS, AdvisoryOutput
 from protocols.openwire.session.open_consumer import OpenConsumer
-from protocols.openwire.wire import identities
-from protocols.openwire.wire.commands import DestinationInfo, MessageDispatch
-from protocols.openwire.wire.identities import ConsumerId, Destination, MessageId, ProducerId
-from protocols.openwire.wire.messages import WireMessage
-from protocols.openwire.wire.property_map import write_map
-from protocols.openwire.wire.writer import encode
+from protocols.openwire.wire.commands import DestinationInfo
+from protocols.openwire.wire.identities import ConsumerId, Destination
 from protocols.peer_socket import host_of
 from protocols.session.lifecycle import SessionLifecycle
 
-ADVISORY_STEPS: Final = 30  # of a turn
 WATCHING_MOST: Final = 10  # consumers of advisories on one connection; clients have one
-_TOPICS: Final = {
-    identities.TEMP_QUEUE: Destination(identities.TOPIC, ADVISORY_PREFIX + "TempQueue"),
-    identities.TEMP_TOPIC: Destination(identities.TOPIC, ADVISORY_PREFIX + "TempTopic"),
-}
 
 
 @dataclass(slots=True, eq=False)
 class Temporaries(Peer):
     """A connection as the others see it.  own: its destinations.  watching: its consumers of advisories, with the names
     of the topics.
-
-    broker_id: of the sender of advisories.
     """
 
     engine: EngineApi
     client: SessionLifecycle
     peers: Peers
-    terms: Terms
-    broker_id: str
+    output: AdvisoryOutput
     watching: dict[ConsumerId, str]
     own: dict[Destination, Queue | Topic] = field(default_factory=dict)
-    _sequence: int = 0
 
     def add(self, destination: Destination, connection_id: str) -> None:
         """Make a temporary destination under the client's name.  Raises: InvalidDestination, LimitReached."""
@@ -86,10 +71,10 @@ class Temporaries(Peer):
             return
         destination = info.destination
         assert destination is not None, "an advisory is about a destination"
-        topic = _TOPICS[destination.kind]
+        topic = TEMPORARY_TOPICS[destination.kind]
         for consumer_id, name in self.watching.items():
             if topic.name in name or ">" in name or "*" in name:
-                self._send(consumer_id, info, topic)
+                self.output.send(consumer_id, topic, info, {})
 
     def taken_over(self) -> None:
         if not self.client.is_ending:
@@ -104,32 +89,6 @@ class Temporaries(Peer):
         self.watching[found.consumer_id] = destination.name
         application = f"{self.client.user}\n{host_of(self.client.socket.peer())}"
         self.peers.watch(self.client.client_number, self, application, self.engine.steps)
-
-    def _send(self, consumer_id: ConsumerId, info: DestinationInfo, topic: Destination) -> None:
-        self.engine.steps.left -= ADVISORY_STEPS
-        self._sequence += 1
-        producer = ProducerId(self.broker_id, 0, 0)
-        text = Typed(words.STRING, self.broker_id)
-        properties: Map = {"originBrokerId": text, "originBrokerName": text, "originBrokerURL": text}
-        message = WireMessage(
-            producer_id=producer,
-            destination=topic,
-            message_id=MessageId(None, producer, self._sequence, 0),
-            type="Advisory",
-            data_structure=info,
-            target_consumer_id=consumer_id,
-            marshalled_properties=write_map(properties),
-        )
-        dispatch = MessageDispatch(consumer_id=consumer_id, destination=topic, message=message)
-        self.client.outbox.parts.append(encode(dispatch, self.terms.version))
-        self.client.outbox.touch()
-
-
-def is_advisory(destination: Destination) -> bool:
-    """Say whether all parts of a name are advisory topics."""
-    return destination.kind == identities.TOPIC and all(
-        part.strip().removeprefix("topic://").startswith(ADVISORY_PREFIX) for part in destination.name.split(",")
-    )
 
 
 def is_temporary(destination: Destination) -> bool:

@@ -523,6 +523,7 @@ public class Scenarios {
     public static void main(String[] arguments) throws Exception {
         Features.add();
         Distributed.add();
+        Advisories.add();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {
