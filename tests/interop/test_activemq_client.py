@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ BUILD_LIMIT_S: Final = 600
 RUN_LIMIT_S: Final = 300
 RELEASES: Final = ("5.18.7", "6.1.8", "5.15.16")  # the first one also runs what depends on no release
 
-Talk = Callable[[GatewayProcess, str], "subprocess.Popen[str]"]
+CommandOf = Callable[[str], list[str]]
 
 pytestmark = pytest.mark.slow
 
@@ -117,8 +118,21 @@ def built(java: str, home: Path, release: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return built(java, tmp_path_factory.mktemp("activemq"), RELEASES[0])
+def command_of(java: str, tmp_path_factory: pytest.TempPathFactory) -> CommandOf:
+    """A function that returns the command for a release, which it builds once."""
+    commands: dict[str, list[str]] = {}
+
+    def found(release: str) -> list[str]:
+        if release not in commands:
+            commands[release] = built(java, tmp_path_factory.mktemp("activemq"), release)
+        return commands[release]
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def command(command_of: CommandOf) -> list[str]:
+    return command_of(RELEASES[0])
 
 
 def url(gateway: GatewayProcess) -> str:
@@ -141,8 +155,8 @@ def test_scenario(name: str, outcomes: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES[1:])
-def test_other_releases(release: str, java: str, tmp_path: Path, start_gateway: StartGateway) -> None:
-    found = run(built(java, tmp_path / "project", release), start_gateway(), *SCENARIOS)
+def test_other_releases(release: str, command_of: CommandOf, start_gateway: StartGateway) -> None:
+    found = run(command_of(release), start_gateway(), *SCENARIOS)
     assert {name: why for name, why in found.items() if why} == {}
 
 
@@ -166,49 +180,47 @@ def test_messages_to_and_from_stomp(command: list[str], shared_gateway: GatewayP
     assert the_map.headers["transformation"] == "jms-map-json"
 
 
-@pytest.fixture
-def talk(command: list[str]) -> Iterator[Talk]:
-    """Start a scenario that is told by lines when to go on."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(gateway: GatewayProcess, name: str) -> subprocess.Popen[str]:
-        words = [*command, url(gateway), name]
-        pipe = subprocess.PIPE
-        started.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True))
-        return started[-1]
-
-    yield start
-    for process in started:
+@contextmanager
+def talking(command: list[str], gateway: GatewayProcess, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a scenario that is told by lines when to go on."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [*command, url(gateway), name], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process
+    finally:
         process.kill()
         process.communicate()
 
 
-def test_distributed_transactions_over_kill_9(talk: Talk, start_gateway: StartGateway) -> None:
+def test_distributed_transactions_over_kill_9(command: list[str], start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     port = gateway.stomp_port
-    process = talk(gateway, "xaOverKills")
-    assert process.stdout is not None
-    assert process.stdin is not None
-    for state, count in (("prepared", 3), ("decided", 1)):
-        assert process.stdout.readline() == f"{state}\n"
-        assert gateway.get_json("/api/transactions")["prepared"] == count
-        gateway.kill9()
-        gateway.start(port)
-        process.stdin.write("\n")
-        process.stdin.flush()
-    assert process.stdout.readline() == "ok xaOverKills\n"
+    with talking(command, gateway, "xaOverKills") as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        for state, count in (("prepared", 3), ("decided", 1)):
+            assert process.stdout.readline() == f"{state}\n"
+            assert gateway.get_json("/api/transactions")["prepared"] == count
+            gateway.kill9()
+            gateway.start(port)
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert process.stdout.readline() == "ok xaOverKills\n"
 
 
-def test_failover_over_kill_9(talk: Talk, start_gateway: StartGateway) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_way_over_kill_9(release: str, command_of: CommandOf, start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     port = gateway.stomp_port
-    process = talk(gateway, "failover")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    for _ in range(2):
-        time.sleep(1)  # let it send
-        gateway.kill9()
-        gateway.start(port)
-    time.sleep(1)
-    out, _ = process.communicate("done\n", timeout=RUN_LIMIT_S)
-    assert out == "ok failover\n"
+    with talking(command_of(release), gateway, "overKills") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(2):
+            time.sleep(1)  # let it send and receive
+            gateway.kill9()
+            gateway.start(port)
+        time.sleep(1)
+        out, _ = process.communicate("done\n", timeout=RUN_LIMIT_S)
+    assert out == "ok overKills\n"

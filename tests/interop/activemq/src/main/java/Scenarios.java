@@ -27,7 +27,6 @@ import javax.jms.StreamMessage;
 import javax.jms.TemporaryQueue;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
-import javax.jms.TransactionRolledBackException;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.ActiveMQSession;
 import org.apache.activemq.command.ActiveMQQueue;
@@ -377,7 +376,6 @@ public class Scenarios {
             map.setInt("i", 5);
             producer.send(map);
         });
-        ALL.put("failover", () -> failover());
     }
 
     static void bodies(String how) throws Exception {
@@ -475,55 +473,11 @@ public class Scenarios {
         }
     }
 
-    /** The gateway is killed and starts again meanwhile: what was confirmed comes, once. */
-    static void failover() throws Exception {
-        ActiveMQConnectionFactory made =
-            new ActiveMQConnectionFactory("failover:(" + url + ")?initialReconnectDelay=50&maxReconnectDelay=200");
-        Session plain = started(made.createConnection()).createSession(false, Session.AUTO_ACKNOWLEDGE);
-        Session transacted = started(made.createConnection()).createSession(true, 0);
-        Queue plainQueue = plain.createQueue("ow.failover.plain");
-        Queue transactedQueue = plain.createQueue("ow.failover.transacted");
-        MessageProducer one = plain.createProducer(plainQueue);
-        MessageProducer two = transacted.createProducer(transactedQueue);
-        TemporaryQueue temporary = plain.createTemporaryQueue();
-        int committed = 0;
-        int plainCount = 0;
-        System.out.println("ready");
-        while (System.in.available() == 0) {  // until the test says that it kills no more
-            one.send(plain.createTextMessage("m" + plainCount++));
-            try {
-                two.send(transacted.createTextMessage("m" + committed));
-                transacted.commit();
-                committed++;
-            } catch (TransactionRolledBackException inDoubt) {
-                MessageConsumer consumer = plain.createConsumer(transactedQueue);
-                consumer.close();
-                inDoubtCount++;
-                committed++;
-            }
-        }
-        System.in.read();
-        takes(plain.createConsumer(plainQueue), 0, plainCount);
-        MessageConsumer last = transacted.createConsumer(transactedQueue);
-        String before = "";
-        int found = 0;
-        for (Message got = last.receive(1_000); got != null; got = last.receive(1_000)) {
-            is(text(got).equals(before), false);
-            before = text(got);
-            found++;
-        }
-        transacted.commit();
-        is(found <= committed && found >= committed - inDoubtCount, true);
-        plain.createProducer(temporary).send(plain.createTextMessage("m0"));
-        takes(plain.createConsumer(temporary), 0, 1);
-    }
-
-    static int inDoubtCount = 0;
-
     public static void main(String[] arguments) throws Exception {
         Features.add();
         Distributed.add();
         Advisories.add();
+        Failover.add();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {
