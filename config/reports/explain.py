@@ -58,8 +58,8 @@ class Explanation:
     left_out: tuple[str, ...]
     permissions: Mapping[str, tuple[str, ...]]
 
-    def document(self, what: str) -> dict[str, Any]:
-        """Return it as JSON values.  what: the object explained."""
+    def document(self, what: str, asked: Sequence[str] = ()) -> dict[str, Any]:
+        """Return it as JSON values.  what: the object explained.  asked: what its connection asked for, in words."""
         return {
             "what": what,
             "settings": {
@@ -71,6 +71,7 @@ class Explanation:
                 for each in self.values
             },
             "left_out": list(self.left_out),
+            "asked": list(asked),
             "permissions": {action: list(groups) for action, groups in self.permissions.items()},
         }
 

@@ -189,6 +189,10 @@ class Client(Outlet):
     def describe(self) -> dict[str, str]:
         """Return address, client id and login, for consumer records and ``why``."""
 
+    def asked_for(self) -> list[str]:
+        """Return what its peer has agreed on and asked for, in words, for ``explain``."""
+        return []
+
     def give_up(self, error: EngineError) -> None:
         """End the connection and inform the peer; cut it off if output is unread.  Called by ``Holdings``."""
         raise AssertionError("only a connection is given up")

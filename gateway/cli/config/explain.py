@@ -113,4 +113,5 @@ def _lines(document: dict[str, Any]) -> list[str]:
         lines.append(f"{row}, over {over}" if over else row)
     lines += [f"  may {action}: {', '.join(groups) or 'nobody'}" for action, groups in document["permissions"].items()]
     lines += [f"  not applied: {words}" for words in document["left_out"]]
+    lines += [f"  connection: {words}" for words in document.get("asked", ())]
     return lines

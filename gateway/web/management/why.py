@@ -75,7 +75,8 @@ class LiveWhy:
         above = Layer(_own_values(found, kind, with_values(queue.settings, defaults.values)))
         what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
         connection = (found.client.client_number, defaults)
-        return explain(self._config(), kind, queue.name, above=[above], connection=connection).document(what)
+        found_settings = explain(self._config(), kind, queue.name, above=[above], connection=connection)
+        return found_settings.document(what, found.client.asked_for())
 
     def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
         """Return the same for a destination as a client would write it, for one connection if that is given.
@@ -84,11 +85,13 @@ class LiveWhy:
         """
         connection: tuple[int, ConnectionDefaults] | None = None
         who = ""
+        asked: list[str] = []
         if connection_id is not None:
             client = self._clients.get(connection_id)
             if client is None:
                 return None
             connection = (connection_id, client.connection_defaults())
+            asked = client.asked_for()
             who = f" for connection {connection_id}: {consumer_words(client.describe())}"
         parsed = parse_destination(text)
         try:
@@ -96,7 +99,7 @@ class LiveWhy:
         except ValueError:
             raise ValueError(f"destination is {text[:200]!r}, allowed is {DestinationName().allowed}") from None
         what = f"{DestinationName().show((kind, name))}{who}"
-        return explain(self._config(), kind, name, None, parsed, connection=connection).document(what)
+        return explain(self._config(), kind, name, None, parsed, connection=connection).document(what, asked)
 
     def _locate(self, life: Biography) -> Whereabouts | None:
         if life.is_scheduled:

@@ -28,6 +28,7 @@ EXPLANATION: Final = members(
     what=STRING,
     settings=mapped(closed({**_ORIGIN, "overrode": listed(closed(_ORIGIN))})),
     left_out=listed(STRING),
+    asked=listed(STRING),
     permissions=mapped(listed(STRING)),
 )
 

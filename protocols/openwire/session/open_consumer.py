@@ -46,6 +46,33 @@ class OpenConsumer:
         """Say whether messages come on demand only."""
         return self.info.prefetch_size <= 0
 
+    def words(self) -> str:
+        """Return what the client has asked for."""
+        info = self.info
+        asked = [
+            f"prefetch {info.prefetch_size}" if info.prefetch_size > 0 else "prefetch 0: one message for each pull"
+        ]
+        asked += [
+            word
+            for word, is_asked in (
+                ("browser", info.browser),
+                ("exclusive", info.exclusive),
+                ("retroactive", info.retroactive),
+                ("noLocal", info.no_local),
+                ("optimizeAcknowledge", info.optimized_acknowledge),
+                (f"priority {info.priority}", info.priority != 0),
+                (
+                    f"maximumPendingMessageLimit {info.maximum_pending_message_limit}",
+                    info.maximum_pending_message_limit > 0,
+                ),
+                (f"subscription {info.subscription_name!r}", info.subscription_name is not None),
+                (f"selector {(info.selector or '')[:200]!r}", bool(info.selector)),
+            )
+            if is_asked
+        ]
+        number = f"{self.consumer_id.session_id}:{self.consumer_id.value}"
+        return f"consumer {number} of {str(info.destination)[:200]}: {', '.join(asked)}"
+
     def head(self, destination_id: int, destinations: Destinations) -> Head:
         """Return the head of a message of this destination."""
         head = self._heads.get(destination_id)

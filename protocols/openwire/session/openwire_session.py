@@ -10,15 +10,18 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
+from engine.consumers.consumer import Consumer
 from engine.values.errors import EngineError
 from protocols.openwire.errors import TimedOut
 from protocols.openwire.session.command_input import CommandInput
-from protocols.openwire.wire.commands import ConnectionControl, KeepAliveInfo
+from protocols.openwire.session.open_consumer import OpenConsumer
+from protocols.openwire.wire.commands import ConnectionControl, ConsumerControl, KeepAliveInfo
 from protocols.openwire.wire.commands import ConnectionError as ConnectionErrorCommand
 from protocols.openwire.wire.identities import Throwable
 from protocols.openwire.wire.writer import encode
 from protocols.session.states import LEAVING, NEGOTIATING
 
+CONSUMERS_SHOWN: Final = 20  # in words
 CONSUMER_BYTES: Final = 1_500  # memory of a consumer's objects, and about that of a producer's
 
 
@@ -117,6 +120,17 @@ class OpenWireSession(CommandInput):
         if self.state < LEAVING:
             self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
+    def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
+        found = consumer.adapter
+        assert isinstance(found, OpenConsumer), "a consumer of this session has an OpenConsumer"
+        if not self.introduction.is_manageable:
+            return False
+        self.receivers.remove(found.consumer_id)
+        control = ConsumerControl(destination=found.info.destination, close=True, consumer_id=found.consumer_id)
+        self.outbox.parts.append(encode(control, self.terms.version))
+        self.outbox.touch()
+        return True
+
     def rights_changed(self) -> None:
         self.send.forget_targets()
 
@@ -127,6 +141,16 @@ class OpenWireSession(CommandInput):
             "client_id": introduction.client_id,
             "login": introduction.login,
         }
+
+    def asked_for(self) -> list[str]:
+        terms = self.terms
+        silence = f"silence of {terms.inactivity_ms} ms" if terms.inactivity_ms else "silence for ever"
+        words = [f"{terms.provider or 'a client without a name'}, OpenWire {terms.version}, {silence} is allowed"]
+        if self.introduction.is_failover:
+            words.append("failover: it sends again what was not answered")
+        words += [found.words() for found in list(self.receivers.open.values())[:CONSUMERS_SHOWN]]
+        more = len(self.receivers.open) - CONSUMERS_SHOWN
+        return [*words, f"and {more} more consumers"] if more > 0 else words
 
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults

@@ -12,6 +12,7 @@ from protocols.openwire.session.acknowledgements import (
 )
 from protocols.openwire.session.requests import BEGIN
 from protocols.openwire.wire.commands import (
+    ConnectionInfo,
     ConsumerControl,
     ConsumerInfo,
     MessageDispatch,
@@ -26,6 +27,7 @@ from protocols.openwire.wire.identities import (
 )
 from protocols.openwire.wire.messages import BytesMessage
 from protocols.openwire.wire.property_map import write_map
+from tests.support.engine.engine_world import address
 from tests.support.protocols.openwire_gateway import (
     OpenWireGateway,
     OpenWirePeer,
@@ -216,3 +218,52 @@ def test_no_answer_of_a_browser_moves_a_message(kind: int) -> None:
     gateway.advance(100)
     assert gateway.stats("q").depth == 2
     assert gateway.openwire_consumer(queue("q")).texts() == ["a", "b"]
+
+
+SLOW = address(
+    "q",
+    slow_consumers__abort="slow",
+    slow_consumers__abort_check_period_ms=1_000,
+    slow_consumers__max_slow_duration_ms=2_000,
+)
+
+
+def test_a_slow_consumer_is_closed_and_its_connection_goes_on() -> None:
+    gateway = OpenWireGateway(SLOW)
+    peer = gateway.connect_openwire(manageable=True)
+    peer.consume(queue("q"), prefetch=1)
+    gateway.connect_openwire().publish(queue("q"), "a", "b")
+    peer.take()
+    gateway.advance(4_000)
+    (control,) = [one for one in peer.take() if isinstance(one, ConsumerControl)]
+    assert (control.close, control.consumer_id) == (True, peer.consumer_id())
+    peer.send(RemoveInfo(object_id=peer.consumer_id(), last_delivered_sequence_id=-1))  # as the client then does
+    assert gateway.stats("q").in_flight == 0
+    peer.consume(queue("r"), 2)
+
+
+def test_a_client_that_lets_nobody_close_its_consumers_loses_its_connection() -> None:
+    gateway = OpenWireGateway(SLOW)
+    peer = gateway.openwire_consumer(queue("q"), prefetch=1)
+    gateway.connect_openwire().publish(queue("q"), "a", "b")
+    peer.take()
+    gateway.advance(4_000)
+    assert "too slow" in str(peer.take())
+    assert peer.session.is_ending
+
+
+def test_what_a_client_has_asked_for_in_words() -> None:
+    gateway = OpenWireGateway()
+    values = {"ProviderName": Typed(words.STRING, "ActiveMQ"), "ProviderVersion": Typed(words.STRING, "5.18.7")}
+    asked = {"MaxInactivityDuration": Typed(words.LONG, 5_000), **values}
+    peer = gateway.negotiated(11, asked)
+    peer.ask(ConnectionInfo(connection_id=ConnectionId(peer.connection_id), client_id="c", fault_tolerant=True))
+    peer.consume(queue("q"), 1, 7, selector="a = 1", exclusive=True)
+    for number in range(2, 30):
+        peer.consume(topic("t"), number, 0)
+    first, failover, one, another, *_, last = peer.session.asked_for()
+    assert first == "ActiveMQ 5.18.7, OpenWire 11, silence of 5000 ms is allowed"
+    assert failover.startswith("failover")
+    assert one == "consumer 1:1 of queue://q: prefetch 7, exclusive, selector 'a = 1'"
+    assert another == "consumer 1:2 of topic://t: prefetch 0: one message for each pull"
+    assert last == "and 9 more consumers"

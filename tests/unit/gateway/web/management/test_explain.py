@@ -97,3 +97,24 @@ def test_a_destination_with_its_options() -> None:
 def test_what_is_no_destination(text: str) -> None:
     with pytest.raises(ValueError):
         live(EngineWorld()).explain_destination(text)
+
+
+class Telling(FakeClient):
+    def asked_for(self) -> list[str]:
+        return ["a client, OpenWire 12", "consumer 1:1 of queue://q: prefetch 7"]
+
+
+def test_what_a_connection_has_asked_for() -> None:
+    world = EngineWorld()
+    client = Telling()
+    world.broker.connect(client)
+    document = live(world).explain_destination("q", client.client_number)
+    assert document is not None
+    assert document["asked"] == ["a client, OpenWire 12", "consumer 1:1 of queue://q: prefetch 7"]
+    consumer = world.consumer(client)
+    of_consumer = live(world).explain_consumer(consumer.consumer_id)
+    assert of_consumer is not None
+    assert of_consumer["asked"] == document["asked"]
+    plain = live(world).explain_destination("q")
+    assert plain is not None
+    assert plain["asked"] == []
