@@ -127,6 +127,10 @@ class Branches:
     def has_active(self, client: Client) -> bool:
         return client.client_number in self._active
 
+    def active_of(self, client: Client) -> list[Branch]:
+        """Return the branches that a client has begun and not prepared."""
+        return list(self._active.get(client.client_number, {}).values())
+
     def active_bytes(self, client: Client) -> int:
         """Return the octets of the branches that a client has begun and not prepared."""
         return sum(branch.memory_bytes() for branch in self._active.get(client.client_number, {}).values())

@@ -63,6 +63,16 @@ class RequestError(ProtocolError):
     scope: ClassVar[str] = "request"
 
 
+class MessageTooLarge(RequestError):
+    """A message beyond the limit of a frame, which is not read.  head: its octets up to responseRequired."""
+
+    condition: ClassVar[str] = "limit-reached"
+
+    def __init__(self, message: str, head: bytes) -> None:
+        super().__init__(message)
+        self.head = head
+
+
 class NotImplementedHere(RequestError):
     """A feature of OpenWire that is not offered; the text names it."""
 

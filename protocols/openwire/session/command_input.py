@@ -15,6 +15,7 @@ from protocols.openwire.connection.responses import Responses
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import (
     LoginRefused,
+    MessageTooLarge,
     RequestError,
     TimedOut,
     UnexpectedCommand,
@@ -33,7 +34,7 @@ from protocols.openwire.session.temporaries import Temporaries
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire import commands
 from protocols.openwire.wire.commands import WireFormatInfo
-from protocols.openwire.wire.frame_decoder import COMMAND_BYTES_MAX, FrameDecoder
+from protocols.openwire.wire.frame_decoder import COMMAND_BYTES_MAX, HEADER_BYTES, FrameDecoder
 from protocols.openwire.wire.identities import ConnectionId
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES
@@ -54,7 +55,6 @@ from protocols.session.states import (
 )
 
 COMMAND_STEPS: Final = 15  # of a turn
-HEADER_BYTES: Final = 6  # type, commandId, responseRequired
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -136,7 +136,7 @@ class CommandInput(MessageOutput):
             except PenstockError as error:
                 self.refuse(error, frame)
                 self.share.charge(REFUSED_STEPS)
-        if decoder.buffered_bytes() or self.times.partial_number != NO_FRAME:
+        if decoder.partial_number() != NO_FRAME or self.times.partial_number != NO_FRAME:
             number = decoder.partial_number()
             if number != self.times.partial_number:
                 self.times.frame_seen(number, self.now_ms)
@@ -245,6 +245,10 @@ class CommandInput(MessageOutput):
 
     def refuse(self, error: PenstockError, frame: bytes) -> None:
         """Answer a command with an exception.  The connection ends, unless only the request was wrong."""
+        if isinstance(error, MessageTooLarge):
+            frame = error.head
+            if frame[HEADER_BYTES - 1] == 0:  # it may be in a transaction, and which one is not read
+                self.transactions.spoil_all(str(error))
         if not is_open(self.state) or len(frame) < HEADER_BYTES:
             self.fail(error)
         else:

@@ -101,6 +101,13 @@ class Transactions:
             return
         one.spoiled = one.spoiled or reason
 
+    def spoil_all(self, reason: str) -> None:
+        """Allow only rollbacks."""
+        for one in self.open.values():
+            one.spoiled = one.spoiled or reason
+        for branch in self.engine.branches.active_of(self.client):
+            branch.spoiled = branch.spoiled or reason
+
     def is_any(self) -> bool:
         """Say whether the connection has an open transaction."""
         return bool(self.open) or self.engine.branches.has_active(self.client)

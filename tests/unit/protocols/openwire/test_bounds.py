@@ -6,8 +6,10 @@ import zlib
 
 import pytest
 
+from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.errors import FrameError, FrameTooLarge
 from protocols.openwire.mapping.contents import text_content
+from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.wire.commands import (
     BrokerInfo,
     ConnectionControl,
@@ -17,6 +19,7 @@ from protocols.openwire.wire.commands import (
     MessageDispatch,
     MessagePull,
     RemoveInfo,
+    Response,
     SessionInfo,
     Structure,
     WireFormatInfo,
@@ -34,7 +37,7 @@ from protocols.openwire.wire.layouts import ELEMENTS_MAX
 from protocols.openwire.wire.messages import TextMessage
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode, encode_structure
-from tests.support.protocols.openwire_gateway import OpenWireGateway, message_in, queue
+from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, message_in, queue
 
 ASTRAL = "\U0001f600".encode()
 
@@ -216,3 +219,54 @@ def test_a_selector_inflates_no_more_than_a_document() -> None:
         sender.ask(sender.message(queue("q"), "", content=content, compressed=True))
     assert len(peer.dispatches()) == 1
     assert gateway.stats("q").depth == 2
+
+
+def limited() -> tuple[OpenWireGateway, OpenWirePeer]:
+    gateway = OpenWireGateway(openwire=OpenWireSettings(frame_bytes=100_000))
+    return gateway, gateway.connect_openwire()
+
+
+@pytest.mark.parametrize("step", [3, 70_000, 400_000])
+def test_a_message_that_is_too_large_is_refused_and_skipped(step: int) -> None:
+    gateway, peer = limited()
+    peer.add_producer()
+    large = peer.message(queue("q"), "x" * 200_000, persistent=True)
+    large.command_id, large.response_required = 77, True
+    small = peer.message(queue("q"), "small", persistent=True)
+    small.command_id, small.response_required = 78, True
+    octets = encode(large) + encode(small)
+    beginning = octets[:60]
+    for start in range(0, len(beginning), step):
+        peer.send_octets(beginning[start : start + step])
+    for start in range(60, len(octets), max(step, 70_000)):
+        peer.send_octets(octets[start : start + max(step, 70_000)])
+    refusal, answer = peer.take()
+    assert isinstance(refusal, ExceptionResponse)
+    assert refusal.exception is not None
+    assert refusal.correlation_id == 77
+    assert refusal.exception.class_name == "javax.jms.ResourceAllocationException"
+    assert "the limit is 100000" in refusal.exception.message
+    assert isinstance(answer, Response)
+    assert answer.correlation_id == 78
+    assert gateway.stats("q").depth == 1
+
+
+def test_a_transaction_with_a_message_that_is_too_large_is_rolled_back() -> None:
+    gateway, peer = limited()
+    peer.add_producer()
+    peer.send(peer.transact(BEGIN))
+    peer.send(peer.message(queue("q"), "small", persistent=True, transaction_id=peer.transaction()))
+    peer.send(peer.message(queue("q"), "x" * 200_000, persistent=True, transaction_id=peer.transaction()))
+    peer.take()
+    assert peer.refused(peer.transact(COMMIT_ONE_PHASE)).class_name.endswith("TransactionRolledBackException")
+    assert gateway.stats("q").depth == 0
+
+
+def test_a_message_that_is_too_large_has_its_time() -> None:
+    gateway, peer = limited()
+    peer.send_octets(encode(peer.message(queue("q"), "x" * 200_000))[:150_000])
+    for _ in range(4):
+        gateway.advance(10_000)
+        if not peer.is_closed:
+            peer.send_octets(b"x")
+    assert peer.is_closed
