@@ -19,6 +19,8 @@ GROUP_HEADER: Final = "JMS_AMQP_REPLY_TO_GROUP_ID"
 MESSAGE_ID_HEADER: Final = "amqp-message-id"
 OCTETS: Final = "application/octet-stream"
 JSON: Final = "application/json"
+# Of a body of AMQP that JSON cannot express: its sections as on the wire.
+AMQP_SECTIONS: Final = "application/vnd.amqp-1.0"
 JAVA_OBJECT: Final = "application/x-java-serialized-object"
 
 # Headers of STOMP about the message itself or its delivery; all others are application properties.

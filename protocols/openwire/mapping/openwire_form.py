@@ -13,6 +13,7 @@ from protocols.broker_headers import TRANSFORMATION_ERROR
 from protocols.converter import Converter
 from protocols.map_message import FORMS, Map, MapError, Typed, read_map
 from protocols.message_lines import (
+    AMQP_SECTIONS,
     BODY_HEADER,
     JAVA_OBJECT,
     MEANT,
@@ -148,7 +149,8 @@ def _content(
     try:
         if is_text and headers.get("transformation") in FORMS and TRANSFORMATION_ERROR not in headers:
             return messages.MAP, write_map(read_map(body, headers["transformation"]))
-        values = converter.map_of(message) if converter is not None and was == "value" else None
+        may_be_map = was == "value" or headers.get("content-type") == AMQP_SECTIONS
+        values = converter.map_of(message) if converter is not None and may_be_map else None
         if values is not None:
             return messages.MAP, write_map(values)
         if was == "sequence" and is_text:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from protocols.amqp.v1_0.wire.types.values import Value
-from protocols.message_lines import MEANT
+from protocols.message_lines import AMQP_SECTIONS, MEANT
 
 ANNOTATION_HEADER: Final = "JMS_AMQP_MA_"
-RAW: Final = "application/vnd.amqp-1.0"  # content-type of a body that JSON cannot express: its sections as on the wire
+RAW: Final = AMQP_SECTIONS
 
 # x-opt-jms-reply-to -> STOMP's prefix of such a destination (a temporary one belongs to another connection).
 PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}

@@ -179,10 +179,12 @@ def test_openwire_gets_what_amqp_sends() -> None:
     sender = gateway.amqp_sender("queue://q")
     sender.transfer(sections("hé", n=Int(7), u=UInt(9), s=Symbol("y")), settled=True)
     sender.transfer(sections({"i": Int(5), "d": 0.5}), settled=True)
+    sender.transfer(sections({"b": b"\1\xff"}), settled=True)
     sender.transfer(amqp_value(Described(ULong(0x76), [1, "s"])), settled=True)
     sender.transfer(amqp_value(Described(ULong(0x75), b"\1\xff")), settled=True)
-    text, the_map, stream, octets = (message_in(one) for one in peer.dispatches())
+    text, the_map, map_of_octets, stream, octets = (message_in(one) for one in peer.dispatches())
     assert text_of(text.content) == "hé"
+    assert read_property_map(map_of_octets.content or b"") == {"b": Typed(words.BYTES, b"\1\xff")}
     assert read_properties(text.marshalled_properties) == {
         "n": Typed(words.INT, 7),
         "u": Typed(words.LONG, 9),
