@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from config.scram import hash_password
+from tests.support.process.certificates import Certificates
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM, run_scenarios
 from tests.support.process.stomp_py import Connect
@@ -21,6 +22,8 @@ PROJECT: Final = Path(__file__).with_name("activemq")
 BUILD_LIMIT_S: Final = 600
 RUN_LIMIT_S: Final = 300
 RELEASES: Final = ("5.18.7", "6.1.8", "5.15.16")  # the first one also runs what depends on no release
+
+MIXED: Final = "6.1.8"  # its JMS is that of Qpid JMS
 
 CommandOf = Callable[[str], list[str]]
 
@@ -107,6 +110,8 @@ def built(java: str, home: Path, release: str) -> list[str]:
         for source in home.glob("src/main/java/*.java"):
             source.write_text(source.read_text().replace("javax.jms", "jakarta.jms"))
     goals = ["compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath", f"-Dclient={release}"]
+    if release == MIXED:
+        goals.append("-Pmixed")
     done = subprocess.run(
         [maven, "-q", "-B", *goals], cwd=home, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False
     )
@@ -178,6 +183,52 @@ def test_messages_to_and_from_stomp(command: list[str], shared_gateway: GatewayP
     assert (first.headers["n"], first.headers["correlation-id"]) == ("7", "c")
     assert octets.body == b"\x01\xff"
     assert the_map.headers["transformation"] == "jms-map-json"
+
+
+def test_messages_to_and_from_qpid_jms(command_of: CommandOf, shared_gateway: GatewayProcess, connect: Connect) -> None:
+    command = command_of(MIXED)
+    assert run(command, shared_gateway, "typedBothWays") == {"typedBothWays": ""}
+    client = connect("1.2")
+    client.subscribe("/queue/mixed.back")
+    texts = [f"m{number}" for number in range(90)]
+    with talking(command, shared_gateway, "sharedQueue") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for text in texts:
+            client.send("/queue/mixed.shared", text, amq_msg_type="text")
+        assert process.stdout.readline() == "ok sharedQueue\n"
+    assert sorted(client.message().body for _ in texts) == sorted(texts)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_limits(release: str, command_of: CommandOf, start_gateway: StartGateway) -> None:
+    gateway = start_gateway(
+        "openwire:\n  limits: {frame-bytes: 200000}\n"
+        "addresses:\n  - match: ow.slow\n"
+        "    abort-slow-consumers: {strategy: slow, check-period-ms: 200, max-slow-duration-ms: 400}\n"
+    )
+    found = run(command_of(release), gateway, "tooLargeMessage", "slowConsumer")
+    assert found == {"tooLargeMessage": "", "slowConsumer": ""}
+
+
+def test_over_tls(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    gateway = start_gateway(certificates.configuration())
+    trust = f"-Dtrust={certificates.trust_store('secret')}"
+    address = f"ssl://localhost:{gateway.stomp_port}"
+    assert run_scenarios([command[0], trust, *command[1:], address], ["overTls"], RUN_LIMIT_S) == {"overTls": ""}
+
+
+def test_what_a_client_has_asked_for_is_explained(command: list[str], shared_gateway: GatewayProcess) -> None:
+    with talking(command, shared_gateway, "asks") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        connections = shared_gateway.get_json("/api/stat")["consumers"]
+        (number,) = {one["connection_id"] for one in connections if one["destination"] == "queue://ow.asked"}
+        asked = shared_gateway.get_json(f"/api/explain/destination/ow.asked?connection={number}")["asked"]
+        process.communicate("done\n", timeout=RUN_LIMIT_S)
+    assert asked[0] == f"ActiveMQ {RELEASES[0]}, OpenWire 12, silence of 5000 ms is allowed"
+    assert asked[-1].endswith("of queue://ow.asked: prefetch 7, exclusive, priority 3, selector 'n > 1'")
 
 
 @contextmanager

@@ -478,6 +478,8 @@ public class Scenarios {
         Distributed.add();
         Advisories.add();
         Failover.add();
+        Mixed.add();
+        Limits.add();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {
