@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.values.message import OPENWIRE, ORIGINAL_DESTINATION, STOMP, Message, split_annotations
 from protocols import map_message as words
 from protocols.converter import Converter
@@ -9,6 +11,8 @@ from protocols.map_message import Map, Typed
 from protocols.openwire.mapping.openwire_form import openwire_form, reply_destination, with_properties
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire.identities import Destination
+
+GROUP_FIRST: Final = "JMSXGroupFirstForConsumer"  # a field of the message, as group-first-key by this name
 
 
 def outgoing_form(
@@ -29,6 +33,9 @@ def outgoing_form(
     added: Map = {}
     found = read_stored(headers, body)
     for name, value in split_annotations(message.annotations):
+        if name == GROUP_FIRST:
+            found.jmsx_group_first_for_consumer = True
+            continue
         added[name] = Typed(words.STRING, value)
         if name == ORIGINAL_DESTINATION:
             found.original_destination = reply_destination(value, True)

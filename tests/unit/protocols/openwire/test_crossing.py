@@ -43,6 +43,7 @@ from protocols.openwire.wire.messages import (
 )
 from protocols.openwire.wire.property_map import read_map as read_property_map
 from protocols.openwire.wire.property_map import read_stream, write_map, write_stream
+from tests.support.engine.engine_world import address
 from tests.support.protocols.openwire_gateway import (
     OpenWireGateway,
     OpenWirePeer,
@@ -193,6 +194,14 @@ def test_openwire_gets_what_amqp_sends() -> None:
     assert read_property_map(the_map.content or b"") == {"i": Typed(words.INT, 5), "d": Typed(words.DOUBLE, 0.5)}
     assert read_stream(stream.content or b"") == [Typed(words.LONG, 1), Typed(words.STRING, "s")]
     assert octets.content == b"\1\xff"
+
+
+def test_the_first_message_of_a_group_is_marked_in_its_field() -> None:
+    gateway = OpenWireGateway(address("q", queue__group_first_key="JMSXGroupFirstForConsumer"))
+    peer = gateway.openwire_consumer(queue("q"))
+    gateway.connect_openwire().publish(queue("q"), "a", "b", group_id="g")
+    marks = [message_in(one).jmsx_group_first_for_consumer for one in peer.dispatches()]
+    assert marks == [True, False]
 
 
 def test_ids_of_other_protocols_rise_and_stay() -> None:
