@@ -93,36 +93,39 @@ class Advisories(Observer):
     producers: dict[int, int] = field(default_factory=dict)
     next_producer: int = 1
 
-    def present(self, name: str) -> list[Advisory]:
-        """Return what the advisories of one topic would have told of what is there now.
+    def present(self, name: str) -> list[Client | Queue | Topic | Consumer]:
+        """Return what is there now and the advisories of one topic would have told of; ``about`` tells of each.
 
         name: of the topic; only those of connections, queues, topics, and consumers of one destination have a past.
         """
         if not self.is_enabled:
             return []
         event = name.removeprefix(ADVISORY_PREFIX)
-        if event == CONNECTION:
-            return [Advisory("ConnectionInfo", _connection(client), {}) for client in self.connections.values()]
         destinations = self.destinations
-        found: list[Queue | Topic] = []
+        if event == CONNECTION:
+            return list(self.connections.values())
         if event == _CREATED_AS[QUEUE]:
-            found += [one for one in destinations.queues.values() if one.kind == QUEUE]
-        elif event == _CREATED_AS[TOPIC]:
-            found += [one for one in destinations.topics.values() if one.kind == TOPIC and not _is_own(one.name)]
-        if found:
-            return [Advisory("DestinationInfo", _changed(one, _ADDED), {}) for one in found]
+            return list(destinations.queues.values())
+        if event == _CREATED_AS[TOPIC]:
+            return list(destinations.topics.values())
         about = advised_destination(name)
         if about is None or not event.startswith(f"{CONSUMER}."):
             return []
         kind, its_name = about
         queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
-        return [
-            Advisory("ConsumerInfo", _consumer(consumer), self._counted(queue))
-            for queue in queues
-            if queue is not None
-            for consumer in queue.consumers.values()
-            if _is_taking(consumer)
-        ]
+        return [consumer for queue in queues if queue is not None for consumer in queue.consumers.values()]
+
+    def about(self, one: Client | Queue | Topic | Consumer) -> Advisory | None:
+        """Return the advisory of its coming, None if there is none or it has gone."""
+        if isinstance(one, Client):
+            is_there = one.client_number in self.connections
+            return Advisory("ConnectionInfo", _connection(one), {}) if is_there else None
+        if isinstance(one, Consumer):
+            if one.is_closed or not _is_taking(one):
+                return None
+            return Advisory("ConsumerInfo", _consumer(one), self._counted(one.queue))
+        is_told = not one.is_closed and one.kind in (QUEUE, TOPIC) and not _is_own(one.name)
+        return Advisory("DestinationInfo", _changed(one, _ADDED), {}) if is_told else None
 
     # -- events
 

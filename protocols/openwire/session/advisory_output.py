@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.api import EngineApi
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
+from engine.consumers.turn_steps import Chore, Steps
+from engine.sources.queue import Queue
+from engine.sources.topics.topic import Topic
 from engine.values.destination import ADVISORY_PREFIX
 from protocols import map_message as words
 from protocols.connection import ProtocolConnection
@@ -56,16 +61,56 @@ class AdvisoryOutput:
             marshalled_properties=write_map({**every, **properties}),
         )
         dispatch = MessageDispatch(consumer_id=consumer_id, destination=topic, message=message)
-        self.client.outbox.parts.append(encode(dispatch, self.terms.version))
-        self.client.outbox.touch()
+        octets = encode(dispatch, self.terms.version)
+        outbox = self.client.outbox
+        outbox.parts.append(octets)
+        outbox.size_bytes += len(octets)
+        if outbox.size_bytes > outbox.limit_bytes:
+            self.client.is_output_full = True
+        outbox.touch()
 
     def replay(self, found: OpenConsumer, wanted: Destination) -> None:
         """Tell a new consumer of the advisory topics ``wanted`` what is there already.  Raises: InvalidDestination."""
         for _, name in parts_of(wanted):
-            topic = Destination(identities.TOPIC, name)
-            for advisory in self.engine.advisories.present(name):
-                structure = structure_of(advisory.name, advisory.fields, topic.name)
-                self.send(found.consumer_id, topic, structure, properties_of(advisory.headers))
+            present = self.engine.advisories.present(name)
+            if present:
+                replay = Replay(self, found, Destination(identities.TOPIC, name), present)
+                self.engine.steps.take_up(replay, self.client.client_number)
+
+
+class Replay(Chore):
+    """Tells one consumer of what was there before it, some in each turn: there may be thousands.
+
+    present: what is left, the next one last.
+    """
+
+    __slots__ = ("output", "found", "topic", "present")
+
+    def __init__(
+        self,
+        output: AdvisoryOutput,
+        found: OpenConsumer,
+        topic: Destination,
+        present: list[Client | Queue | Topic | Consumer],
+    ) -> None:
+        self.output = output
+        self.found = found
+        self.topic = topic
+        self.present = present
+        present.reverse()
+
+    def go_on(self, steps: Steps) -> bool:
+        output = self.output
+        least = steps.left_to_others()
+        while self.present and self.found.consumer is not None and not output.client.is_ending:
+            if steps.left <= least:
+                return False
+            steps.left -= 1
+            advisory = output.engine.advisories.about(self.present.pop())
+            if advisory is not None:
+                structure = structure_of(advisory.name, advisory.fields, self.topic.name)
+                output.send(self.found.consumer_id, self.topic, structure, properties_of(advisory.headers))
+        return True
 
 
 def is_advisory(destination: Destination) -> bool:

@@ -92,3 +92,20 @@ def test_what_has_gone_is_named_by_the_topic(topic_name: str, part: dict[str, ob
     found = structure_of("RemoveInfo", {"objectId": part}, PREFIX + topic_name)
     assert isinstance(found, RemoveInfo)
     assert found.object_id == identity
+
+
+def test_a_listener_hears_of_thousands_over_several_turns() -> None:
+    gateway = OpenWireGateway()
+    sender = gateway.connect_openwire()
+    for number in range(3_000):
+        sender.publish(queue(f"q{number}"), "a")
+    watcher = gateway.openwire_consumer(topic(PREFIX + "Queue"))
+    told: list[object] = []
+    turns = 0
+    while len(told) < 3_000 and turns < 100:
+        told += structures(watcher.dispatches())
+        gateway.advance(1)
+        turns += 1
+    names = [str(one.destination) for one in told if isinstance(one, DestinationInfo)]
+    assert names == [f"queue://q{number}" for number in range(3_000)]
+    assert turns > 1
