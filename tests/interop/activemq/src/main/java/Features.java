@@ -343,10 +343,11 @@ class Features extends Scenarios {
             is(Arrays.equals(read, octets), true);
         });
         ALL.put("idleConnection", () -> {
-            String options = "&wireFormat.maxInactivityDuration=1500&wireFormat.maxInactivityDurationInitalDelay=100";
+            // The delay is also the client's limit for our WireFormatInfo.
+            String options = "&wireFormat.maxInactivityDuration=1500&wireFormat.maxInactivityDurationInitalDelay=2000";
             Session session = connect(options).createSession(false, Session.AUTO_ACKNOWLEDGE);
             MessageConsumer consumer = session.createConsumer(session.createQueue("ow.idle"));
-            is(consumer.receive(4_000), null);
+            is(consumer.receive(5_500), null);
             send(session, "ow.idle", 0, 1);
             takes(consumer, 0, 1);
         });
