@@ -42,7 +42,6 @@ class EngineApi:
         "naming",
         "connections",
         "subscribing",
-        "subscriptions",
         "composite_send",
         "acceptance",
         "producer_gates",
@@ -74,7 +73,6 @@ class EngineApi:
         self.producer_gates = ground.producer_gates
         self.holdings = ground.holdings
         self.access = ground.access
-        self.subscriptions = dispatch.subscriptions
         self.settlements = dispatch.settlements
         self.dispatcher = dispatch.dispatcher
         self.refusals = Refusals(fates.redelivery, ground.steps)

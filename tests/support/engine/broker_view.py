@@ -212,7 +212,7 @@ class BrokerView(FeatureView):
 
     def subscriptions(self) -> dict[tuple[str, str, bool], NamedSubscription]:
         """Return those that have a name, by client id, name and whether they are durable."""
-        return self.broker.subscriptions.named
+        return self.broker.subscribing.subscriptions.named
 
     def delete_subscription(self, client_id: str, name: str) -> None:
         """Delete a durable subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
@@ -220,11 +220,11 @@ class BrokerView(FeatureView):
 
     def find_subscription(self, client: Client, client_id: str, name: str) -> NamedSubscription | None:
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
-        return self.broker.subscriptions.find(client, client_id, name)
+        return self.broker.subscribing.subscriptions.find(client, client_id, name)
 
     def join_count(self) -> int:
         """Return how many consumers of a wildcard have not joined all its topics."""
-        return len(self.broker.subscriptions.joins)
+        return len(self.broker.subscribing.subscriptions.joins)
 
     def place_seekers(self) -> int:
         """Return how many consumers wait for a place at a queue that has all it may have."""

@@ -57,7 +57,7 @@ class LinkFactory:
 
     def __init__(self, connection: ConnectionEndpoint, producers: Producers) -> None:
         self.connection = connection
-        self.subscriptions = connection.engine.subscriptions
+        self.subscriptions = connection.engine.subscribing.subscriptions
         self.producers = producers
 
     def attach(self, session: SessionEndpoint, outgoing: OutgoingWindow, frame: Attach, handle: int) -> None:
