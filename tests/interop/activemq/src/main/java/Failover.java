@@ -109,7 +109,7 @@ class Failover extends Scenarios {
         is(found.size(), count);
     }
 
-    /** Nothing confirms these messages, so some may be lost; none may come twice or in another order. */
+    /** Nothing confirms these messages, so what a kill finds in sockets is lost; none may come twice or in another order. */
     static void sendAsynchronously(String name, String options) throws Exception {
         Session session = failoverConnection(options).createSession(false, Session.AUTO_ACKNOWLEDGE);
         MessageProducer producer = session.createProducer(session.createQueue(name));
@@ -126,7 +126,7 @@ class Failover extends Scenarios {
             is(number > last, true);
             last = number;
         }
-        is(found.size() > count / 2, true);
+        is(found.isEmpty(), false);
     }
 
     static void sendInTransactions(String name) throws Exception {
