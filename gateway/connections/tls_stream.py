@@ -19,7 +19,10 @@ RECORD_BYTES: Final = 16 * 1024  # the most that a record holds
 PIECE_RECORDS: Final = 256  # decrypted in one piece: tiny ones take about a microsecond each
 PIECE_BYTES: Final = 64 * 1024
 RECORDS_AT_ONCE: Final = 32  # of each connection in its first read of a turn, whatever the others send
-BYTES_AT_ONCE: Final = 16 * 1024
+PARTIAL_BYTES_MOST: Final = 17 * 1024  # of a record that is not complete
+BYTES_AT_ONCE: Final = PARTIAL_BYTES_MOST
+CHUNK_BYTES: Final = 4 * 1024  # that OpenSSL sees at a time: one call of it works off all key updates that are there
+RECORD_OVERHEAD_BYTES: Final = 22  # of TLS 1.3: so many octets without content count as a record
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +41,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     ``protocol`` is connected once the handshake is done.
     _shaken: why the handshake failed, None if it is done.  _is_waiting: until it is this connection's turn.
+    _arrived: octets that OpenSSL has not seen.  _empty_bytes: that it has seen, less the content in them.
     _is_input_over: the peer sends no more; _is_input_ended: the protocol knows.  _is_output_over: nor do we.
     """
 
@@ -46,6 +50,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._context = context
         self._protocol = protocol
         self._shared = shared
+        self._arrived = bytearray()
+        self._empty_bytes = 0
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -82,7 +88,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._is_input_ended or self._is_output_over:
             return
-        self._incoming.write(self._shared.buffer[:nbytes])
+        self._arrived += self._shared.buffer[:nbytes]
         if self._is_waiting:
             return
         if not self._is_shaking:
@@ -205,15 +211,20 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def _shake(self) -> None:
         if self.is_closing():
             return
+        is_done = False
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._pass_on()
+            while not is_done and self._feed():
+                try:
+                    self._tls.do_handshake()
+                    is_done = True
+                except ssl.SSLWantReadError:
+                    pass
         except ssl.SSLError as error:
             self._pass_on()  # an alert
             self._end_handshake(error)
-        else:
-            self._pass_on()
+            return
+        self._pass_on()
+        if is_done:
             self._is_shaking = False
             self._protocol.connection_made(self)
             self._end_handshake(None)
@@ -249,27 +260,39 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def _has_records(self) -> bool:
         """Say whether octets that have come may be decrypted."""
         is_over = self._is_shaking or self._is_paused or self._is_input_ended or self._is_output_over
-        return not is_over and self._incoming.pending > 0 and not self.is_closing()
+        has_octets = bool(self._arrived) or self._incoming.pending > 0
+        return not is_over and has_octets and not self.is_closing()
+
+    def _feed(self) -> int:
+        """Show OpenSSL some of what has come; return how many octets."""
+        chunk = bytes(self._arrived[:CHUNK_BYTES])
+        del self._arrived[: len(chunk)]
+        return self._incoming.write(chunk)
 
     def _decrypt(self, records: int, size_bytes: int) -> None:
-        """Give the protocol at most so many records, or as many as hold about so many octets."""
+        """Give the protocol at most so many records, or those in about so many octets that have come."""
         if not self._has_records():
             return
         incoming = self._incoming
-        read = self._tls.read
         pieces: list[bytes] = []
         is_over = is_broken = False
         try:
-            while records and size_bytes > 0 and incoming.pending:
-                piece = read(RECORD_BYTES)
-                if not piece:
-                    is_over = True
-                    break
+            while records > 0 and size_bytes > 0 and not is_over and (incoming.pending or self._arrived):
+                if not incoming.pending:
+                    fed = self._feed()
+                    size_bytes -= fed
+                    self._empty_bytes += fed
+                try:
+                    piece = self._tls.read(RECORD_BYTES)
+                except ssl.SSLWantReadError:  # a part of a record, or records without content
+                    if self._empty_bytes > PARTIAL_BYTES_MOST:
+                        records -= self._empty_bytes // RECORD_OVERHEAD_BYTES
+                        self._empty_bytes = 0
+                    continue
                 pieces.append(piece)
                 records -= 1
-                size_bytes -= len(piece)
-        except ssl.SSLWantReadError:  # a part of a record
-            pass
+                self._empty_bytes = max(0, self._empty_bytes - len(piece))
+                is_over = not piece
         except ssl.SSLError:
             is_broken = True
         self._pass_on(is_answer=True)

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from gateway.connections.input_turns import PIECES_A_TURN
-from gateway.connections.tls_stream import PIECE_RECORDS, RECORDS_AT_ONCE, TlsInput, TlsStream
+from gateway.connections.tls_stream import (
+    BYTES_AT_ONCE,
+    CHUNK_BYTES,
+    PARTIAL_BYTES_MOST,
+    PIECE_RECORDS,
+    READ_BYTES,
+    RECORDS_AT_ONCE,
+    TlsInput,
+    TlsStream,
+)
 from tests.support.connection_world import Transport
 from tests.support.process.certificates import Certificates
 
@@ -84,12 +93,7 @@ class Peer:
 
     def deliver(self, octets: bytes) -> None:
         """Have the stream read these octets, a buffer at a time."""
-        while octets:
-            buffer = self.stream.get_buffer(-1)
-            size = min(len(octets), len(buffer))
-            buffer[:size] = octets[:size]
-            octets = octets[size:]
-            self.stream.buffer_updated(size)
+        arrive(self.stream, octets)
 
     def send(self, *contents: bytes) -> None:
         """Send each as a record, all in one read."""
@@ -110,6 +114,16 @@ class Peer:
         """Return what the client has got; b"" for the end."""
         self.receive()
         return self.client.read(100_000)
+
+
+def arrive(stream: TlsStream, octets: bytes) -> None:
+    """Have a stream read these octets, a buffer at a time."""
+    while octets:
+        buffer = stream.get_buffer(-1)
+        size = min(len(octets), len(buffer))
+        buffer[:size] = octets[:size]
+        octets = octets[size:]
+        stream.buffer_updated(size)
 
 
 async def turn() -> None:
@@ -206,6 +220,57 @@ async def test_records_that_wait_keep_their_order_and_come_before_the_end(certif
     assert peer.protocol.taken == b"".join(contents)
     await turn()
     assert peer.protocol.events == ["made", "eof"]
+
+
+class KeyUpdates:
+    """TLS to which all octets are records without content."""
+
+    def __init__(self, incoming: ssl.MemoryBIO) -> None:
+        self.incoming = incoming
+        self.seen: list[int] = []  # octets, call by call
+
+    def do_handshake(self) -> None:
+        self.incoming.read()
+
+    def read(self, size: int) -> bytes:
+        self.seen.append(len(self.incoming.read()))
+        raise ssl.SSLWantReadError
+
+
+class OfKeyUpdates(ssl.SSLContext):
+    def wrap_bio(self, incoming: ssl.MemoryBIO, *others: Any, **named: Any) -> Any:
+        self.tls = KeyUpdates(incoming)
+        return self.tls
+
+
+async def test_records_without_content_have_their_turns() -> None:
+    shared = TlsInput()
+    many = 8
+    tls: list[KeyUpdates] = []
+    streams: list[TlsStream] = []
+    for _ in range(many):
+        context = OfKeyUpdates(ssl.PROTOCOL_TLS_SERVER)
+        streams.append(TlsStream(context, Taking(), shared))
+        streams[-1].connection_made(Transport(True, None))
+        tls.append(context.tls)
+    for stream in streams:
+        arrive(stream, b"h")  # the handshake
+    await turn()
+    sizes = [READ_BYTES] * many
+    for stream in streams:
+        arrive(stream, bytes(READ_BYTES))
+    most = 0
+    before = sum(sum(one.seen) for one in tls)
+    assert before <= many * (BYTES_AT_ONCE + CHUNK_BYTES) + PIECES_A_TURN * (PARTIAL_BYTES_MOST + CHUNK_BYTES)
+    for _ in range(TURNS_MAX):
+        await turn()
+        now = sum(sum(one.seen) for one in tls)
+        most, before = max(most, now - before), now
+        if now == sum(sizes):
+            break
+    assert [sum(one.seen) for one in tls] == sizes
+    assert 0 < most <= PIECES_A_TURN * (PARTIAL_BYTES_MOST + CHUNK_BYTES)
+    assert max(max(one.seen) for one in tls) == CHUNK_BYTES
 
 
 async def test_a_paused_protocol_gets_nothing_more(certificates: Certificates) -> None:
