@@ -14,6 +14,7 @@ from pyspark import SparkContext
 ROOT: Final = Path(__file__).parents[2]
 # By room, "*" for all of its modules; each room has its ``__init__``, and so have the rooms above it.
 WORKER_MODULES: Final = {
+    "config": "reserved_names",
     "engine/values": "message destination errors outcomes",
     "engine/store/disk": "directory_lock modes",
     "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",

@@ -107,10 +107,11 @@ def test_why_tells_of_a_schedule_and_of_what_it_delivered(
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
+    ending = f"fired as {second.headers['message-id']}; it is done"
+    wait_until(lambda: any(ending in line for line in why(job)), "the end of the schedule")
     lines = why(job)
     assert any(line.startswith("  scheduled, first for ") for line in lines)
     assert any(f"fired for the 1. time as {first.headers['message-id']}; due again at" in line for line in lines)
-    assert any(f"fired as {second.headers['message-id']}; it is done" in line for line in lines)
     assert f"  delivered by schedule {job}" in why(first.headers["message-id"])
     gateway.terminate()
     done = penstock("store", "verify", "--data", str(gateway.data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,9 +143,9 @@ class _Drowsy(Broker):
 class _NeverLooks(Broker):
     """What has expired is found by consumers alone."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        named["expire_messages_period_ms"] = 10**9
-        super().__init__(*given, **named)
+    def __init__(self, *given: Any) -> None:
+        given = *given[:-1], replace(given[-1], expire_messages_period_ms=10**9)
+        super().__init__(*given)
 
 
 class _Ahead(Broker):

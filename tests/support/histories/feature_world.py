@@ -60,7 +60,7 @@ REFUSALS: Final = (
     Refusal("requeue", 70),
     Refusal("redeliver", is_excluding=False),
 )
-EXPIRY_PERIOD_MS: Final = 2_000  # so that histories see scans, and their ends wait for few timers
+EXPIRY_PERIOD_MS: Final = 30_000
 DRAIN_ROUNDS: Final = 800
 LAWS_EVERY: Final = 3  # steps
 ANSWERS: Final = "answers"  # answers to questions about the broker and its schedule

@@ -49,8 +49,8 @@ def test_a_header_that_is_not_whole_is_told_from_one_of_another_version() -> Non
     for damaged in (b"", octets[:-1], octets[:20] + b"x" + octets[21:]):
         with pytest.raises(NotWhole):
             unpack_segment_header(damaged, "x.log")
-    body = octets[:8] + b"\4" + octets[9 : layout.SEGMENT_HEADER.size]
-    with pytest.raises(StoreCorrupt, match="x.log, position 8: version 4") as caught:
+    body = octets[:8] + b"\5" + octets[9 : layout.SEGMENT_HEADER.size]
+    with pytest.raises(StoreCorrupt, match="x.log, position 8: version 5") as caught:
         unpack_segment_header(body + layout.CRC.pack(crc32c(body)), "x.log")
     assert not isinstance(caught.value, NotWhole)
 

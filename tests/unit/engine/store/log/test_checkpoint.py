@@ -40,10 +40,10 @@ def test_another_version_is_refused_with_both_named() -> None:
     octets = files.octets("data/checkpoint")
     from crc32c import crc32c
 
-    octets[8:12] = (4).to_bytes(4, "little")
+    octets[8:12] = (5).to_bytes(4, "little")
     size = layout.CHECKPOINT.size
     octets[size : size + 4] = crc32c(bytes(octets[:size])).to_bytes(4, "little")
-    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 4 .* supported are 1 to 3"):
+    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 5 .* supported are 1 to 4"):
         opened(files)
 
 

@@ -146,8 +146,8 @@ def test_a_store_of_the_future_is_refused() -> None:
     home = FileHome()
     home.stop()
     octets = home.files.octets("data/store.json")
-    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 4')
-    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 4 of the format; supported are 1 to 3"):
+    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 5')
+    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 5 of the format; supported are 1 to 4"):
         home.begin()
 
 
@@ -157,7 +157,7 @@ def test_a_segment_of_the_future_is_refused() -> None:
     home.stop()
     home.files.octets(FIRST_SEGMENT)[8] = 9
     with pytest.raises(
-        StoreCorrupt, match=f"{FIRST_SEGMENT}, position 8: version 9 of the format; supported are 1 to 3"
+        StoreCorrupt, match=f"{FIRST_SEGMENT}, position 8: version 9 of the format; supported are 1 to 4"
     ):
         home.begin()
 
