@@ -277,7 +277,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         pieces: list[bytes] = []
         is_over = is_broken = False
         try:
-            while records > 0 and size_bytes > 0 and not is_over and (incoming.pending or self._arrived):
+            while records > 0 and size_bytes > 0 and (incoming.pending or self._arrived):
                 if not incoming.pending:
                     fed = self._feed()
                     size_bytes -= fed
@@ -289,10 +289,12 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
                         records -= self._empty_bytes // RECORD_OVERHEAD_BYTES
                         self._empty_bytes = 0
                     continue
+                if not piece:
+                    is_over = True
+                    break
                 pieces.append(piece)
                 records -= 1
                 self._empty_bytes = max(0, self._empty_bytes - len(piece))
-                is_over = not piece
         except ssl.SSLError:
             is_broken = True
         self._pass_on(is_answer=True)

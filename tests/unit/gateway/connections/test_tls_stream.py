@@ -49,6 +49,7 @@ class Taking(asyncio.Protocol):
         self.events.append("made")
 
     def data_received(self, data: bytes) -> None:
+        assert data, "nothing has come"
         self.taken += data
         if self.pauses_after and len(self.taken) >= self.pauses_after:
             self.transport.pause_reading()
