@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,7 +22,7 @@ from protocols.openwire.wire.writer import encode_structure
 PRIORITY_MOST: Final = 9
 _SCHEDULE_MARK: Final = b"AMQ_SCHEDULED_"
 _JOB_MARK: Final = JOB_ID.encode()
-_DUPLICATE_ID_MARKS: Final = [name.encode() for name in DUPLICATE_ID_NAMES]
+_MARKS: Final = re.compile(b"|".join([_SCHEDULE_MARK, _JOB_MARK] + [name.encode() for name in DUPLICATE_ID_NAMES]))
 _ASKING: Final[Mapping[str, str]] = PROPERTIES
 
 
@@ -45,18 +46,11 @@ def engine_message(message: ClientMessage, destination_id: int) -> Message:
 
 def asks_more(properties: bytes) -> bool:
     """Say whether properties may ask for a schedule or name a duplicate id."""
-    return _SCHEDULE_MARK in properties or any(name.encode() in properties for name in (JOB_ID, *DUPLICATE_ID_NAMES))
+    return _MARKS.search(properties) is not None
 
 
 def duplicate_id_in(properties: bytes | None) -> str | None:
     """Return the duplicate id that the properties of a message name, None without one.  Raises: FrameError."""
-    if properties is None:
-        return None
-    for mark in _DUPLICATE_ID_MARKS:
-        if mark in properties:
-            break
-    else:
-        return None
     found = read_properties(properties)
     typed = next((found[name] for name in DUPLICATE_ID_NAMES if name in found), None)
     return None if typed is None or typed.value is None else property_text(typed)

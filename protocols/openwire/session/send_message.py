@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.api import EngineApi
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
+from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import ID_MOST_CHARACTERS, identified
@@ -86,13 +87,17 @@ class SendMessage:
         try:
             self.client.share.charge(self._reader.steps)
             self.producers.check(names.producer_id)
-            if info.properties is not None and asks_more(info.properties):
-                self.client.share.charge(len(info.properties) // ASKING_OCTETS_A_STEP)
-            plan, found = plan_in(info, engine.scheduler.limits, engine.context.wall_ms)
+            plan: Plan | None = None
+            found = info
+            properties = info.properties or b""
+            is_asking = asks_more(properties)
+            if is_asking:
+                self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP)
+                plan, found = plan_in(info, engine.scheduler.limits, engine.context.wall_ms)
             destination = self._target(names.destination)
             if plan is not None:
                 destination = delayed(destination, plan)
-            destination = self._once(destination, info)
+            destination = self._once(destination, info, is_asking)
             message = engine_message(found, destination.destination_id)
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
@@ -253,12 +258,13 @@ class SendMessage:
         """Give back the window that a message without a response has taken."""
         self.producers.give_back(info.names.producer_id, len(info.body) + len(info.properties or b""))
 
-    def _once(self, destination: Destination, info: ClientMessage) -> Destination:
+    def _once(self, destination: Destination, info: ClientMessage, is_asking: bool) -> Destination:
         """Return the destination of a message that may come again, which is then accepted once.
 
-        A failover client sends again what was not answered before it lost its connection.  Raises: InvalidOption.
+        is_asking: its properties may name a duplicate id.  A failover client sends again what was not answered before
+        it lost its connection.  Raises: InvalidOption.
         """
-        duplicate_id = duplicate_id_in(info.properties)
+        duplicate_id = duplicate_id_in(info.properties) if is_asking else None
         if duplicate_id is None and self.introduction.is_failover and info.response_required:
             if info.names.transaction_id is None:
                 producer = info.names.producer_id  # checked; the id may name anybody, and its text anything
