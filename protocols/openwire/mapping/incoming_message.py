@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
@@ -20,9 +21,7 @@ from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode_structure
 
 PRIORITY_MOST: Final = 9
-_SCHEDULE_MARK: Final = b"AMQ_SCHEDULED_"
-_JOB_MARK: Final = JOB_ID.encode()
-_MARKS: Final = re.compile(b"|".join([_SCHEDULE_MARK, _JOB_MARK] + [name.encode() for name in DUPLICATE_ID_NAMES]))
+_MARKS: Final = re.compile("|".join(["AMQ_SCHEDULED_", JOB_ID, *DUPLICATE_ID_NAMES]).encode())
 _ASKING: Final[Mapping[str, str]] = PROPERTIES
 
 
@@ -49,27 +48,32 @@ def asks_more(properties: bytes) -> bool:
     return _MARKS.search(properties) is not None
 
 
-def duplicate_id_in(properties: bytes | None) -> str | None:
-    """Return the duplicate id that the properties of a message name, None without one.  Raises: FrameError."""
-    found = read_properties(properties)
-    typed = next((found[name] for name in DUPLICATE_ID_NAMES if name in found), None)
-    return None if typed is None or typed.value is None else property_text(typed)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the properties of a message ask of the broker.
 
-
-def plan_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int) -> tuple[Plan | None, ClientMessage]:
-    """Return the plan that the properties ask for, and the message without that request.
-
-    A receiver that forwards the message must not schedule it again.  Raises: InvalidOption, FrameError.
+    message: what is sent, without the request for a schedule: a receiver that forwards it must not schedule it again.
     """
-    octets = message.properties
-    if octets is None or (_SCHEDULE_MARK not in octets and _JOB_MARK not in octets):
-        return None, message
-    properties = read_properties(octets)
+
+    plan: Plan | None
+    duplicate_id: str | None
+    message: ClientMessage
+
+
+def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int) -> Asked:
+    """Read the properties, once.  Raises: InvalidOption, FrameError."""
+    properties = read_properties(message.properties)
+    duplicate_id = _duplicate_id(properties)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
     plan = plan_of(asked, limits, now_ms) if asked else None
     if plan is None and JOB_ID not in properties:
-        return None, message
+        return Asked(None, duplicate_id, message)
     left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name != JOB_ID}
     found = read_stored(message.headers, message.body)
     found.marshalled_properties = write_map(left) if left else None
-    return plan, whole(stored(encode_structure(found), VERSION))
+    return Asked(plan, duplicate_id, whole(stored(encode_structure(found), VERSION)))
+
+
+def _duplicate_id(properties: Map) -> str | None:
+    typed = next((properties[name] for name in DUPLICATE_ID_NAMES if name in properties), None)
+    return None if typed is None or typed.value is None else property_text(typed)

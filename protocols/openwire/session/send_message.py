@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.api import EngineApi
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
-from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import ID_MOST_CHARACTERS, identified
@@ -23,7 +22,7 @@ from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import ParkedTooMuch
 from protocols.openwire.mapping.client_message import ClientMessage, MessageReader
 from protocols.openwire.mapping.destinations import target_of
-from protocols.openwire.mapping.incoming_message import asks_more, duplicate_id_in, engine_message, plan_in
+from protocols.openwire.mapping.incoming_message import Asked, asked_in, asks_more, engine_message
 from protocols.openwire.session.producers import NAMED_STEPS, Producers
 from protocols.openwire.session.transactions import Transactions, rolled_back
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
@@ -87,18 +86,16 @@ class SendMessage:
         try:
             self.client.share.charge(self._reader.steps)
             self.producers.check(names.producer_id)
-            plan: Plan | None = None
-            found = info
-            properties = info.properties or b""
-            is_asking = asks_more(properties)
-            if is_asking:
+            properties = info.properties
+            asked: Asked | None = None
+            if properties is not None and asks_more(properties):
                 self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP)
-                plan, found = plan_in(info, engine.scheduler.limits, engine.context.wall_ms)
+                asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms)
             destination = self._target(names.destination)
-            if plan is not None:
-                destination = delayed(destination, plan)
-            destination = self._once(destination, info, is_asking)
-            message = engine_message(found, destination.destination_id)
+            if asked is not None and asked.plan is not None:
+                destination = delayed(destination, asked.plan)
+            destination = self._once(destination, info, None if asked is None else asked.duplicate_id)
+            message = engine_message(info if asked is None else asked.message, destination.destination_id)
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
             if names.transaction_id is not None:
@@ -258,13 +255,12 @@ class SendMessage:
         """Give back the window that a message without a response has taken."""
         self.producers.give_back(info.names.producer_id, len(info.body) + len(info.properties or b""))
 
-    def _once(self, destination: Destination, info: ClientMessage, is_asking: bool) -> Destination:
+    def _once(self, destination: Destination, info: ClientMessage, duplicate_id: str | None) -> Destination:
         """Return the destination of a message that may come again, which is then accepted once.
 
-        is_asking: its properties may name a duplicate id.  A failover client sends again what was not answered before
-        it lost its connection.  Raises: InvalidOption.
+        duplicate_id: the one that the message names.  A failover client sends again what was not answered before it
+        lost its connection.  Raises: InvalidOption.
         """
-        duplicate_id = duplicate_id_in(info.properties) if is_asking else None
         if duplicate_id is None and self.introduction.is_failover and info.response_required:
             if info.names.transaction_id is None:
                 producer = info.names.producer_id  # checked; the id may name anybody, and its text anything
