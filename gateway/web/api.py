@@ -1,19 +1,12 @@
-"""Answers of the HTTP listener: health, ``/metrics`` and the JSON behind ``stat``.
-
-Any page in a browser on the same machine can send requests here, even under a host name of its own choice (DNS
-rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, must be our own.  A page
-of a listed origin may open WebSockets.
-"""
+"""Answers of the HTTP listener: health, ``/metrics`` and the JSON behind ``stat``."""
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -58,6 +51,7 @@ from gateway.web.rest.messages import LiveMessages
 from gateway.web.routing.bodies import refuse_unclear_length
 from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import Schema
+from gateway.web.routing.foreign_pages import ForeignPages
 from gateway.web.routing.logins import Logins
 from gateway.web.routing.openapi import description_route
 from gateway.web.routing.problems import Handler, Problem, with_problems
@@ -167,7 +161,7 @@ class _Api:
         self._logins = logins
         self._sockets = sockets
         self._security = security
-        self._configured_host = configured_host.lower()
+        self._foreign_pages = ForeignPages(configured_host)
         self._share = share
         self._memory = memory
         self._metrics_pages = SharedDocuments(self._metrics_page)
@@ -252,7 +246,8 @@ class _Api:
         try:
             refuse_unclear_length(request)
             if self._sockets is not None and self._sockets.is_meant(request):
-                self._refuse_foreign(request)
+                if not self._sockets.admits(request.headers.get("Origin")):
+                    self._foreign_pages.refuse(request, None, ", or one of http.origins")
                 return await self._sockets.serve(request)  # its protocol has a login, and a share, of its own
             return await self._share.within(self._answer(request, handler, connection))
         finally:
@@ -263,8 +258,8 @@ class _Api:
         self, request: web.Request, handler: Handler, connection: HttpConnection | None
     ) -> web.StreamResponse:
         """Raises: Problem; HTTPException of aiohttp."""
-        self._refuse_foreign(request)
         route = route_of(request)
+        self._foreign_pages.refuse(request, route)
         permission = SEES if route is None else route.permission
         if self._security.is_required and permission.needs_login:
             await self._logins.check(request)
@@ -278,39 +273,6 @@ class _Api:
             if connection is not None:
                 connection.request_taken()
             return await handler(request)
-
-    def _refuse_foreign(self, request: web.Request) -> None:
-        """Raises: Problem."""
-        origin = request.headers.get("Origin")
-        more = ""
-        if self._sockets is not None and self._sockets.is_meant(request):
-            if self._sockets.admits(origin):
-                return
-            more = ", or one of http.origins"
-        hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            seen = repr(hosts[0]) if hosts else "none"
-            raise Problem(
-                403, f"Host is {seen[:200]}; allowed is a literal IP address, localhost or {self._configured_host}"
-            )
-        # https if a proxy in front of us speaks TLS.
-        if origin is not None and origin.lower() not in (f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"):
-            raise Problem(403, f"Origin is {origin[:200]!r}; allowed is this server's own, or none{more}")
-
-    def _is_own_host(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            return False
-        if not name or "@" in host:
-            return False
-        if name in ("localhost", self._configured_host):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
 
     def _refuse_forbidden(self, request: web.Request, permission: Permission) -> None:
         """Refuse requests that show or change any destination, if the user has no permission for all of them.

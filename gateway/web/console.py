@@ -17,6 +17,8 @@ _POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PAGE: Final = Permission(needs_login=False)  # the page has a form to log in, and shows nothing before
+# To this server alone: the Referer shows that a page of the console asks, where browsers send no Sec-Fetch-Site.
+_REFERRER: Final = "same-origin"
 _KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _PAGE: Final = "index.html"
 
@@ -49,5 +51,5 @@ class ConsoleRoutes:
             body=self._octets[name],
             content_type=_KINDS[self._files[name].suffix],
             charset="utf-8",
-            headers={"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"},
+            headers={"Content-Security-Policy": _POLICY, "Referrer-Policy": _REFERRER},
         )

@@ -40,9 +40,6 @@ READ_TIMEOUT_MS: Final = 30_000
 TEXT: Final = Media(("text/plain", "application/octet-stream"))
 _KINDS: Final = {"queue": QUEUE, "topic": TOPIC}
 _OPTIONS: Final = ("clientId", "oneShot", "destination")  # of the servlet; they have no effect here
-# A page of another site can make a browser send a GET without an Origin, and this one takes a message.
-_FOREIGN: Final = ("cross-site", "same-site")
-_BROWSER: Final = "Mozilla/"  # how the User-Agent of every browser begins
 
 Sampled = Callable[[], Awaitable[BrokerStats]]
 
@@ -107,6 +104,7 @@ class MessageServlet:
                     answers={200: TEXT, 204: Media(())},
                     problems=(404, 409, 429, 503, 507),
                     has_head=False,
+                    has_effect=True,  # also of a GET
                 )
                 for method in ("GET", "DELETE")
             ),
@@ -146,7 +144,6 @@ class MessageServlet:
         return web.Response(text="Message sent", headers={"messageID": message_id or ""})
 
     async def _receive(self, request: web.Request, asked: Values) -> web.Response:
-        _check_site(request)
         asking = asking_of(request)
         took = Took("", 1, asked["readTimeout"], LEASE_DEFAULT_MS, False, "auto")
         watch = Watch(connection_of(request))
@@ -165,22 +162,6 @@ class MessageServlet:
             return web.Response(text=message["body"], headers=headers)
         return web.Response(
             body=base64.b64decode(message["body_base64"]), content_type="application/octet-stream", headers=headers
-        )
-
-
-def _check_site(request: web.Request) -> None:
-    """Refuse a page of another site.  Raises: Problem."""
-    site = request.headers.get("Sec-Fetch-Site")
-    if site in _FOREIGN:
-        raise Problem(403, "a page of another site asks for a message; allowed are programs and this server's pages")
-    # Browsers say where a request comes from only to https and to this machine (Fetch Metadata, "Potentially
-    # trustworthy URL").  DELETE needs no such guess: other sites must ask first (CORS), which nothing here answers.
-    if site is None and request.method == "GET" and request.headers.get("User-Agent", "").startswith(_BROWSER):
-        raise Problem(
-            403,
-            "a browser asks for a message by GET and does not say from which site (no Sec-Fetch-Site), so any page "
-            "could make it take messages; allowed are POST /api/destinations/DEST/take, https, and clients "
-            f"whose User-Agent does not begin with {_BROWSER}",
         )
 
 

@@ -49,6 +49,7 @@ class EventRoutes:
                 answers={200: Media(("text/event-stream",))},
                 problems=(429,),
                 has_head=False,  # it would not end
+                has_effect=True,  # it holds one of few places
             )
         ]
 

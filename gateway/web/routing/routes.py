@@ -75,6 +75,7 @@ class Route:
     has_more: other parameters are no error; they are in the value "more".  has_head: a GET may also be a HEAD.
     is_hidden: no part of the API, as the files of the console.
     is_traffic: it sends, takes or settles messages, which is no management.
+    has_effect: no page of another site may cause it, not even by a link; for a GET that takes or holds something.
     is_shared: one answer is made for all that wait for it, so it is given also while requests hold too much.
     """
 
@@ -96,6 +97,7 @@ class Route:
     is_hidden: bool = False
     is_traffic: bool = False
     is_shared: bool = False
+    has_effect: bool = False
 
     def in_path(self, name: str) -> bool:
         return f"{{{name}}}" in self.path
