@@ -13,6 +13,7 @@ import tests.support.turns.input_turns
 import tests.support.turns.message_turns
 import tests.support.turns.openwire_turns
 import tests.support.turns.reader_turns
+import tests.support.turns.settlement_turns
 import tests.support.turns.spill_turns
 import tests.support.turns.store_turns
 import tests.support.turns.timer_turns
@@ -37,6 +38,9 @@ OF_MESSAGES = {
     "OpenWire pipelined: messages are delivered and not settled": 60,
     "one AMQP disposition accepts many": 85,
     "one AMQP disposition rejects many": 70,
+    "pipelined: AMQP transactions that accept many deliveries and are rolled back": 85,
+    "pipelined: AMQP transactions that accept many deliveries and end with their control link": 85,
+    "pipelined: AMQP dispositions of deliveries that a transaction has": 75,
 }
 # What C code does with all of them leaves few lines.
 FEWER = {
@@ -61,6 +65,8 @@ COUNTED_TOGETHER = {
     "OpenWire pipelined: temporary queues come and go, with requests": 3 * TURN_LINES_MAX,
     "OpenWire pipelined: ranges in transactions that are rolled back": 2 * TURN_LINES_MAX,
     "pipelined: dispositions of ranges beside many unsettled deliveries": 2 * TURN_LINES_MAX,
+    "pipelined: AMQP dispositions of short ranges annotate many deliveries": 3
+    * TURN_LINES_MAX,  # 10 clients, a range of each
 }
 
 

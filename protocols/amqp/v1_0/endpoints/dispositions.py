@@ -26,6 +26,10 @@ from protocols.amqp.v1_0.wire.composites.performatives import Disposition
 HALF: Final = 1 << 31  # of the delivery-ids
 NUMBERS_A_STEP: Final = 8  # of delivery-ids that a range is compared with
 FREE_NUMBERS: Final = 64  # a range of so many costs no more than other frames
+# Steps of a turn for each delivery of a range.
+SETTLED_STEPS: Final = 2
+ENLISTED_STEPS: Final = 3  # in a transaction
+ANNOTATED_STEPS: Final = 12  # with annotations for its message
 
 
 class Dispositions:
@@ -95,6 +99,8 @@ class Dispositions:
         if is_terminal(state) and not (isinstance(state, Modified) and state.message_annotations):
             self._take_all(session, numbers, disposition)
             return
+        steps = ENLISTED_STEPS if isinstance(state, TransactionalState) else ANNOTATED_STEPS
+        session.connection.share.charge(steps * len(numbers))
         for number in numbers:
             delivery = session.unsettled.get(number)
             if delivery is not None:
@@ -113,6 +119,7 @@ class Dispositions:
             deliveries = [delivery for delivery in deliveries if delivery.state == IN_FLIGHT]
         if not deliveries:
             return
+        session.connection.share.charge(SETTLED_STEPS * len(deliveries))
         if isinstance(state, Accepted | Released):  # dead letters come in the order of their deliveries
             deliveries.sort(key=_consumer_of)
         refusal = refusal_of(state, deliveries[0])

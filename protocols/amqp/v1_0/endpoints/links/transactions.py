@@ -11,6 +11,8 @@ deliveries do.  Deliveries that the client has not settled stay with it (4.4.2).
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination
 from engine.values import gates
@@ -24,6 +26,10 @@ from protocols.amqp.v1_0.mapping.outcomes import refusal_of
 from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, State, TransactionalState
 from protocols.amqp.v1_0.wire.composites.transaction_types import Discharge
 from protocols.amqp.v1_0.wire.errors import RolledBack, UnknownTransaction
+
+# Steps of a turn for each action of a transaction.
+COMMITTED_STEPS: Final = 2
+UNDONE_STEPS: Final = 4  # the client may settle the same deliveries again
 
 
 class OpenTransaction:
@@ -150,6 +156,8 @@ class Transactions:
             unknown = UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
             link.reject(delivery_id, False, unknown)
             return
+        is_undone = discharge.fail or bool(one.spoiled)
+        self._charge(UNDONE_STEPS if is_undone else COMMITTED_STEPS, one)
         if discharge.fail:
             self._roll_back(one)
             link.answer(delivery_id, False, ACCEPTED)
@@ -179,6 +187,8 @@ class Transactions:
         for name, one in list(self.open.items()):
             if owner is None or one.owner is owner:
                 del self.open[name]
+                if owner is not None:
+                    self._charge(UNDONE_STEPS, one)
                 self._roll_back(one)
         kept = []
         for waiting in self.waiting:
@@ -204,9 +214,7 @@ class Transactions:
             self.producer_gates.waits.park(self.connection, gate, destination)
             return
         engine.commit(transaction)
-        for (session, number), outcome in waiting.one.unsettled.items():
-            session.unsettled.pop(number, None)
-            session.settle_logged([number], outcome)
+        _settle(waiting.one.unsettled)
         waiting.link.answer(waiting.delivery_id, False, ACCEPTED, is_logged=True)
 
     def _refuse(self, waiting: WaitingCommit, error: EngineError) -> None:
@@ -220,6 +228,22 @@ class Transactions:
         engine.abort(one.transaction)
         kept = {session.unsettled.get(number) for session, number in one.unsettled}
         engine.roll_back([delivery for delivery in held if _is_with_a_link(delivery) and delivery not in kept])
+
+    def _charge(self, steps: int, one: OpenTransaction) -> None:
+        self.connection.share.charge(steps * one.transaction.action_count)
+
+
+def _settle(unsettled: dict[tuple[SessionEndpoint, int], State]) -> None:
+    """Settle the outcomes of a committed transaction, those of one disposition together."""
+    rows: list[tuple[SessionEndpoint, State, list[int]]] = []
+    for (session, number), outcome in unsettled.items():
+        session.unsettled.pop(number, None)
+        if rows and rows[-1][0] is session and rows[-1][1] is outcome:
+            rows[-1][2].append(number)
+        else:
+            rows.append((session, outcome, [number]))
+    for session, outcome, numbers in rows:
+        session.settle_logged(numbers, outcome)
 
 
 def _is_with_a_link(delivery: Delivery) -> bool:
