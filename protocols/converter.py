@@ -23,12 +23,11 @@ class Converter:
         """
 
     @abstractmethod
-    def stomp_form(self, message: Message) -> Message:
-        """Return ``message``, of another encoding, in STOMP's encoding; ids and times stay."""
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
+        """Return ``message``, of another encoding, in STOMP's encoding, and how many steps of a turn that took.
 
-    @abstractmethod
-    def steps(self, message: Message, form: Message) -> int:
-        """Return how many steps of a turn ``stomp_form`` took for it."""
+        Ids and times stay.
+        """
 
     @abstractmethod
     def raw_form(self, message: Message) -> Message:
@@ -44,11 +43,8 @@ class Converters(Converter):
     def map_of(self, message: Message) -> Map | None:
         return self.by_encoding[message.encoding].map_of(message)
 
-    def stomp_form(self, message: Message) -> Message:
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
         return self.by_encoding[message.encoding].stomp_form(message)
-
-    def steps(self, message: Message, form: Message) -> int:
-        return self.by_encoding[message.encoding].steps(message, form)
 
     def raw_form(self, message: Message) -> Message:
         return self.by_encoding[message.encoding].raw_form(message)

@@ -82,7 +82,7 @@ def _stomp_form(message: Message) -> Message:
     if message.encoding == STOMP_ENCODING:
         return message
     try:
-        return CONVERTERS.stomp_form(message)
+        return CONVERTERS.stomp_form(message)[0]
     except DATA_FAULTS:
         return CONVERTERS.raw_form(message)
 

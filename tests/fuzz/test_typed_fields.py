@@ -32,7 +32,7 @@ def test_more_typed_seeds(long_run: LongRun) -> None:
 class RefusesFloats(StompForm):
     """A conversion that nobody has thought of to the end."""
 
-    def stomp_form(self, message: Message) -> Message:
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
         if b"\x72" in message.headers:
             raise KeyError("float")
         return super().stomp_form(message)
@@ -45,7 +45,7 @@ class RefusesStoredFloats(RefusesFloats):
         super().__init__()
         self.is_on = False
 
-    def stomp_form(self, message: Message) -> Message:
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
         return super().stomp_form(message) if self.is_on else StompForm().stomp_form(message)
 
 

@@ -56,7 +56,7 @@ class ReplaySource:
                 self.not_selected += 1
                 continue
             if message.encoding != STOMP:
-                message = self._form.stomp_form(message)
+                message, _ = self._form.stomp_form(message)
                 self.converted += 1
             self.found += 1
             yield headers_of(found, message), message.body

@@ -59,7 +59,7 @@ def openwire_form(
     converter: to header lines, None if it has them.  own_id: the broker's id of the message.  is_known: its sender's
     temporary destinations are announced to clients.
     """
-    form = message if converter is None else converter.stomp_form(message)
+    form = message if converter is None else converter.stomp_form(message)[0]
     assert form.encoding == STOMP, "converters make header lines"
     headers = read_lines(form.headers)
     code, content = _content(message, form, converter, headers)

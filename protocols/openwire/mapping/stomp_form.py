@@ -29,13 +29,11 @@ class StompForm(Converter):
         except FrameError:
             return None
 
-    def stomp_form(self, message: Message) -> Message:
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
         assert message.encoding == OPENWIRE, f"encoding {message.encoding} is not OpenWire"
-        return stomp_copy(message, *stomp_content(message.headers, message.body))
-
-    def steps(self, message: Message, form: Message) -> int:
+        form = stomp_copy(message, *stomp_content(message.headers, message.body))
         items = form.body.count(b",") if form.body[:1] in (b"{", b"[") else 0
-        return MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
+        return form, MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
 
     def raw_form(self, message: Message) -> Message:
         return stomp_copy(message, *raw_content(message.headers, message.body))

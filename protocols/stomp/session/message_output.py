@@ -186,11 +186,11 @@ class MessageOutput(ClientSession[BlockedFrame]):
         converter = self.converter
         assert converter is not None, "a gateway that takes other protocols has a converter"
         try:
-            form = converter.stomp_form(message)
+            form, steps = converter.stomp_form(message)
         except DATA_FAULTS as error:
             self._warn_unconverted(message, error)
             return converter.raw_form(message)
-        self._charge(converter.steps(message, form))
+        self._charge(steps)
         return form
 
     def _charge(self, count: int) -> None:

@@ -28,10 +28,10 @@ _SMALL: Final = b"\x00\x53"  # a descriptor of one octet follows
 class Contents:
     """header, properties: fields by place, None for absent ones.  sections: of the body, decoded.
 
-    body_kind: DATA, SEQUENCE or VALUE, 0 for no body.
+    body_kind: DATA, SEQUENCE or VALUE, 0 for no body.  body_items: of lists, maps and arrays in it, at all depths.
     """
 
-    __slots__ = ("header", "annotations", "properties", "application_properties", "body_kind", "sections")
+    __slots__ = ("header", "annotations", "properties", "application_properties", "body_kind", "body_items", "sections")
 
     def __init__(self) -> None:
         self.header: list[Value] = []
@@ -39,6 +39,7 @@ class Contents:
         self.properties: list[Value] = []
         self.application_properties: dict[Value, Value] = {}
         self.body_kind = 0
+        self.body_items = 0
         self.sections: list[Value] = []
 
     def field(self, place: int) -> Value:
@@ -51,7 +52,7 @@ class Contents:
 def read_headers(headers: bytes) -> Contents:
     """Return everything but the body.  Raises: DecodeError."""
     contents = Contents()
-    for code, value in _sections(headers):
+    for code, value in _sections(headers, Reader(headers, 0, len(headers))):
         if code == HEADER and isinstance(value, list):
             contents.header = value
         elif code == PROPERTIES and isinstance(value, list):
@@ -66,17 +67,23 @@ def read_headers(headers: bytes) -> Contents:
 def read_contents(headers: bytes, body: bytes) -> Contents:
     """Return everything.  Raises: DecodeError."""
     contents = read_headers(headers)
-    for code, value in _sections(body):
+    reader = Reader(body, 0, len(body))
+    try:
+        found = _sections(body, reader)
+    except DecodeError as error:
+        error.items_read = reader.items_read()
+        raise
+    contents.body_items = reader.items_read()
+    for code, value in found:
         if code in (DATA, SEQUENCE, VALUE):
             contents.body_kind = code
             contents.sections.append(value)
     return contents
 
 
-def _sections(octets: bytes) -> list[tuple[int, Value]]:
+def _sections(octets: bytes, reader: Reader) -> list[tuple[int, Value]]:
     """Raises: DecodeError, also for more sections, or items in all of them together, than anybody looks at."""
     found: list[tuple[int, Value]] = []
-    reader = Reader(octets, 0, len(octets))
     at = count = 0
     while at < len(octets):
         count += 1

@@ -48,7 +48,7 @@ def outgoing_sections(
         form = message
         if message.encoding != STOMP:
             assert converter is not None, "a gateway that takes other protocols has a converter"
-            form = converter.stomp_form(message)
+            form, _ = converter.stomp_form(message)
         rest, body = amqp_sections(form, queue.kind, queue.name, context.message_id(message))
         has_ttl = True
         has_priority = message.jms_priority() != DEFAULT_PRIORITY

@@ -41,25 +41,31 @@ KNOWN_MOST: Final = 1_000
 LARGE_BYTES: Final = 1024 * 1024  # of a body; each copy of a large one takes new memory, and so 1.5 ms for 1 MiB
 CHECKED_BYTES: Final = 64 * 1024  # of a text at a time
 BINARY: Final = "binary"
+Content = tuple[bytes, bytes, int]  # header lines, body, TEXT or 0
 _BODY_NAMES: Final = {at.VALUE: "value", at.SEQUENCE: "sequence", at.DATA: "data"}
 
 
-def stomp_content(headers: bytes, body: bytes) -> tuple[bytes, bytes, int]:
+def stomp_content(headers: bytes, body: bytes) -> Content:
     """Return a message's header lines for STOMP, its body and the flag TEXT or 0.
 
     headers, body: as ``Message`` keeps them.  A message whose sections are malformed is returned by ``raw_content``.
     """
+    return counted_content(headers, body)[0]
+
+
+def counted_content(headers: bytes, body: bytes) -> tuple[Content, int]:
+    """Do the same; return also how many items of lists and maps in the body were read for it."""
     is_large_text = _is_large_text(body)
     try:
         contents = read_headers(headers) if is_large_text else read_contents(headers, body)
-    except DecodeError:
+    except DecodeError as error:
         # Its routing fields were readable, so only its content is malformed: receivers get it as it came.
-        return raw_content(headers, body)
+        return raw_content(headers, body), error.items_read
     found = _of_properties(contents) | _of_others(contents)
     if is_large_text:
-        return _lines(found), body[_TEXT_START:], TEXT
+        return (_lines(found), body[_TEXT_START:], TEXT), 0
     octets, text_flag = _body(contents, body, found)
-    return _lines(found), octets, text_flag
+    return (_lines(found), octets, text_flag), contents.body_items
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +122,7 @@ def is_textual(content_type: str) -> bool:
     return _TEXTUAL.match(content_type.lower()) is not None
 
 
-def raw_content(headers: bytes, body: bytes) -> tuple[bytes, bytes, int]:
+def raw_content(headers: bytes, body: bytes) -> Content:
     """Return the sections as they came, for a body of octets."""
     return annotation("content-type", RAW), headers + body, 0
 

@@ -21,9 +21,13 @@ class FramingError(AmqpError):
 
 
 class DecodeError(AmqpError):
-    """A frame whose content violates the type system or its performative."""
+    """A frame whose content violates the type system or its performative.
+
+    items_read: of a message's body, before the violation.
+    """
 
     condition: ClassVar[str] = "decode-error"
+    items_read = 0
 
 
 class IllegalState(AmqpError):

@@ -105,6 +105,8 @@ def decode_plain(octets: bytes, position: int, reader: Reader | None = None) -> 
             end = position + 2 + octets[position + 1]
             items = _scalars(octets, position + 3, end, octets[position + 2]) if end <= len(octets) else None
             if items is not None:
+                if reader is not None:
+                    reader.plain_items += len(items)
                 if code == 0xC0:
                     return items, end
                 if len(items) % 2 == 0:
@@ -166,9 +168,12 @@ def _scalars(octets: bytes, at: int, end: int, count: int) -> list[Value] | None
 
 
 class Reader:
-    """Values out of ``octets`` from ``position`` to ``end``; the limits are for all of them together."""
+    """Values out of ``octets`` from ``position`` to ``end``; the limits are for all of them together.
 
-    __slots__ = ("octets", "position", "end", "items_left", "empty_left", "keys_left", "depth")
+    plain_items: of small values that ``decode_plain`` has made; none of the limits is for them.
+    """
+
+    __slots__ = ("octets", "position", "end", "items_left", "empty_left", "keys_left", "plain_items", "depth")
 
     def __init__(self, octets: bytes, position: int, end: int) -> None:
         self.octets = octets
@@ -177,6 +182,7 @@ class Reader:
         self.items_left = ITEMS_MAX
         self.empty_left = EMPTY_ITEMS_MAX
         self.keys_left = HASHED_KEYS_MAX
+        self.plain_items = 0
         self.depth = 0
 
     def read(self) -> Value:
@@ -189,6 +195,11 @@ class Reader:
         if code == 0:
             return self._described()
         return self._value(code)
+
+    def items_read(self) -> int:
+        """Return of how many items, at all depths, values have been made, also if the last one is malformed."""
+        # A list is counted before it is read, and each of its items takes an octet at least.
+        return self.plain_items + min(ITEMS_MAX - self.items_left, self.position)
 
     def _described(self) -> Described:
         self._enter()
