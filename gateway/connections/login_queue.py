@@ -5,8 +5,9 @@ gateway.connections.security checks a login.
 A check takes tens of milliseconds, so a flood of wrong passwords can always be faster.  It must not keep others out:
 
 - The queue has a limit.  When it is full, the address with the most failures, then the most places, gives a place to
-  an address with fewer.  If there is no such address, the new attempt is refused at once.  A client that has gone frees
-  its place.
+  an address with fewer.  Where an address has its part, or is the worst itself, its login with the most failures, then
+  the most places, gives one to a login with fewer.  If there is none, the new attempt is refused at once.  A client
+  that has gone frees its place.
 - Attempts with the same login and the same password are one check, so a fleet that reconnects needs one.
 - Addresses without failures come first, then logins without failures; among equals addresses take turns.
 - After each failure, the next check of the same login from the same address waits twice as long.
@@ -16,6 +17,7 @@ A check takes tens of milliseconds, so a flood of wrong passwords can always be 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -132,8 +134,12 @@ class LoginChecks:
 
     def _added(self, address: str, key: tuple[str, str], proved: bool | None) -> _Check | None:
         if self._per_address.get(address, 0) >= WAITING_PER_ADDRESS_MAX:
-            return None
-        if len(self._waiting) >= WAITING_MAX and not self._take_place(address):
+            has_place = self._take_place_of_login(address, key[0])
+        elif len(self._waiting) >= WAITING_MAX:
+            has_place = self._take_place(address) or self._take_place_of_login(address, key[0])
+        else:
+            has_place = True
+        if not has_place:
             return None
         one = self._waiting[key] = _Check(address, *key, proved)
         self._per_address[address] = self._per_address.get(address, 0) + 1
@@ -150,11 +156,30 @@ class LoginChecks:
         worst = max(places, key=rank)
         if rank(worst) <= rank(address):
             return False
-        key = next(key for key, one in reversed(self._waiting.items()) if one.address == worst)
+        self._give_up(next(key for key, one in reversed(self._waiting.items()) if one.address == worst))
+        return True
+
+    def _take_place_of_login(self, address: str, login: str) -> bool:
+        """Do the same among the logins of one address: guesses of one do not keep out another."""
+        now_s = asyncio.get_running_loop().time()
+        places = Counter(one.login for one in self._waiting.values() if one.address == address)
+
+        def rank(other: str) -> tuple[int, int]:
+            return self._failures.count((address, other), now_s), places[other] + (other == login)
+
+        worst = max(places, key=rank, default=login)
+        if rank(worst) <= rank(login):
+            return False
+        self._give_up(
+            next(key for key, one in reversed(self._waiting.items()) if (one.address, one.login) == (address, worst))
+        )
+        return True
+
+    def _give_up(self, key: tuple[str, str]) -> None:
+        """Refuse a waiting check."""
         given_up = self._remove(key)
         self._counters.refused_logins += len(given_up.answers)
         given_up.answer(False)
-        return True
 
     def _remove(self, key: tuple[str, str]) -> _Check:
         one = self._waiting.pop(key)

@@ -164,6 +164,36 @@ async def test_who_has_most_places_takes_none_from_others(world: World) -> None:
     assert sum(task.done() for task in flood) == 1
 
 
+async def test_guesses_of_one_login_do_not_keep_out_another_login_of_their_address(world: World) -> None:
+    """As where all clients are behind one proxy, or on one machine."""
+    flood = [world.ask("10.0.0.1", "alice", f"wrong {number}") for number in range(2 * WAITING_PER_ADDRESS_MAX)]
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    honest = world.ask("10.0.0.1", "bob", "right")
+    await asyncio.sleep(0)
+    assert not honest.done(), "it has taken the place of a guess"
+    assert not (again := world.ask("10.0.0.1", "alice", "one more")).done()
+    await asyncio.sleep(0)
+    assert again.done() and not again.result()
+    world.verifier.let(1)
+    assert (await world.begun(CONCURRENT_CHECKS_MAX + 1))[-1] == ("bob", "right")
+    world.verifier.let(10_000)
+    assert await honest
+    assert sum(task.done() and not task.result() for task in flood) >= WAITING_PER_ADDRESS_MAX
+
+
+async def test_a_login_takes_a_place_of_its_address_where_all_addresses_together_have_all(world: World) -> None:
+    for number in range(WAITING_MAX + CONCURRENT_CHECKS_MAX):
+        world.ask(f"10.6.6.{number % 8}", "mallory", f"wrong {number}")
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    assert world.checks.waiting_count == WAITING_MAX
+    newcomer = world.ask("10.6.6.0", "ann", "right")
+    await asyncio.sleep(0)
+    assert not newcomer.done()
+    assert world.checks.waiting_count == WAITING_MAX
+    world.verifier.let(10_000)
+    assert await newcomer
+
+
 async def test_equal_attempts_are_one_check(world: World) -> None:
     fleet = [world.ask(f"10.0.1.{number % 250}", "ann", "right") for number in range(2_000)]
     await world.begun(1)
