@@ -15,10 +15,11 @@ class Branch:
 
     spoiled: why it can only be rolled back, "" if it can be prepared.
     records: where the log has it; None while it is not prepared.  prepared_ms: when that was, wall clock.
+    replay_key: by which its client would begin it again after it has lost its connection; None if it never does.
     held, keys: what it had acknowledged, and the duplicate ids of its messages, before the last start of the gateway.
     """
 
-    __slots__ = ("xid", "user", "transaction", "spoiled", "records", "prepared_ms", "held", "keys")
+    __slots__ = ("xid", "user", "transaction", "spoiled", "records", "prepared_ms", "replay_key", "held", "keys")
 
     def __init__(self, xid: Xid, user: str, transaction: Transaction) -> None:
         self.xid = xid
@@ -27,6 +28,7 @@ class Branch:
         self.spoiled = ""
         self.records: Range | None = None
         self.prepared_ms = 0
+        self.replay_key: IdKey | None = None
         self.held: list[HeldEntries] = []
         self.keys: list[IdKey] = []
 

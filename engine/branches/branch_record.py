@@ -14,6 +14,8 @@ acknowledged entries: the number of their queue or durable subscription, their p
 prepared-xid:XID           as text
 prepared-user:LOGIN        who began it, unless logins are not checked
 prepared-ms:TIME           when it was prepared
+prepared-replay:ADDRESS DIGEST
+                           its replay key, if it has one
 prepared-sends:N           how many records before it are its messages
 """
 
@@ -23,6 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.branches.branch import Branch
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction
@@ -79,14 +82,16 @@ class PreparedRecord:
     user: str
     prepared_ms: int
     send_count: int
+    replay_key: IdKey | None = None
     held: list[HeldRun] = field(default_factory=list)
 
 
 # -- to the log
 
 
-def records_of(xid: Xid, user: str, prepared_ms: int, transaction: Transaction, number: int) -> list[Message]:
+def records_of(branch: Branch, prepared_ms: int, number: int) -> list[Message]:
     """Return the records of a branch.  number: of the queue that holds them."""
+    transaction = branch.transaction
     keys = {id(copies[0]): one.key for one, copies in transaction.identified}
     records = [
         _send_record(message, number, _target_line(destination.kind, destination.name), keys.get(id(message)))
@@ -98,7 +103,9 @@ def records_of(xid: Xid, user: str, prepared_ms: int, transaction: Transaction, 
         lines = b"".join(_target_line(part.kind, part.name) for part in delayed.parts if part.kind in (QUEUE, TOPIC))
         if lines:
             records.append(_send_record(message, number, lines + _plan_lines(delayed.plan), keys.get(id(message))))
-    lines = annotation(XID, str(xid)) + (annotation("prepared-user", user) if user else b"")
+    lines = annotation(XID, str(branch.xid)) + (annotation("prepared-user", branch.user) if branch.user else b"")
+    if branch.replay_key is not None:
+        lines += annotation("prepared-replay", _key_words(branch.replay_key))
     lines += annotation("prepared-ms", str(prepared_ms)) + annotation("prepared-sends", str(len(records)))
     body = "".join(f"{run.number} {run.priority} {run.first} {run.count}\n" for run in held_runs(transaction))
     records.append(Message(number, STOMP, PERSISTENT, LANE, 0, 0, 0, lines, b"", body.encode()))
@@ -143,7 +150,7 @@ def _plan_lines(plan: Plan) -> bytes:
 
 def _send_record(message: Message, number: int, lines: bytes, key: IdKey | None) -> Message:
     if key is not None:
-        lines += annotation(f"{PREFIX}duplicate", f"{key.address} {key.digest}")
+        lines += annotation(f"{PREFIX}duplicate", _key_words(key))
     lines += message.annotations
     flags = (message.flags & _LOW_FLAGS) | (message.jms_priority() + 1) << PRIORITY_SHIFT
     if b"\\" in lines:
@@ -179,6 +186,7 @@ def read_branch(record: Message) -> PreparedRecord:
         lines.get("prepared-user", ""),
         int(lines["prepared-ms"]),
         int(lines["prepared-sends"]),
+        _key(lines.get("prepared-replay", "").split()),
         held,
     )
 
@@ -217,6 +225,10 @@ def _plan(values: dict[str, str]) -> Plan | None:
         return None
     delay_ms, period_ms, repeat, time_ms = (int(values.get(word, "0")) for word in _TIMES)
     return Plan(delay_ms, period_ms, repeat, values.get("cron", ""), time_ms, "renews" in values)
+
+
+def _key_words(key: IdKey) -> str:
+    return f"{key.address} {key.digest}"
 
 
 def _key(words: Iterable[str]) -> IdKey | None:

@@ -26,6 +26,7 @@ from engine.consumers.settlement_log import SettlementLog
 from engine.fate.redelivery import Redelivery
 from engine.features.duplicate_ids import DuplicateIds
 from engine.open_transaction import Transaction, TransactionLimits
+from engine.sources.identified import IdKey
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.values.broker_stats import BranchStats
@@ -102,7 +103,7 @@ class Branches:
 
     # -- before it is prepared
 
-    def begin(self, client: Client, xid: Xid, limits: TransactionLimits) -> None:
+    def begin(self, client: Client, xid: Xid, limits: TransactionLimits, replay_key: IdKey | None = None) -> None:
         """Begin a branch, or take part in one of the same user.  Raises: BranchInUse, TransactionError."""
         known = self._branches.get(xid)
         if known is not None:
@@ -112,7 +113,9 @@ class Branches:
         own = self._active.setdefault(client.client_number, {})
         if len(own) >= limits.open_count:
             raise TransactionError(f"{limits.open_count} branches are open on this connection, which is the limit")
-        self._branches[xid] = own[xid] = Branch(xid, client.user, Transaction(client, str(xid), limits))
+        branch = Branch(xid, client.user, Transaction(client, str(xid), limits))
+        branch.replay_key = replay_key
+        self._branches[xid] = own[xid] = branch
 
     def active(self, client: Client, xid: Xid) -> Branch:
         """Return a branch that is not prepared yet.  Raises: UnknownBranch, BranchState."""
@@ -150,6 +153,10 @@ class Branches:
 
     # -- the two phases
 
+    def is_finished(self, replay_key: IdKey) -> bool:
+        """Say whether a client begins again, by a replay, what was prepared and has its outcome."""
+        return self._duplicate_ids.is_known(replay_key)
+
     def is_prepared(self, client: Client, xid: Xid) -> bool:
         """Raises: UnknownBranch."""
         return self._known(client, xid).records is not None
@@ -168,7 +175,7 @@ class Branches:
         if not self._queue_number:
             self._queue_number = store.open_destination(QUEUE, PREPARED_QUEUE)
         transaction = branch.transaction
-        records = records_of(branch.xid, branch.user, context.wall_ms, transaction, self._queue_number)
+        records = records_of(branch, context.wall_ms, self._queue_number)
         context.begin_batch()
         for record in records:
             store.append(record)
@@ -236,7 +243,10 @@ class Branches:
             transaction.accepted = [one for one in transaction.accepted if consumer_of(one).is_closed]
             self._redelivery.refuse_all(left, PUT_BACK)
         self._commits.abort(transaction)
+        self._settlements.flush()
+        self._context.begin_batch()
         self._finish(branch, DROPPED)
+        self._context.commit_batch()
         for held in branch.held:
             self.read_back.add(held)
         self.rolled_back_count += 1
@@ -284,6 +294,8 @@ class Branches:
 
     def _finish(self, branch: Branch, outcome: int) -> None:
         assert branch.records is not None, "a prepared branch has records"
+        if branch.replay_key is not None and not self._duplicate_ids.is_known(branch.replay_key):
+            self._duplicate_ids.add(branch.replay_key, is_logged=True)
         self._context.store.settle(self._queue_number, 0, outcome, CAUSE_NONE, [branch.records])
         del self._branches[branch.xid]
         self._count(branch, -1)

@@ -75,6 +75,7 @@ def found_branches(store: Store, destinations: Destinations) -> FoundBranches:
 def _branch(described: PreparedRecord, sends: list[PreparedSend], destinations: Destinations) -> Branch:
     transaction = Transaction(None, str(described.xid), UNLIMITED)
     branch = Branch(described.xid, described.user, transaction)
+    branch.replay_key = described.replay_key
     for send in sends:
         targets = [
             destinations.own_queue(name) if kind == QUEUE else destinations.own_topic(name)

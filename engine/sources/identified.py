@@ -35,13 +35,16 @@ class Identified(Composite):
         super().__init__(inner.parts if isinstance(inner, Composite) else [inner])
         self.inner = inner
         self.shown_id = duplicate_id[:SHOWN_CHARACTERS]
-        uri = self.uri()
-        octets = blake2b(f"{uri}\n{duplicate_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        self.key = IdKey(crc32c(uri.encode()), int.from_bytes(octets, "little") >> 1)
+        self.key = id_key(self.uri(), duplicate_id)
 
     def memory_bytes(self) -> int:
         """Return its memory while it waits with its message."""
         return OBJECTS_BYTES + CHARACTER_BYTES * len(self.shown_id)
+
+
+def id_key(uri: str, duplicate_id: str) -> IdKey:
+    octets = blake2b(f"{uri}\n{duplicate_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return IdKey(crc32c(uri.encode()), int.from_bytes(octets, "little") >> 1)
 
 
 def identified(destination: Destination, duplicate_id: str) -> Identified:

@@ -1,8 +1,8 @@
 """MessageAck: the deliveries that it names, and what becomes of them.
 
 A dispatch has the number of its hand-over as brokerSequenceId, and the client repeats it, so an acknowledgement finds
-its deliveries in the consumer's ledger.  What is not there any more was returned when a connection was lost, and such
-acknowledgements are ignored.
+its deliveries in the consumer's ledger.  What is not there any more was returned when a connection was lost.  Such an
+acknowledgement is ignored, but a transaction with one can only be rolled back: others may have its messages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, TransactionError
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError
@@ -65,14 +65,20 @@ class Acknowledgements:
             raise RequestError(f"a MessageAck has the type {ack.ack_type}; allowed are {min(TYPES)} to {max(TYPES)}")
         name = ack.names.consumer_id
         found = self.consumers.get(name) if name is not None else None
-        if found is not None and found.consumer is not None:
+        if found is None:
+            self._miss(ack)
+        elif found.consumer is not None:
             self._settle(ack, found.consumer)
         if ack.response_required:
             self.responses.respond(ack.command_id)
 
     def _settle(self, ack: ClientAck, consumer: Consumer) -> None:
         last = None if ack.last is None else consumer.ledger.get(self.hand_overs.tag(ack.last))
-        if last is None or ack.ack_type == REDELIVERED:
+        if ack.ack_type == REDELIVERED:
+            return
+        if last is None:
+            if not consumer.shown_by():
+                self._miss(ack)
             return
         is_one = ack.first is None or ack.first == ack.last
         if ack.ack_type == DELIVERED or not is_one or last.state != IN_FLIGHT:
@@ -96,6 +102,15 @@ class Acknowledgements:
             self.engine.acknowledge_unconfirmed(deliveries[0])
         else:
             self.engine.acknowledge_all(deliveries)
+
+    def _miss(self, ack: ClientAck) -> None:
+        """Take an acknowledgement of what is not there any more.  Raises: TransactionError."""
+        name = ack.names.transaction_id
+        if name is None or ack.ack_type not in (STANDARD, INDIVIDUAL) or self.transactions.is_replayed(name):
+            return
+        reason = "it acknowledges messages that its consumer does not have any more"
+        self.transactions.spoil(name, reason)
+        raise TransactionError(f"the transaction can only be rolled back: {reason}")
 
     def _enlist(self, ack: ClientAck, deliveries: list[Delivery]) -> None:
         """Settle in a transaction; the client waits for no response, so a failure spoils it.  Raises: EngineError."""

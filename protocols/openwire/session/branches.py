@@ -36,6 +36,9 @@ class Branches:
     def take(self, info: TransactionInfo, xid: Xid) -> None:
         """Take all but BEGIN and the commit of one phase.  Raises: RequestError, EngineError, ParkedTooMuch."""
         branches = self.engine.branches
+        if xid in self.transactions.finished:
+            self._take_again(info, xid)
+            return
         if info.type == PREPARE:
             self.transactions.replayed.discard(xid)
             self.send.prepare(info, xid)
@@ -53,6 +56,17 @@ class Branches:
             raise BranchState(f"the branch {xid} has no outcome that could be forgotten")
         else:
             raise NotImplementedHere(f"a TransactionInfo has the type {info.type}; allowed are 0 to {END}")
+        if info.response_required:
+            self.responses.respond(info.command_id)
+
+    def _take_again(self, info: TransactionInfo, xid: Xid) -> None:
+        """Answer for a branch that has its outcome what its client has not heard."""
+        self.responses.has_logged = True
+        if info.type == PREPARE:
+            self.send.answer_prepare(info, has_work=True)
+            return
+        if info.type != END:
+            self.transactions.finished.discard(xid)
         if info.response_required:
             self.responses.respond(info.command_id)
 

@@ -72,7 +72,7 @@ class Requests:
     def _take_transaction(self, info: commands.TransactionInfo) -> None:
         """Raises: RequestError, EngineError."""
         if info.type == BEGIN:
-            self.transactions.begin(info.transaction_id, self.introduction.is_failover)
+            self.transactions.begin(info.transaction_id, self._replay(info))
         elif info.type == COMMIT_ONE_PHASE:
             self.send.commit(info)
             return  # it has its own response
@@ -90,6 +90,11 @@ class Requests:
             self.transactions.named(info.transaction_id)
             raise NotImplementedHere(f"a TransactionInfo of type {info.type} is for distributed transactions")
         self._respond(info.command_id, info.response_required)
+
+    def _replay(self, info: commands.TransactionInfo) -> str:
+        """Return what is the same when a failover client begins a transaction again: it keeps its commands' ids."""
+        introduction = self.introduction
+        return f"{introduction.connection_id}\n{info.command_id}" if introduction.is_failover else ""
 
     def _take_destination(self, info: commands.DestinationInfo) -> None:
         """Raises: RequestError, EngineError."""

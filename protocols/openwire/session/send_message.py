@@ -164,7 +164,7 @@ class SendMessage:
         """
         branches = self.engine.branches
         if branches.is_prepared(self.client, xid):  # its client has connected again, and got no answer
-            self._answer_prepare(info, has_work=True)
+            self.answer_prepare(info, has_work=True)
             return
         branch = branches.active(self.client, xid)
         transaction = branch.transaction
@@ -179,7 +179,7 @@ class SendMessage:
         except EngineError as error:
             self.engine.abort(branches.end(branch))
             raise rolled_back(info.transaction_id, str(error)) from None
-        self._answer_prepare(info, has_work)
+        self.answer_prepare(info, has_work)
 
     def give_up(self, one: BlockedMessage, error: EngineError) -> PenstockError:
         """Return the answer to what has waited too long at a gate; a transaction is rolled back."""
@@ -246,7 +246,7 @@ class SendMessage:
         size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
         self._wait(BlockedMessage(info, behind, None, committing, addresses, size_bytes), behind, gate)
 
-    def _answer_prepare(self, info: TransactionInfo, has_work: bool) -> None:
+    def answer_prepare(self, info: TransactionInfo, has_work: bool) -> None:
         self.responses.has_logged = True
         if info.response_required:
             self.responses.respond_number(info.command_id, XA_OK if has_work else XA_RDONLY)

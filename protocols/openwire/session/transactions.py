@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from engine.api import EngineApi
 from engine.branches.branch import Branch
 from engine.consumers.client import Client
 from engine.open_transaction import Transaction, TransactionLimits
+from engine.sources.identified import id_key
 from engine.values.errors import BranchInUse, EngineError, TransactionError
 from engine.values.xid import Xid
 from protocols.openwire.errors import RequestError
 from protocols.openwire.wire.identities import LocalTransactionId, TransactionId, XaTransactionId
+
+REPLAYS: Final = "replayed-branches"  # in the place of an address, so that their outcomes are remembered as one's ids
 
 
 class RolledBack(RequestError):
@@ -45,6 +48,7 @@ class Transactions:
     """open: the local ones.  committing: transactions whose commit waits at a gate.
 
     replayed: prepared branches that a client sends again, with all their work, because it has connected again.
+    finished: those of which it did not hear the outcome, or which another connection has decided.
     """
 
     engine: EngineApi
@@ -53,14 +57,15 @@ class Transactions:
     open: dict[int, OpenTransaction] = field(default_factory=dict)
     committing: list[Transaction] = field(default_factory=list)
     replayed: set[Xid] = field(default_factory=set)
+    finished: set[Xid] = field(default_factory=set)
 
-    def begin(self, name: TransactionId | None, is_failover: bool) -> None:
-        """is_failover: a client that connects again sends again what has no outcome yet.
+    def begin(self, name: TransactionId | None, replay: str) -> None:
+        """replay: what is the same when a client connects and begins it again; "" if the client never does.
 
         Raises: RequestError, EngineError.
         """
         if isinstance(name, XaTransactionId):
-            self._begin_branch(Xid(*name), is_failover)
+            self._begin_branch(Xid(*name), replay)
             return
         number = number_of(name)
         if number in self.open:
@@ -90,8 +95,10 @@ class Transactions:
         return found
 
     def is_replayed(self, name: TransactionId) -> bool:
-        """Say whether work in a transaction has been done before, and is prepared."""
-        return bool(self.replayed) and isinstance(name, XaTransactionId) and Xid(*name) in self.replayed
+        """Say whether work in a transaction has been done before, and is prepared or finished."""
+        if not (self.replayed or self.finished) or not isinstance(name, XaTransactionId):
+            return False
+        return Xid(*name) in self.replayed or Xid(*name) in self.finished
 
     def spoil(self, name: TransactionId | None, reason: str) -> None:
         """Allow only a rollback."""
@@ -127,13 +134,21 @@ class Transactions:
         self.open.clear()
         self.committing.clear()
         self.replayed.clear()
+        self.finished.clear()
 
-    def _begin_branch(self, xid: Xid, is_failover: bool) -> None:
+    def _begin_branch(self, xid: Xid, replay: str) -> None:
         branches = self.engine.branches
+        replay_key = id_key(REPLAYS, f"{self.client.user}\n{replay}\n{xid}") if replay else None
+        self.finished.discard(xid)
+        if replay_key is not None and branches.is_finished(replay_key):
+            if len(self.finished) >= self.limits.open_count:
+                raise TransactionError(f"{self.limits.open_count} finished branches are sent again, the limit")
+            self.finished.add(xid)
+            return
         try:
-            branches.begin(self.client, xid, self.limits)
+            branches.begin(self.client, xid, self.limits, replay_key)
         except BranchInUse:
-            if not is_failover or xid not in branches.xids(self.client):
+            if replay_key is None or xid not in branches.xids(self.client):
                 raise
             self.replayed.add(xid)
         self.client.is_holding = True

@@ -156,6 +156,21 @@ def test_acknowledgements_of_unknown_consumers_are_ignored() -> None:
     assert gateway.stats("q").depth == 1
 
 
+@pytest.mark.parametrize("kind", [STANDARD, INDIVIDUAL])
+def test_a_transaction_fails_if_it_acknowledges_what_is_not_there_any_more(kind: int) -> None:
+    """Its messages are with another consumer, so its work would be done twice."""
+    gateway, peer = sent("a")
+    (dispatch,) = peer.dispatches()
+    peer.ask(RemoveInfo(9, True, peer.consumer_id(), -1))
+    for number, one in enumerate((dispatch, replace(dispatch, consumer_id=ConsumerId(peer.connection_id, 1, 99)))):
+        peer.send(peer.transact(BEGIN, number))
+        peer.acknowledge(one, kind, transaction_id=peer.transaction(number))
+        peer.one(ConnectionError)
+        exception = peer.refused(peer.transact(COMMIT_ONE_PHASE, number))
+        assert exception.class_name == "javax.jms.TransactionRolledBackException"
+    assert gateway.stats("q").depth == 1
+
+
 def test_a_closed_consumer_returns_its_messages_as_redelivered() -> None:
     gateway, peer = sent("a")
     peer.take()
@@ -288,7 +303,7 @@ def test_a_response_confirms_earlier_acknowledgements_of_several_queues() -> Non
 
 
 def test_what_an_earlier_start_handed_over_is_not_acknowledged() -> None:
-    """A failover client repeats the acknowledgements of its open transaction; hand-overs are counted anew."""
+    """A failover client repeats what it could not send; hand-overs are counted anew."""
     gateway = OpenWireGateway(is_restartable=True)
     gateway.connect_openwire().publish(queue("q"), "a", "b", "c")
     first = gateway.openwire_consumer(queue("q"), prefetch=1)
@@ -301,7 +316,9 @@ def test_what_an_earlier_start_handed_over_is_not_acknowledged() -> None:
     new, _ = again.dispatches()
     again.send(again.transact(BEGIN))
     again.acknowledge(old, transaction_id=again.transaction())
-    again.ask(again.transact(COMMIT_ONE_PHASE))
+    assert again.one(ConnectionError).exception is not None
+    exception = again.refused(again.transact(COMMIT_ONE_PHASE))
+    assert exception.class_name == "javax.jms.TransactionRolledBackException", "another one may have the message"
     assert later.stats("q").depth == 2
     again.acknowledge(new)
     again.vanish()

@@ -9,6 +9,7 @@ from protocols.openwire.session.branches import COMMIT_TWO_PHASE, END, FORGET, P
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.session.send_message import XA_OK, XA_RDONLY
 from protocols.openwire.wire.commands import (
+    Command,
     ConnectionError,
     ConnectionInfo,
     DataArrayResponse,
@@ -279,6 +280,46 @@ def test_a_failover_client_sends_a_prepared_branch_again() -> None:
     assert prepare(again) == XA_OK
     again.ask(info(COMMIT_TWO_PHASE))
     assert texts_of(gateway, "out") == ["a", "b"]
+
+
+def commands_of(peer: OpenWirePeer, *texts: str) -> list[Command]:
+    """Return the commands of a branch that sends some messages, with the numbers that its client gives them."""
+    sends: list[Command] = [peer.message(queue("out"), text, persistent=True, transaction_id=XID) for text in texts]
+    found: list[Command] = [info(BEGIN), *sends, info(END), info(PREPARE)]
+    for number, one in enumerate(found):
+        one.command_id = 50 + number
+        one.response_required = isinstance(one, TransactionInfo) and one.type != BEGIN
+    return found
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+@pytest.mark.parametrize("outcome", [COMMIT_TWO_PHASE, ROLLBACK])
+@pytest.mark.parametrize("is_other", [True, False])
+def test_a_failover_client_sends_a_finished_branch_again(*, is_restarted: bool, outcome: int, is_other: bool) -> None:
+    """It got no answer to the outcome, or another connection has decided."""
+    gateway = OpenWireGateway(is_restartable=True)
+    peer = gateway.connect_openwire(connection_id="ID:same", fault_tolerant=True)
+    commands = commands_of(peer, "a", "b")
+    for one in commands:
+        peer.send(one)
+    peer.take()
+    (gateway.connect_openwire() if is_other else peer).ask(info(outcome))
+    peer.vanish()
+    later = OpenWireGateway(earlier=gateway) if is_restarted else gateway
+    again = later.connect_openwire(connection_id="ID:same", failover_reconnect=True)
+    for one in commands:
+        again.send(one)
+    kinds = {type(one) for one in again.take()}
+    assert kinds == {Response, IntegerResponse}
+    assert recovered(later.connect_openwire()) == []
+    if not is_other:
+        again.ask(info(outcome))
+    expected = ["a", "b"] if outcome == COMMIT_TWO_PHASE else []
+    assert texts_of(later, "out") == expected
+    begin(again, "c")
+    prepare(again)
+    again.ask(info(COMMIT_TWO_PHASE))
+    assert texts_of(later, "out") == [*expected, "c"], "the xid may be used again"
 
 
 def test_work_of_another_user_is_not_seen() -> None:
