@@ -26,10 +26,11 @@ from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.job import settled, write_files
 from spark_bridge.log.lost import Damaged, Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
-from spark_bridge.manifests import Manifest, Target, check_continues
+from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.parquet import Written
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.spark import session
+from spark_bridge.target import Target
 
 HOUR_MS: Final = 3_600_000
 NICE: Final = 10

@@ -112,8 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(NEEDS_SPARK.format(error.name), exit_codes.FAILED) from None
     from engine.values.errors import PenstockError, StoreError
     from spark_bridge.arrow.schema import chosen_tables
+    from spark_bridge.errors import TargetError
     from spark_bridge.export import Request
-    from spark_bridge.manifests import TargetError
     from spark_bridge.spark.session import SessionFailed
 
     try:

@@ -24,7 +24,8 @@ from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.columns import DAY_MS
 from spark_bridge.arrow.schema import SCHEMAS
 from spark_bridge.log.records import Flags
-from spark_bridge.manifests import LakeFile, Manifest, Target
+from spark_bridge.manifests import LakeFile, Manifest
+from spark_bridge.target import Target
 
 PARTITION: Final = "destination="
 NEEDED: Final = ("log_offset", "store_time", "destination_kind", "destination_name")  # to choose rows
@@ -75,7 +76,7 @@ def make_lake(
     partitions: list[list[LakeFile]] = []
     room = 0
     for file in Target(directory).files(tables, table):
-        if not _may_match(file.path, selection):
+        if not _may_match(file, selection):
             continue
         if file.bytes > room:
             partitions.append([])
@@ -85,11 +86,16 @@ def make_lake(
     return Lake(directory, table, tuple(columns), selection, bounds, partitions)
 
 
-def _may_match(path: str, selection: Selection) -> bool:
-    """Return whether a file may have chosen rows, by the name of its directory; a long one is cut."""
-    value = next(part for part in Path(path).parts if part.startswith(PARTITION)).removeprefix(PARTITION)
-    kind, colons, name = unquote(value).partition("://")
-    return not colons or "~" in name or selection.matches(KINDS_BY_NAME.get(kind, 0), name)
+def _may_match(file: LakeFile, selection: Selection) -> bool:
+    """Return whether a file may have chosen rows, where need be by the name of its directory; a long one is cut."""
+    value = file.destination
+    if not value:
+        part = next((part for part in Path(file.path).parts if part.startswith(PARTITION)), "")
+        value = unquote(part.removeprefix(PARTITION))
+        if "~" in value:
+            return True
+    kind, colons, name = value.partition("://")
+    return not colons or selection.matches(KINDS_BY_NAME.get(kind, 0), name)
 
 
 def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterator[pa.RecordBatch]:

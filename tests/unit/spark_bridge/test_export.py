@@ -40,10 +40,11 @@ from engine.values.stored import Range
 from gateway.__main__ import main
 from gateway.cli.export import summary
 from gateway.process import exit_codes
+from spark_bridge.errors import TargetError
 from spark_bridge.export import HOUR_MS, Request, Result, export
 from spark_bridge.job import settled
-from spark_bridge.manifests import Target, TargetError
 from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.target import Target
 from tests.support.engine.broker_view import BrokerView
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -178,8 +179,8 @@ def test_a_lake_that_is_not_the_history_of_the_log(store: SampleStore, tmp_path:
             scan(str(older.directory), lake=lake)
 
 
-def test_files_of_others_and_of_earlier_versions(store: SampleStore, tmp_path: Path) -> None:
-    """Published files may be merged; a column that they lack is null."""
+def test_files_of_an_earlier_version(store: SampleStore, tmp_path: Path) -> None:
+    """It had no Delta log, so files could be merged by hand; a column that they lack is null."""
     sent = filled(store)
     store.publish()
     lake = tmp_path / "lake"
@@ -189,6 +190,7 @@ def test_files_of_others_and_of_earlier_versions(store: SampleStore, tmp_path: P
         pq.read_table(file, partitioning=None).drop_columns(["properties"]), file.with_name("merged.parquet")
     )
     file.unlink()
+    shutil.rmtree(lake / "_delta_log")
     rows = scan(str(store.directory), ["log_offset", "properties", "destination"], lake=lake).read_all().to_pylist()
     assert [row["log_offset"] for row in rows] == sent
     assert rows[0]["properties"] is None and rows[0]["destination"] == "queue://orders"

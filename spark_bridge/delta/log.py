@@ -1,0 +1,262 @@
+"""The Delta log of a table of an export: what readers of Delta see, commit by commit.
+
+    DIR/_delta_log/<version>.json                  a commit: the files of one range, and up to which log offset it goes
+    DIR/_delta_log/<version>.checkpoint.parquet    the state of the table, so that readers need no older commit
+
+A range is published when its files are in their places, in one commit with ``txn`` (appId: the store, version: the log
+offset at its end): readers see all of it or nothing, and a range is never published twice.
+Others may commit, too: deltalake compacts, deletes old days and vacuums.  An export only adds.
+Source: the Delta transaction log protocol, reader version 1 and writer version 2.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from engine.store.disk.modes import make_directory, open_as_store
+from spark_bridge.delta.added_file import PARTITION_COLUMNS, Action, add_action
+from spark_bridge.delta.checkpoint import checkpoint_path, last_checkpoint, read_checkpoint, write_checkpoint
+from spark_bridge.delta.columns import schema_text
+from spark_bridge.errors import TargetError
+
+FOLDER: Final = "_delta_log"
+READER_VERSION: Final = 1
+WRITER_VERSION: Final = 2
+TEMPORARY: Final = ".penstock.tmp"
+COMMIT: Final = re.compile(r"(\d{20})\.json")
+CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+COMMITS_WITHOUT_CHECKPOINT: Final = 100  # at least; a tenth of its actions where they are more
+TOMBSTONES_MS: Final = 30 * 24 * 3_600_000  # how long a checkpoint names removed files, for those that vacuum
+ATTEMPTS: Final = 100  # to find a free version beside others that commit
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The state of a table as of ``version``.  published: by store, up to which log offset."""
+
+    version: int = -1
+    protocol: Action = field(default_factory=dict)
+    metadata: Action = field(default_factory=dict)
+    published: dict[str, int] = field(default_factory=dict)
+    added: dict[str, Action] = field(default_factory=dict)
+    removed: dict[str, Action] = field(default_factory=dict)
+
+    def take(self, actions: Iterable[Action]) -> None:
+        """Apply the actions of the next commit, or of a checkpoint."""
+        for action in actions:
+            if "add" in action:
+                self.added[action["add"]["path"]] = action["add"]
+                self.removed.pop(action["add"]["path"], None)
+            elif "remove" in action:
+                self.added.pop(action["remove"]["path"], None)
+                self.removed[action["remove"]["path"]] = action["remove"]
+            elif "txn" in action:
+                self.published[action["txn"]["appId"]] = action["txn"]["version"]
+            elif "metaData" in action:
+                self.metadata = action["metaData"]
+            elif "protocol" in action:
+                self.protocol = action["protocol"]
+
+    def files(self) -> Iterator[tuple[str, int, str]]:
+        """Yield path below the table's directory, octets and destination of each file.  Raises: TargetError."""
+        for add in self.added.values():
+            path = unquote(add["path"])
+            if urlsplit(add["path"]).scheme or path.startswith("/") or ".." in path.split("/"):
+                raise TargetError(f"the Delta log names {path!r}, which is outside of the table")
+            yield path, add["size"], add["partitionValues"].get("destination") or ""
+
+    def actions(self, now_ms: int) -> list[Action]:
+        """Return the state as actions of a checkpoint."""
+        recent = [one for one in self.removed.values() if one.get("deletionTimestamp", 0) > now_ms - TOMBSTONES_MS]
+        return [
+            {"protocol": self.protocol},
+            {"metaData": self.metadata},
+            *({"txn": {"appId": store, "version": offset}} for store, offset in self.published.items()),
+            *({"add": add} for add in self.added.values()),
+            *({"remove": remove} for remove in recent),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """version: the newest one.  published_to, columns: of our last commit, None and "" if there is none."""
+
+    version: int
+    published_to: int | None
+    columns: str
+
+
+class DeltaLog:
+    """The log of the table in ``directory``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._folder = directory / FOLDER
+
+    def published_to(self, store_id: str) -> int | None:
+        """Return the log offset up to which a store's messages are published, None without any.
+
+        Reads back from the newest commit to ours, normally one.  Raises: TargetError if no commit may be added.
+        """
+        return self._head(store_id).published_to
+
+    def publish(
+        self, store_id: str, table: str, schema: pa.Schema, paths: Sequence[str], to_offset: int, now_ms: int
+    ) -> None:
+        """Commit files, by their paths below the directory, unless messages up to ``to_offset`` are published.
+
+        Raises: TargetError.
+        """
+        make_directory(str(self._folder))
+        adds = [add for add in (add_action(self._directory, path) for path in paths) if add is not None]
+        digest = f"{zlib.crc32(schema_text(schema).encode()):08x}"
+        for _ in range(ATTEMPTS):
+            head = self._head(store_id)
+            if head.published_to is not None and head.published_to >= to_offset:
+                return
+            actions: list[Action] = [{"commitInfo": _commit_info(now_ms, digest)}]
+            if head.columns != digest:
+                actions += self._table(table, schema, now_ms)
+            actions.append({"txn": {"appId": store_id, "version": to_offset, "lastUpdated": now_ms}})
+            actions += ({"add": add} for add in adds)
+            if self._commit(head.version + 1, actions):
+                self._keep_short(head.version + 1, now_ms)
+                return
+        raise TargetError(f"others commit to {self._folder} all the time")
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the newest state, None without a log.  Raises: TargetError."""
+        versions = self._versions()
+        found = Snapshot()
+        checkpoints = [version for version in self._numbers(CHECKPOINT) if not versions or version <= versions[-1]]
+        if not versions and not checkpoints:
+            return None
+        if checkpoints:
+            found.version = checkpoints[-1]
+            found.take(read_checkpoint(checkpoint_path(self._folder, found.version)))
+        for version in versions:
+            if version > found.version:
+                if version != found.version + 1:
+                    raise TargetError(f"{self._folder} lacks commit {found.version + 1}")
+                found.take(self._read(version))
+                found.version = version
+        if not found.metadata:
+            raise TargetError(f"{self._folder} lacks its first commits, and has no checkpoint that this program reads")
+        self._check(found.protocol, "minReaderVersion", READER_VERSION)
+        return found
+
+    def _head(self, store_id: str) -> _Head:
+        versions = self._versions()
+        columns = ""
+        for version in reversed(versions):
+            for action in self._read(version):
+                if "protocol" in action:
+                    self._check(action["protocol"], "minWriterVersion", WRITER_VERSION)
+                if "commitInfo" in action:
+                    columns = str(action["commitInfo"].get("penstockColumns", ""))
+                if "txn" in action and action["txn"]["appId"] == store_id:
+                    return _Head(versions[-1], action["txn"]["version"], columns)
+        found = self.snapshot()
+        if found is None:
+            return _Head(-1, None, "")
+        self._check(found.protocol, "minWriterVersion", WRITER_VERSION)
+        return _Head(found.version, found.published.get(store_id), "")
+
+    def _check(self, protocol: Action, name: str, known: int) -> None:
+        if protocol.get(name, 1) > known:
+            raise TargetError(f"{self._folder} has {name} {protocol[name]}; this program knows up to {known}")
+
+    def _table(self, table: str, schema: pa.Schema, now_ms: int) -> list[Action]:
+        """Return the actions that make the table, or give it new columns."""
+        found = self.snapshot()
+        if found is None:
+            protocol = {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}
+            metadata = {
+                "id": str(uuid.uuid4()),
+                "name": table,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema_text(schema),
+                "partitionColumns": list(PARTITION_COLUMNS),
+                "configuration": {},
+                "createdTime": now_ms,
+            }
+            return [{"protocol": protocol}, {"metaData": metadata}]
+        columns = schema_text(schema, found.metadata["schemaString"])
+        return [{"metaData": found.metadata | {"schemaString": columns}}]
+
+    def _commit(self, version: int, actions: list[Action]) -> bool:
+        """Write a commit; return False if somebody else has just made this version."""
+        place, temporary = self._folder / f"{version:020}.json", self._folder / TEMPORARY
+        with open(temporary, "w", encoding="utf-8", opener=open_as_store) as output:
+            output.writelines(f"{json.dumps(action)}\n" for action in actions)
+            output.flush()
+            os.fsync(output.fileno())
+        try:
+            os.link(temporary, place)  # fails if the name is there; a rename would replace it
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS) or place.exists():
+                raise
+            os.rename(temporary, place)  # a file system without links
+        else:
+            os.unlink(temporary)
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _keep_short(self, version: int, now_ms: int) -> None:
+        """Write a checkpoint where readers have many commits to read."""
+        at, size = last_checkpoint(self._folder)
+        if version - at >= max(COMMITS_WITHOUT_CHECKPOINT, size // 10):
+            found = self.snapshot()
+            if found is not None:
+                write_checkpoint(self._folder, found.version, found.actions(now_ms))
+
+    def _versions(self) -> list[int]:
+        return self._numbers(COMMIT)
+
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        return sorted(int(found.group(1)) for found in map(pattern.fullmatch, names) if found)
+
+    def _read(self, version: int) -> list[Action]:
+        path = self._folder / f"{version:020}.json"
+        try:
+            with open(path, encoding="utf-8") as lines:
+                actions = [json.loads(line) for line in lines if line.strip()]
+        except ValueError as error:
+            raise TargetError(f"{path} is no commit of a Delta log: {error}") from None
+        for action in actions:
+            if not isinstance(action, dict):
+                raise TargetError(f"{path} is no commit of a Delta log: {action!r} is no action")
+        return actions
+
+
+def _commit_info(now_ms: int, columns: str) -> dict[str, Any]:
+    return {
+        "timestamp": now_ms,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(PARTITION_COLUMNS)},
+        "isBlindAppend": True,
+        "engineInfo": "penstock",
+        "penstockColumns": columns,
+    }

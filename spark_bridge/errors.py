@@ -1,0 +1,14 @@
+"""Errors that users of an export see."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from engine.values.errors import PenstockError
+
+
+class TargetError(PenstockError):
+    """This export may not add to the target directory, or cannot read it; the text says why."""
+
+    condition: ClassVar[str] = "invalid-target"
+    scope: ClassVar[str] = "request"

@@ -1,0 +1,289 @@
+"""An export is a Delta table: deltalake, which others wrote, reads it, compacts it, and the bridge reads it on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.values.destination import TOPIC
+from spark_bridge.delta.log import DeltaLog
+from spark_bridge.errors import TargetError
+from spark_bridge.read.scan import scan
+from spark_bridge.target import Target
+from tests.support.disk.modes import modes
+from tests.support.store.one_process_spark import OneProcessSpark
+from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
+
+pytest.importorskip("pyspark")
+deltalake = pytest.importorskip("deltalake")
+pytestmark = pytest.mark.damages_store("written by hand: its snapshots tell only what readers need")
+
+DAY_MS = 86_400_000
+ODD = "a b/%3A:ü\"'=?#"  # what directories, URIs and Hive escape
+LONG = "x" * 300  # the directory's name is cut
+SCHEMA = pa.schema([("destination", pa.string()), ("date", pa.date32()), ("log_offset", pa.int64())])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    with SampleStore(tmp_path / "data") as store:
+        yield store
+
+
+def fill(store: SampleStore) -> None:
+    for name in ("orders", ODD, LONG):
+        number = store.destination(name)
+        store.send(number, b"text", b"content-type:text/plain\n")
+        store.send(number, b"\x00\xff")
+    store.send(store.destination("prices", TOPIC), b"x")
+    store.now_ms += DAY_MS
+    store.send(1, b"the next day")
+    store.publish()
+
+
+def export_to(store: SampleStore, lake: Path, tables: tuple[str, ...] = ()) -> None:
+    from spark_bridge.export import Request, export
+
+    export(Request(store.directory, ">", lake, tables=tables), spark=cast(Any, OneProcessSpark()))
+
+
+def delta_rows(table: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    found = pa.table(deltalake.DeltaTable(table).to_pyarrow_dataset().to_table(columns=columns))
+    rows: list[dict[str, Any]] = found.sort_by("log_offset").to_pylist()
+    return rows
+
+
+def union_offsets(store: SampleStore, lake: Path) -> list[int]:
+    found: list[int] = scan(str(store.directory), ["log_offset"], lake=lake).read_all()["log_offset"].to_pylist()
+    return sorted(found)
+
+
+def commits(table: Path) -> list[Path]:
+    return sorted((table / "_delta_log").glob("*.json"))
+
+
+def test_an_export_is_a_delta_table(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    export_to(store, tmp_path / "lake")
+    expected = scan(str(store.directory)).read_all().to_pylist()
+    rows = delta_rows(tmp_path / "lake")
+    assert rows == [{name: row[name] for name in rows[0]} for row in expected]
+    assert set(rows[0]) == set(expected[0])
+    assert {row["destination"] for row in rows} >= {f"queue://{ODD}", f"queue://{LONG}", "topic://prices"}
+    table = deltalake.DeltaTable(tmp_path / "lake")
+    assert table.metadata().partition_columns == ["destination", "date"]
+    assert table.transaction_version("0badcafe") == Target(tmp_path / "lake").manifests()[-1].to_offset
+    wanted = [("destination", "=", f"queue://{LONG}")]
+    assert len(table.to_pyarrow_table(filters=wanted)) == 2
+    statistics = pa.table(table.get_add_actions(flatten=True))
+    assert sum(statistics["num_records"].to_pylist()) == len(expected)
+    assert min(statistics["min.log_offset"].to_pylist()) == expected[0]["log_offset"]
+    assert max(statistics["max.store_time"].to_pylist()) == expected[-1]["store_time"]
+    directories, files = modes(tmp_path / "lake/_delta_log")
+    assert directories == {0o750} and files == {0o640}
+
+
+def test_each_table_has_a_log_and_each_range_a_commit(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake, ("messages", "deliveries"))
+    store.settle(1, (0, 1))
+    store.publish()
+    export_to(store, lake)
+    assert len(delta_rows(lake / "messages")) == 8
+    assert [row["outcome"] for row in delta_rows(lake / "deliveries")] == ["acknowledged"]
+    table = deltalake.DeltaTable(lake / "messages")
+    assert table.version() == 1 and [one["operation"] for one in table.history()] == ["WRITE", "WRITE"]
+    export_to(store, lake)  # nothing is new
+    assert len(commits(lake / "messages")) == 2
+
+
+def test_ranges_of_an_older_build_are_published_with_the_next(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    store.send(1, b"second")
+    store.publish()
+    export_to(store, lake)
+    shutil.rmtree(lake / "_delta_log")
+    store.send(1, b"third")
+    store.publish()
+    export_to(store, lake)
+    assert len(delta_rows(lake)) == 10 and len(commits(lake)) == 1
+
+
+def test_files_that_were_removed_by_hand(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    sent = union_offsets(store, lake)
+    gone = sorted(lake.glob("destination=queue*/date=*/*.parquet"))[0]
+    lost = pq.read_table(gone, partitioning=None)["log_offset"].to_pylist()
+    merged = sorted(lake.glob("destination=topic*/date=*/*.parquet"))[0]
+    merged.rename(merged.with_name("merged.parquet"))
+    gone.unlink()
+    with pytest.raises(TargetError, match="which is not there; remove and merge files with a tool for Delta"):
+        union_offsets(store, lake)
+    shutil.rmtree(lake / "_delta_log")
+    left = [offset for offset in sent if offset not in lost]
+    assert union_offsets(store, lake) == left
+    store.send(1, b"later")
+    store.publish()
+    export_to(store, lake)
+    assert [row["log_offset"] for row in delta_rows(lake)] == union_offsets(store, lake)
+    assert len(delta_rows(lake)) == len(left) + 1
+
+
+def test_a_range_whose_publication_was_cut_off(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    sent = union_offsets(store, lake)
+    commits(lake)[-1].unlink()
+    last = Target(lake).last()
+    assert last is not None
+    (lake / "_penstock/staging" / last.staging).mkdir()  # it is removed after the publication
+    assert union_offsets(store, lake) == sent
+    with Target(lake).hold():
+        pass
+    assert [row["log_offset"] for row in delta_rows(lake)] == sent
+    (lake / "_penstock/staging" / last.staging).mkdir()
+    with Target(lake).hold():
+        pass
+    assert len(commits(lake)) == 1, "published twice"
+
+
+def test_what_others_merge_and_delete(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    store.send(1, b"later")
+    store.publish()
+    export_to(store, lake)
+    sent = union_offsets(store, lake)
+    table = deltalake.DeltaTable(lake)
+    assert table.optimize.compact()["numFilesRemoved"] == 2
+    assert union_offsets(store, lake) == sent
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert union_offsets(store, lake) == sent
+    store.send(1, b"after the merge")
+    store.publish()
+    export_to(store, lake)
+    assert [row["log_offset"] for row in delta_rows(lake)] == union_offsets(store, lake) != sent
+    deltalake.DeltaTable(lake).delete("date = '2023-11-14'")
+    left = [row["log_offset"] for row in delta_rows(lake)]
+    assert len(left) == 3 and union_offsets(store, lake) == left
+
+
+def test_a_long_log_has_checkpoints(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    rows = delta_rows(lake)
+    log = DeltaLog(lake)
+    end = log.published_to("0badcafe") or 0
+    for number in range(1, 130):
+        log.publish("c0ffee00", "messages", SCHEMA, [], number, DAY_ONE_MS)
+    checkpoints = sorted((lake / "_delta_log").glob("*.checkpoint.parquet"))
+    assert [path.name[:20] for path in checkpoints] == [f"{99:020}"]
+    for path in commits(lake)[:100]:
+        path.unlink()
+    assert delta_rows(lake) == rows
+    assert union_offsets(store, lake) == [row["log_offset"] for row in rows]
+    assert (log.published_to("0badcafe"), log.published_to("c0ffee00")) == (end, 129)
+    table = deltalake.DeltaTable(lake)
+    table.create_checkpoint()
+    for path in commits(lake):
+        path.unlink()
+    assert (log.published_to("0badcafe"), log.published_to("c0ffee00")) == (end, 129)
+    log.publish("c0ffee00", "messages", SCHEMA, [], 130, DAY_ONE_MS)
+    assert delta_rows(lake) == rows and deltalake.DeltaTable(lake).version() == 130
+
+
+def test_new_columns_join_those_that_others_added(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    log.publish("0badcafe", "messages", SCHEMA, [], 1, DAY_ONE_MS)
+    table = deltalake.DeltaTable(tmp_path)
+    table.alter.add_columns([deltalake.Field("theirs", "string")])
+    log.publish("0badcafe", "messages", SCHEMA.append(pa.field("ours", pa.int32())), [], 2, DAY_ONE_MS)
+    found = deltalake.DeltaTable(tmp_path)
+    assert [field.name for field in found.schema().fields] == [*SCHEMA.names, "ours", "theirs"]
+    assert found.metadata().id == table.metadata().id
+
+
+def test_versions_that_others_take_meanwhile_are_left_to_them(tmp_path: Path) -> None:
+    class Beside(DeltaLog):
+        """Another program commits after this one has looked."""
+
+        taken = 0
+
+        def _commit(self, version: int, actions: list[dict[str, Any]]) -> bool:
+            if self.taken < 3:
+                self.taken += 1
+                DeltaLog(tmp_path).publish("c0ffee00", "messages", SCHEMA, [], self.taken, DAY_ONE_MS)
+            return super()._commit(version, actions)
+
+    Beside(tmp_path).publish("0badcafe", "messages", SCHEMA, [], 7, DAY_ONE_MS)
+    assert deltalake.DeltaTable(tmp_path).version() == 3
+    assert DeltaLog(tmp_path).published_to("0badcafe") == 7
+    assert os.listdir(tmp_path / "_delta_log") and not (tmp_path / "_delta_log/.penstock.tmp").exists()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"),
+    [
+        ({"minReaderVersion": 1, "minWriterVersion": 7}, "has minWriterVersion 7; this program knows up to 2"),
+        (
+            {"minReaderVersion": 3, "minWriterVersion": 7},
+            "has min(Reader|Writer)Version [37]; this program",
+        ),
+    ],
+)
+def test_a_table_of_a_later_protocol_gets_no_export(
+    store: SampleStore, tmp_path: Path, protocol: dict[str, int], text: str
+) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    (lake / "_delta_log" / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}))
+    store.send(1, b"later")
+    store.publish()
+    with pytest.raises(TargetError, match=text):
+        export_to(store, lake)
+    assert len(Target(lake).manifests()) == 1
+
+
+@pytest.mark.parametrize(
+    ("commit", "text"),
+    [
+        ({"add": {"path": "s3://bucket/x.parquet", "size": 1, "partitionValues": {}}}, "outside of the table"),
+        ({"add": {"path": "/etc/passwd", "size": 1, "partitionValues": {}}}, "outside of the table"),
+        ({"add": {"path": "a/../../x", "size": 1, "partitionValues": {}}}, "outside of the table"),
+        ("no action", "is no commit of a Delta log"),
+        ({"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, "has minReaderVersion 2; this program knows"),
+    ],
+)
+def test_a_log_that_cannot_be_read(store: SampleStore, tmp_path: Path, commit: object, text: str) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    (lake / "_delta_log" / f"{1:020}.json").write_text(json.dumps(commit))
+    with pytest.raises(TargetError, match=text):
+        union_offsets(store, lake)
+
+
+def test_a_log_with_a_gap(store: SampleStore, tmp_path: Path) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake)
+    shutil.copy(commits(lake)[0], lake / "_delta_log" / f"{2:020}.json")
+    with pytest.raises(TargetError, match="lacks commit 1"):
+        union_offsets(store, lake)
