@@ -137,7 +137,8 @@ def _(count: int) -> Input:
         peer.vanish()
         gateway.settle()
 
-    return _stomp(count, lambda _: _frame("SEND", destination="/topic/t", persistent="true"), prepare=subscribe)
+    frame = _frame("SEND", destination="/topic/t", persistent="true")
+    return _stomp(count // 4, lambda _: frame, prepare=subscribe)
 
 
 @scenario("pipelined: SEND to a topic with many subscriptions")
@@ -147,7 +148,7 @@ def _(count: int) -> Input:
         for number in range(count // 10):
             peer.send_octets(_frame("SUBSCRIBE", destination="/topic/t", id=f"{number}"))
 
-    return _stomp(count, lambda _: _frame("SEND", destination="/topic/t"), prepare=subscribe)
+    return _stomp(count // 4, lambda _: _frame("SEND", destination="/topic/t"), prepare=subscribe)
 
 
 @scenario("pipelined: SEND with many headers")

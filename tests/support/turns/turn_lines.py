@@ -29,12 +29,14 @@ IS_COUNTING: Final = hasattr(Broker.begin_turn, "__code__")  # False in the comp
 class TurnLines:
     """``with TurnLines() as lines:`` then ``lines.longest``: the lines of the longest turn inside.
 
-    turns: their number.  where: lines of the longest turn by function, to find the cause.
+    turns: their number.  all_turns: the lines of all together.
+    where: lines of the longest turn by function, to find the cause.
     """
 
     def __init__(self) -> None:
         self.longest = 0
         self.turns = 0
+        self.all_turns = 0
         self.where: Counter[str] = Counter()
         # By the identity of a code, because its hash looks at all its constants; the code is kept, so that it stays it.
         self._cells: dict[int, tuple[CodeType, list[int]]] = {}
@@ -59,6 +61,7 @@ class TurnLines:
     def _end_turn(self) -> None:
         count = sum(cell[0] for _, cell in self._cells.values())
         self.turns += 1
+        self.all_turns += count
         if count > self.longest:
             self.longest = count
             self.where.clear()
