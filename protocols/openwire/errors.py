@@ -4,56 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.values.errors import PenstockError
-
-
-class ProtocolError(PenstockError):
-    """The peer broke the protocol: its next octets on this connection cannot be trusted."""
-
-    condition: ClassVar[str] = "protocol-error"
-    scope: ClassVar[str] = "connection"
-
-
-class FrameError(ProtocolError):
-    """Octets that are no command; the decoder accepts nothing more."""
-
-    condition: ClassVar[str] = "malformed-frame"
-
-
-class FrameTooLarge(FrameError):
-    """A frame beyond the limit, refused before it is buffered."""
-
-    condition: ClassVar[str] = "frame-too-large"
+from protocols.errors import ProtocolError
 
 
 class UnexpectedCommand(ProtocolError):
     """A sound command at the wrong time: anything before WireFormatInfo, a second ConnectionInfo."""
 
     condition: ClassVar[str] = "unexpected-frame"
-
-
-class UnsupportedVersion(ProtocolError):
-    """The client speaks only versions below the lowest one that we speak."""
-
-    condition: ClassVar[str] = "unsupported-version"
-
-
-class LoginRefused(ProtocolError):
-    """Wrong or missing credentials; the text never says which of the two."""
-
-    condition: ClassVar[str] = "login-refused"
-
-
-class TimedOut(ProtocolError):
-    """No ConnectionInfo, no end of a frame or no keep-alive in time."""
-
-    condition: ClassVar[str] = "timed-out"
-
-
-class ParkedTooMuch(ProtocolError):
-    """The client continued to send while too much of its input waits at a gate."""
-
-    condition: ClassVar[str] = "parked-too-much"
 
 
 class RequestError(ProtocolError):

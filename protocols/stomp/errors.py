@@ -5,25 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.values.errors import PenstockError
-
-
-class ProtocolError(PenstockError):
-    """The peer broke the protocol: its next octets on this connection cannot be trusted."""
-
-    condition: ClassVar[str] = "protocol-error"
-    scope: ClassVar[str] = "connection"
-
-
-class FrameError(ProtocolError):
-    """Octets that are not a frame; the decoder accepts nothing more."""
-
-    condition: ClassVar[str] = "malformed-frame"
-
-
-class FrameTooLarge(FrameError):
-    """A head, a line or a body beyond its limit, refused before it is buffered."""
-
-    condition: ClassVar[str] = "frame-too-large"
+from protocols.errors import ProtocolError
 
 
 class UnexpectedFrame(ProtocolError):
@@ -36,30 +18,6 @@ class InvalidHeader(ProtocolError):
     """A required header is missing, or its value makes no sense."""
 
     condition: ClassVar[str] = "invalid-header"
-
-
-class UnsupportedVersion(ProtocolError):
-    """accept-version has no version that we support."""
-
-    condition: ClassVar[str] = "unsupported-version"
-
-
-class LoginRefused(ProtocolError):
-    """Wrong or missing credentials; the text never says which of the two."""
-
-    condition: ClassVar[str] = "login-refused"
-
-
-class TimedOut(ProtocolError):
-    """No CONNECT, no end of a frame or no heart-beat in time."""
-
-    condition: ClassVar[str] = "timed-out"
-
-
-class ParkedTooMuch(ProtocolError):
-    """The client continued to send while too much of its input waits at a gate."""
-
-    condition: ClassVar[str] = "parked-too-much"
 
 
 # The ``message`` header of ERROR; the error's own text goes into the body.

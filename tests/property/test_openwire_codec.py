@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols import map_message as words
+from protocols.errors import FrameError
 from protocols.map_message import Map, Typed
-from protocols.openwire.errors import FrameError
 from protocols.openwire.mapping.client_ack import PLAIN_STEPS as PLAIN_ACK_STEPS
 from protocols.openwire.mapping.client_ack import AckReader, ClientAck
 from protocols.openwire.mapping.client_message import PLAIN_STEPS, ClientMessage, MessageReader, whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from protocols.errors import FrameError
 from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
@@ -12,7 +13,6 @@ from protocols.stomp.codec.escapes import block_for, escape, read_block, unescap
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import BODIED, COMMANDS, CONTROL_HEADERS, MESSAGE, SEND, VERSIONLESS, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
-from protocols.stomp.errors import FrameError
 from tests.support.protocols.stomp_octets import Outcome, Seen, decode, decoder_of, seen
 
 VERSIONS = st.sampled_from([VERSION_1_0, VERSION_1_1, VERSION_1_2])

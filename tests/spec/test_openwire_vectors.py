@@ -9,10 +9,10 @@ import pytest
 
 from engine.values.errors import PenstockError
 from protocols import map_message as words
+from protocols.errors import FrameError
 from protocols.map_message import Typed
 from protocols.openwire.connection.negotiation import Terms, agree
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.errors import FrameError
 from protocols.openwire.mapping.contents import content_of, text_of
 from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts, read_stored, stored

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.errors import FrameError
 from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frame_limits import FrameLimits
-from protocols.stomp.errors import FrameError
 from tests.support.protocols.stomp_octets import decode, decoder_of
 
 LIMITS = FrameLimits(header_count=3, header_line_bytes=64, command_bytes=16, body_bytes=100)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.errors import FrameError
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.escapes import read_block
 from protocols.stomp.codec.versions import VERSIONS as VERSIONS_BY_NAME
-from protocols.stomp.errors import FrameError
 from protocols.stomp.mapping.dialects import ACTIVEMQ, DIALECTS
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine.engine_world import address

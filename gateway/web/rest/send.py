@@ -13,9 +13,9 @@ from gateway.answers.message_document import FIELDS, type_header
 from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import Outgoing
 from gateway.web.rest.rest_client import RestClient
+from protocols.errors import ProtocolError
 from protocols.message_lines import MEANT, TYPES_HEADER
 from protocols.stomp.codec.frames import CONTROL_HEADERS, SEND, Head
-from protocols.stomp.errors import ProtocolError
 from protocols.stomp.mapping.destination_header import named_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SendTarget, send_target

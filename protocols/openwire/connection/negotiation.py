@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocols import map_message as words
+from protocols.errors import FrameError, UnsupportedVersion
 from protocols.map_message import Map, Typed
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.errors import FrameError, UnsupportedVersion
 from protocols.openwire.mapping.exceptions import JAVAX, package_for
 from protocols.openwire.wire.commands import WireFormatInfo
 from protocols.openwire.wire.layouts import LOWEST_VERSION, MAGIC, VERSION

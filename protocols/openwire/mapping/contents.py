@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from protocols.openwire.errors import FrameError
+from protocols.errors import FrameError
 from protocols.openwire.wire.messages import BYTES_MESSAGE, WireMessage
 from protocols.openwire.wire.modified_utf8 import decode_text, encode_text
 

@@ -9,8 +9,8 @@ from engine.selector.properties import Properties, PropertyReader, Value, header
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
 from engine.values.message import Message
 from engine.values.message_keys import KeyReader
+from protocols.errors import FrameError
 from protocols.map_message import Map, Typed
-from protocols.openwire.errors import FrameError
 from protocols.openwire.mapping.contents import SIZE, content_of, text_of
 from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.mapping.stored_form import read_stored

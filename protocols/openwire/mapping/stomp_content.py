@@ -17,6 +17,7 @@ from typing import Final
 from engine.values.message import TEXT, annotation
 from protocols import map_message as words
 from protocols.broker_headers import BESIDE_NAMES
+from protocols.errors import FrameError
 from protocols.map_message import JSON as JSON_MAP
 from protocols.map_message import MapError, Typed, write_map
 from protocols.message_lines import (
@@ -27,7 +28,6 @@ from protocols.message_lines import (
     MESSAGE_ID_HEADER,
     TYPES_HEADER,
 )
-from protocols.openwire.errors import FrameError
 from protocols.openwire.mapping.contents import content_of, text_of
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import identities, messages

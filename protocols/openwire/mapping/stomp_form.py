@@ -6,8 +6,8 @@ from typing import Final
 
 from engine.values.message import OPENWIRE, Message
 from protocols.converter import Converter, stomp_copy
+from protocols.errors import FrameError
 from protocols.map_message import Map, MapError
-from protocols.openwire.errors import FrameError
 from protocols.openwire.mapping.contents import content_of
 from protocols.openwire.mapping.stomp_content import raw_content, stomp_content
 from protocols.openwire.mapping.stored_form import read_stored

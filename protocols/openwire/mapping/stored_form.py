@@ -20,7 +20,7 @@ import struct
 from typing import Any, Final
 
 from engine.values.errors import StoreCorrupt
-from protocols.openwire.errors import FrameError
+from protocols.errors import FrameError
 from protocols.openwire.wire.identities import TEMP_QUEUE, TEMP_TOPIC, Destination
 from protocols.openwire.wire.layouts import LAYOUTS, VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage

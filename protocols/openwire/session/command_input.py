@@ -8,18 +8,13 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.values.errors import EngineError, PenstockError
+from protocols.errors import LoginRefused, TimedOut
 from protocols.input_share import REFUSED_STEPS
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import INFO_BYTES_MAX, agree, own_info
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.errors import (
-    LoginRefused,
-    MessageTooLarge,
-    RequestError,
-    TimedOut,
-    UnexpectedCommand,
-)
+from protocols.openwire.errors import MessageTooLarge, RequestError, UnexpectedCommand
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
 from protocols.openwire.session.advisory_output import AdvisoryOutput

@@ -12,7 +12,7 @@ from mypy_extensions import mypyc_attr
 from config.model import ConnectionDefaults
 from engine.consumers.consumer import Consumer
 from engine.values.errors import EngineError
-from protocols.openwire.errors import TimedOut
+from protocols.errors import TimedOut
 from protocols.openwire.session.command_input import CommandInput
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.wire.commands import ConnectionControl, ConsumerControl, KeepAliveInfo

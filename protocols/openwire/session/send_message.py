@@ -16,10 +16,10 @@ from engine.values.message import Message
 from engine.values.xid import Xid
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
 from protocols.connection import ProtocolConnection
+from protocols.errors import ParkedTooMuch
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.responses import Responses
-from protocols.openwire.errors import ParkedTooMuch
 from protocols.openwire.mapping.client_message import ClientMessage, MessageReader
 from protocols.openwire.mapping.destinations import target_of
 from protocols.openwire.mapping.incoming_message import Asked, asked_in, asks_more, engine_message

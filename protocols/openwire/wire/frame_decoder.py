@@ -8,7 +8,8 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Final
 
-from protocols.openwire.errors import FrameError, FrameTooLarge, MessageTooLarge
+from protocols.errors import FrameError, FrameTooLarge
+from protocols.openwire.errors import MessageTooLarge
 from protocols.openwire.wire.messages import MESSAGE_CLASSES
 
 SIZE: Final = 4

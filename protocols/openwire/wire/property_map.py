@@ -13,8 +13,8 @@ import struct
 from typing import Any, Final
 
 from protocols import map_message as words
+from protocols.errors import FrameError
 from protocols.map_message import DEPTH_MAX, VALUES_MAX, Map, Typed
-from protocols.openwire.errors import FrameError
 from protocols.openwire.wire.modified_utf8 import STRING_BYTES_MAX, decode_text, encode_text
 
 NULL: Final = 0

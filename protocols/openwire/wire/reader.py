@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.openwire.errors import FrameError
+from protocols.errors import FrameError
 from protocols.openwire.wire.commands import Structure
 from protocols.openwire.wire.identities import (
     BrokerId,

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from protocols.errors import FrameError
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ACK, NACK, SEND, Frame, Head
 from protocols.stomp.codec.head_parser import LENGTH_DIGITS
 from protocols.stomp.codec.reassembly import BETWEEN, FILLER, FILLERS, Reassembly
-from protocols.stomp.errors import FrameError
 
 # Limits of the heads that are kept for the fast paths: octets of one, and their number.
 _KEPT_HEAD_BYTES: Final = 1024

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from protocols.errors import FrameError
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
-from protocols.stomp.errors import FrameError
 
 
 def escape(text: str, version: int) -> bytes:

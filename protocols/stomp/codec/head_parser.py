@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 from protocols.broker_headers import BESIDE_NAMES
+from protocols.errors import FrameError, FrameTooLarge
 from protocols.stomp.codec.escapes import escape, escape_1_2, unescape, unescape_known
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import ACK, COMMANDS, CONNECTED, CONTROL_HEADERS, NACK, NAMES, SEND, VERSIONLESS, Head
 from protocols.stomp.codec.versions import VERSION_1_0
-from protocols.stomp.errors import FrameError, FrameTooLarge
 
 LENGTH_DIGITS: Final = 15  # digits of a content-length that are read
 NUL_IN_HEAD: Final = "a NUL comes before the empty line that ends the headers"

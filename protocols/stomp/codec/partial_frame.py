@@ -5,9 +5,9 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Final
 
+from protocols.errors import FrameError, FrameTooLarge
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.head_parser import NUL_IN_HEAD, check_command, line_too_long, too_many_headers
-from protocols.stomp.errors import FrameError, FrameTooLarge
 
 # A head is searched in pieces of this size, so that heads that end in CR LF cost no scan of a whole read.
 PIECE_BYTES: Final = 4096

@@ -14,13 +14,13 @@ import re
 from collections import deque
 from typing import Final
 
+from protocols.errors import FrameError, FrameTooLarge
 from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import BODIED, SEND, Frame, Head
 from protocols.stomp.codec.head_parser import HeadParser
 from protocols.stomp.codec.partial_frame import PIECE_BYTES, PartialBody, PartialHead, end_size, find_head_end
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
-from protocols.stomp.errors import FrameError, FrameTooLarge
 
 # States of the decoder.
 BETWEEN: Final = 0  # the buffer begins with a frame, or with octets allowed between frames

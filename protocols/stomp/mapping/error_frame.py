@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from engine.values.errors import PenstockError
+from protocols.errors import UnsupportedVersion
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSIONS
-from protocols.stomp.errors import UnsupportedVersion, message_for
+from protocols.stomp.errors import message_for
 
 
 def error_frame(error: PenstockError, frame: Frame | None, version: int) -> bytes:

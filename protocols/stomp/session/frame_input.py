@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.values.errors import DuplicateId, EngineError, PenstockError
+from protocols.errors import FrameError, TimedOut
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 from protocols.peer_socket import PeerSocket, host_of
 from protocols.peer_times import NO_FRAME
@@ -16,7 +17,7 @@ from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frames import ACK, SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0
-from protocols.stomp.errors import FrameError, InvalidHeader, TimedOut, UnexpectedFrame
+from protocols.stomp.errors import InvalidHeader, UnexpectedFrame
 from protocols.stomp.mapping.error_frame import error_frame
 from protocols.stomp.session.ack_command import AckCommand
 from protocols.stomp.session.handshake import Handshake

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from config.model import ConnectionDefaults
+from protocols.errors import UnsupportedVersion
 from protocols.peer_socket import PeerSocket
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import CONNECT, CONNECTED, NAMES, STOMP, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_NAMES, VERSIONS
-from protocols.stomp.errors import InvalidHeader, UnexpectedFrame, UnsupportedVersion
+from protocols.stomp.errors import InvalidHeader, UnexpectedFrame
 from protocols.stomp.mapping.connect_options import connection_defaults
 from protocols.stomp.session.settings import SessionSettings
 

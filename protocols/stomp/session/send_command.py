@@ -14,8 +14,8 @@ from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.connection import ProtocolConnection
+from protocols.errors import ParkedTooMuch
 from protocols.stomp.codec.frames import Frame
-from protocols.stomp.errors import ParkedTooMuch
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SendTarget, send_target
 from protocols.stomp.session.receipts import Receipts

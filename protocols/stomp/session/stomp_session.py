@@ -11,11 +11,11 @@ from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
 from engine.values.errors import EngineError
+from protocols.errors import LoginRefused, TimedOut
 from protocols.peer_times import TICK_ENDING_MS
 from protocols.session.states import DISCONNECTING, LEAVING, is_open
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
-from protocols.stomp.errors import LoginRefused, TimedOut
 from protocols.stomp.session.frame_input import FrameInput
 
 SUBSCRIPTION_BYTES: Final = 1_792  # memory of a subscription's objects, measured

@@ -12,8 +12,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from protocols.amqp.v1_0.wire.errors import AmqpError
-from protocols.openwire.errors import ProtocolError
-from protocols.stomp.errors import FrameError
+from protocols.errors import FrameError, ProtocolError
 from tests.support.hostile.hostile_config import HOSTILE_ADDRESS, KINDS
 from tests.support.hostile.random_amqp import RandomAmqp
 from tests.support.hostile.random_http import RandomHttp

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from protocols.errors import FrameError
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import NAMES, Frame
-from protocols.stomp.errors import FrameError
 
 
 class Seen(NamedTuple):

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from protocols.errors import FrameError, FrameTooLarge
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.errors import FrameError, FrameTooLarge
 from protocols.openwire.mapping.contents import text_content
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.wire.commands import (

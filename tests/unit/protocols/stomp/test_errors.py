@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.values.errors import InvalidDestination, PenstockError
-from protocols.stomp.errors import MESSAGES, FrameError, ProtocolError, message_for
+from protocols.errors import FrameError, ProtocolError
+from protocols.stomp.errors import MESSAGES, message_for
 
 
 def _below(root: type[PenstockError]) -> list[type[PenstockError]]:
@@ -17,7 +18,7 @@ def _ours() -> list[type[PenstockError]]:
     return [
         found
         for found in _below(PenstockError)
-        if found.__module__ in ("engine.values.errors", "protocols.stomp.errors")
+        if found.__module__ in ("engine.values.errors", "protocols.errors", "protocols.stomp.errors")
     ]
 
 

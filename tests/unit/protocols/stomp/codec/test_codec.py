@@ -6,13 +6,13 @@ import tracemalloc
 
 import pytest
 
+from protocols.errors import FrameError, FrameTooLarge
 from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.escapes import block_for, escape, read_block
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
-from protocols.stomp.errors import FrameError, FrameTooLarge
 from tests.support.protocols.stomp_octets import decoder_of
 from tests.support.turns.turn_lines import TurnLines
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.errors import UnsupportedVersion
 from protocols.stomp.codec.frames import CONNECT, Frame, Head
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
-from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.session.handshake import Terms, connected_headers, negotiate
 
 
