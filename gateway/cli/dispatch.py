@@ -44,6 +44,7 @@ MODULES: Final = {
     "store": "gateway.cli.store.command",
     "replay": "gateway.cli.messages.replay",
     "export": "gateway.cli.export",
+    "import": "gateway.cli.lake_import",
     "demo": "gateway.cli.demo",
     "doctor": "gateway.cli.doctor",
     "completion": "gateway.cli.completion",
