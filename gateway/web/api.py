@@ -48,7 +48,7 @@ from gateway.web.resources.transactions import TransactionRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
 from gateway.web.rest.messages import LiveMessages
-from gateway.web.routing.bodies import refuse_unclear_length
+from gateway.web.routing.bodies import refuse_encoding, refuse_unclear_length
 from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.foreign_pages import ForeignPages
@@ -245,6 +245,7 @@ class _Api:
         connection = connection_of(request)
         try:
             refuse_unclear_length(request)
+            refuse_encoding(request)
             if self._sockets is not None and self._sockets.is_meant(request):
                 if not self._sockets.admits(request.headers.get("Origin")):
                     self._foreign_pages.refuse(request, None, ", or one of http.origins")

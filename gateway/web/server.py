@@ -92,7 +92,11 @@ def _accepted(
     server = runner.server
     if place.refusal or server is None:
         return None
-    options: dict[str, Any] = {"access_log": None, "logger": RequestLog(lines, place.address)}
+    options: dict[str, Any] = {
+        "access_log": None,
+        "logger": RequestLog(lines, place.address),
+        "auto_decompress": False,  # aiohttp would inflate a body before we see its request
+    }
     requests = Requests(share, memory, server, loop=asyncio.get_running_loop(), **options)
     return HttpConnection(requests, place, turns=turns)
 

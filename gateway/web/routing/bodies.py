@@ -33,6 +33,20 @@ def refuse_unclear_length(request: web.Request) -> None:
         raise UnclearLength(400, f"Transfer-Encoding is {seen}; allowed is chunked in HTTP/1.1, or none")
 
 
+def refuse_encoding(request: web.Request) -> None:
+    """Take no compressed body: few octets of it, also from a client without a login, cost everybody a turn.
+
+    Raises: Problem.
+    """
+    given = request.headers.get("Content-Encoding", "")
+    if given.strip().lower() not in ("", "identity"):
+        raise Problem(
+            415,
+            f"Content-Encoding is {shown(given)}; allowed is a body that is not compressed",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
 def check_content_type(request: web.Request) -> None:
     """Make sure that aiohttp can tell the content type and the charset.  Raises: Problem."""
     told = request.headers.get("Content-Type", "")

@@ -112,7 +112,7 @@ def _answer(status: int, content: Schema | Media) -> dict[str, Any]:
 
 def _problems_of(route: Route) -> list[int]:
     login = (401,) if route.permission.needs_login else ()
-    body = (413,) if route.body is not None or route.raw_body else ()
+    body = (413, 415) if route.body is not None or route.raw_body else ()
     return sorted({*_OF_EVERY_ROUTE, *login, *body, *route.problems} - set(route.answers))
 
 

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
-from aiohttp.http_exceptions import ContentEncodingError
 
 from engine.values.errors import EngineError, PenstockError, StoreError
 
@@ -106,8 +105,8 @@ async def with_problems(request: web.Request, handler: Handler) -> web.StreamRes
             return http_problem(request, error).answer()
         error.headers.update(HEADERS)
         raise
-    except (web.RequestPayloadError, ContentEncodingError):
-        return Problem(400, "the body does not have the Content-Encoding that its header names").answer()
+    except web.RequestPayloadError as error:
+        return Problem(400, f"the body cannot be read: {' '.join(str(error).split())[:200]}").answer()
     except ConnectionError:
         return Problem(400, "the connection was lost within the request").answer()  # nobody reads it
     except Exception as error:
