@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from engine.values.message import PLAIN, STOMP, TEXT, Message
-from protocols.map_message import Map
+from protocols.map_message import Map, item_count
+from protocols.message_lines import BODY_HEADER
+
+_BODY_LINE: Final = f"{BODY_HEADER}:".encode()
+_TRANSFORMATION_LINE: Final = b"transformation:"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,6 +53,12 @@ class Converters(Converter):
 
     def raw_form(self, message: Message) -> Message:
         return self.by_encoding[message.encoding].raw_form(message)
+
+
+def items_in(message: Message) -> int:
+    """Return about how many items the body of a message in STOMP's encoding has, if another protocol may read them."""
+    headers = message.headers
+    return item_count(message.body) if _BODY_LINE in headers or _TRANSFORMATION_LINE in headers else 0
 
 
 def stomp_copy(message: Message, headers: bytes, body: bytes, text_flag: int) -> Message:

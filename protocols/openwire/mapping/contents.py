@@ -25,7 +25,7 @@ def content_of(message: WireMessage, limit_bytes: int = INFLATED_MAX) -> bytes |
         return content
     if message.CODE == BYTES_MESSAGE:
         content = content[SIZE:]
-    most = min(limit_bytes, max(INFLATED_FREE, RATIO_MAX * len(content)))
+    most = min(limit_bytes, inflated_most(content))
     inflater = zlib.decompressobj()
     try:
         inflated = inflater.decompress(content, most)
@@ -34,6 +34,11 @@ def content_of(message: WireMessage, limit_bytes: int = INFLATED_MAX) -> bytes |
     if inflater.unconsumed_tail:
         raise FrameError(f"a content of {len(content)} octets inflates to more than {most}, which is the limit")
     return inflated
+
+
+def inflated_most(content: bytes) -> int:
+    """Return how many octets a compressed content may have once it is inflated."""
+    return min(INFLATED_MAX, max(INFLATED_FREE, RATIO_MAX * len(content)))
 
 
 def text_of(content: bytes | None) -> str | None:

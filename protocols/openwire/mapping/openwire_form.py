@@ -52,14 +52,19 @@ _PREFIXES: Final = (
 
 
 def openwire_form(
-    message: Message, converter: Converter | None, destination: Destination, store_id: str, own_id: str, is_known: bool
+    message: Message,
+    form: Message,
+    converter: Converter,
+    destination: Destination,
+    store_id: str,
+    own_id: str,
+    is_known: bool,
 ) -> Stored:
     """Return a message of another protocol as OpenWire.
 
-    converter: to header lines, None if it has them.  own_id: the broker's id of the message.  is_known: its sender's
-    temporary destinations are announced to clients.
+    form: with header lines; the message itself if it has them.  own_id: the broker's id of the message.
+    is_known: its sender's temporary destinations are announced to clients.
     """
-    form = message if converter is None else converter.stomp_form(message)[0]
     assert form.encoding == STOMP, "converters make header lines"
     headers = read_lines(form.headers)
     code, content = _content(message, form, converter, headers)
@@ -140,7 +145,7 @@ def _message_id(message: Message, store_id: str, text: str) -> MessageId:
 
 
 def _content(
-    message: Message, form: Message, converter: Converter | None, headers: dict[str, str]
+    message: Message, form: Message, converter: Converter, headers: dict[str, str]
 ) -> tuple[int, bytes | None]:
     """Return the class of message and its content."""
     body = form.body
@@ -150,7 +155,7 @@ def _content(
         if is_text and headers.get("transformation") in FORMS and TRANSFORMATION_ERROR not in headers:
             return messages.MAP, write_map(read_map(body, headers["transformation"]))
         may_be_map = was == "value" or headers.get("content-type") == AMQP_SECTIONS
-        values = converter.map_of(message) if converter is not None and may_be_map else None
+        values = converter.map_of(message) if form is not message and may_be_map else None
         if values is not None:
             return messages.MAP, write_map(values)
         if was == "sequence" and is_text:

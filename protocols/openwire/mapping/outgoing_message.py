@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.values.message import OPENWIRE, ORIGINAL_DESTINATION, STOMP, Message, split_annotations
+from engine.values.message import OPENWIRE, ORIGINAL_DESTINATION, Message, split_annotations
 from protocols import map_message as words
 from protocols.converter import Converter
 from protocols.map_message import Map, Typed
@@ -16,18 +16,24 @@ GROUP_FIRST: Final = "JMSXGroupFirstForConsumer"  # a field of the message, as g
 
 
 def outgoing_form(
-    message: Message, converter: Converter, destination: Destination, store_id: str, own_id: str, is_known: bool
+    message: Message,
+    form: Message,
+    converter: Converter,
+    destination: Destination,
+    store_id: str,
+    own_id: str,
+    is_known: bool,
 ) -> tuple[bytes, bytes]:
     """Return headers and body in OpenWire's encoding.
 
+    form: with header lines, of a message of another protocol.
     What the broker says about a moved or scheduled message becomes properties.
     """
     if message.encoding == OPENWIRE:
         headers, body = message.headers, message.body
     else:
-        how = None if message.encoding == STOMP else converter
-        form = openwire_form(message, how, destination, store_id, own_id, is_known)
-        headers, body = form.headers, form.body
+        written = openwire_form(message, form, converter, destination, store_id, own_id, is_known)
+        headers, body = written.headers, written.body
     if not message.annotations:
         return headers, body
     added: Map = {}
@@ -40,5 +46,5 @@ def outgoing_form(
         if name == ORIGINAL_DESTINATION:
             found.original_destination = reply_destination(value, True)
     found.expiration = message.expires_ms
-    form = with_properties(found, added)
-    return form.headers, form.body
+    written = with_properties(found, added)
+    return written.headers, written.body

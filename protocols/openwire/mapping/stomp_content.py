@@ -19,7 +19,7 @@ from protocols import map_message as words
 from protocols.broker_headers import BESIDE_NAMES
 from protocols.errors import FrameError
 from protocols.map_message import JSON as JSON_MAP
-from protocols.map_message import MapError, Typed, write_map
+from protocols.map_message import VALUES_MAX, MapError, Typed, write_map
 from protocols.message_lines import (
     BODY_HEADER,
     JAVA_OBJECT,
@@ -28,7 +28,7 @@ from protocols.message_lines import (
     MESSAGE_ID_HEADER,
     TYPES_HEADER,
 )
-from protocols.openwire.mapping.contents import content_of, text_of
+from protocols.openwire.mapping.contents import content_of, inflated_most, text_of
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import identities, messages
 from protocols.openwire.wire.identities import Destination
@@ -36,6 +36,9 @@ from protocols.openwire.wire.messages import WireMessage
 from protocols.openwire.wire.property_map import read_map, read_stream
 
 RAW: Final = "application/vnd.openwire"  # content-type of a body that comes as it was on the wire
+OCTETS_A_STEP: Final = 8_192  # of a body, which may have to be inflated
+VALUE_LEAST: Final = 2  # octets of a value
+Content = tuple[bytes, bytes, int]  # header lines, body, TEXT or 0
 _PREFIXES: Final = {
     identities.QUEUE: "/queue/",
     identities.TOPIC: "/topic/",
@@ -56,25 +59,42 @@ _NAMED: Final = {
 }
 
 
-def stomp_content(headers: bytes, body: bytes) -> tuple[bytes, bytes, int]:
+def stomp_content(headers: bytes, body: bytes) -> Content:
     """Return a message's header lines, its body and the flag TEXT or 0.
 
     headers, body: as ``Message`` keeps them.  A malformed content comes as it was on the wire.
     """
+    return counted_content(headers, body)[0]
+
+
+def counted_content(headers: bytes, body: bytes) -> tuple[Content, int]:
+    """Do the same; return also how many steps of a turn were taken in vain: what of a malformed content was read."""
     message = read_stored(headers, body)
     found: dict[str, str] = {}
     _add_fields(found, message)
+    steps = 0
     try:
         _add_properties(found, message)
         octets, text_flag = _body(found, message)
     except (FrameError, MapError):
         found["content-type"] = RAW
         octets, text_flag = body, 0
+        steps = _most_steps(message)
     lines = [annotation(name, value) for name, value in found.items()]
-    return b"".join(lines), octets, text_flag
+    return (b"".join(lines), octets, text_flag), steps
 
 
-def raw_content(headers: bytes, body: bytes) -> tuple[bytes, bytes, int]:
+def _most_steps(message: WireMessage) -> int:
+    """Return the most that reading properties and content takes."""
+    content = message.content or b""
+    size = inflated_most(content) if message.compressed else len(content)
+    values = len(message.marshalled_properties or b"")
+    if message.CODE in (messages.MAP, messages.STREAM):
+        values += size
+    return size // OCTETS_A_STEP + min(VALUES_MAX, values // VALUE_LEAST)
+
+
+def raw_content(headers: bytes, body: bytes) -> Content:
     """Return the content as it was on the wire."""
     return annotation("content-type", RAW), body, 0
 

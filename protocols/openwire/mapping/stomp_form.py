@@ -9,13 +9,12 @@ from protocols.converter import Converter, stomp_copy
 from protocols.errors import FrameError
 from protocols.map_message import Map, MapError
 from protocols.openwire.mapping.contents import content_of
-from protocols.openwire.mapping.stomp_content import raw_content, stomp_content
+from protocols.openwire.mapping.stomp_content import OCTETS_A_STEP, counted_content, raw_content
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import messages
 from protocols.openwire.wire.property_map import read_map
 
 MESSAGE_STEPS: Final = 20  # of a turn, for a message apart from its header lines and its body
-OCTETS_A_STEP: Final = 8_192  # of a body, which may have to be inflated
 
 
 class StompForm(Converter):
@@ -31,9 +30,11 @@ class StompForm(Converter):
 
     def stomp_form(self, message: Message) -> tuple[Message, int]:
         assert message.encoding == OPENWIRE, f"encoding {message.encoding} is not OpenWire"
-        form = stomp_copy(message, *stomp_content(message.headers, message.body))
+        content, in_vain = counted_content(message.headers, message.body)
+        form = stomp_copy(message, *content)
         items = form.body.count(b",") if form.body[:1] in (b"{", b"[") else 0
-        return form, MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
+        steps = MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
+        return form, steps + in_vain
 
     def raw_form(self, message: Message) -> Message:
         return stomp_copy(message, *raw_content(message.headers, message.body))

@@ -13,7 +13,8 @@ from engine.api import EngineApi
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
-from engine.values.message import OPENWIRE, Message
+from engine.values.message import OPENWIRE, STOMP, Message
+from protocols.converter import items_in
 from protocols.openwire.connection.inactivity import Inactivity
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.settings import OpenWireSettings
@@ -33,7 +34,10 @@ from protocols.peer_socket import PeerSocket
 from protocols.session.client_session import ClientSession
 from protocols.session.states import NEGOTIATING
 
-FORM_STEPS: Final = 40  # of a turn, for a message that is converted
+# Steps of a turn for a message that is converted.
+FORM_STEPS: Final = 40
+ITEM_STEPS: Final = 3  # for an item of a map or list that is read and written
+READ_TIMES: Final = 2  # a map of AMQP is read once more for its types
 _COUNTER_MOST: Final = 2**31 - 1
 
 
@@ -114,12 +118,17 @@ class MessageOutput(ClientSession[BlockedMessage]):
         """Return headers and body in OpenWire's encoding."""
         if message.encoding == OPENWIRE and not message.annotations:
             return message.headers, message.body
-        self._charge(FORM_STEPS + len(message.headers) // 16)
         own_id = self.context.message_id(message)
         converter = self.settings.converter
         destination = head.destination
+        form = message
+        steps = FORM_STEPS
         try:
-            return outgoing_form(message, converter, destination, self.store_id, own_id, False)
+            if message.encoding not in (OPENWIRE, STOMP):
+                form, taken = converter.stomp_form(message)
+                steps += READ_TIMES * taken
+            self._charge(steps + len(form.headers) // 16 + ITEM_STEPS * items_in(form))
+            return outgoing_form(message, form, converter, destination, self.store_id, own_id, False)
         except DATA_FAULTS as error:
             self.socket.conversion_failed(f"{own_id} is sent unconverted: {type(error).__name__}: {error}")
         if message.encoding == OPENWIRE:

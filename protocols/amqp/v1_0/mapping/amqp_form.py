@@ -33,7 +33,8 @@ from protocols.broker_headers import (
     USER,
     is_broker_annotation,
 )
-from protocols.map_message import FORMS, MapError, item_count, read_map
+from protocols.converter import items_in
+from protocols.map_message import FORMS, MapError, read_map
 from protocols.message_lines import (
     BODY_HEADER,
     GROUP_HEADER,
@@ -48,8 +49,6 @@ from protocols.message_lines import (
 
 CONTENT_ENCODING: Final = "content-encoding"
 IDENTITY: Final = "identity"  # no content-encoding may be that (messaging 3.2.4)
-_BODY_LINE: Final = f"{BODY_HEADER}:".encode()
-_TRANSFORMATION_LINE: Final = b"transformation:"
 JSON_SIGNS_MAX: Final = 4 * ITEMS_MAX  # commas and brackets, also within texts; a value within the limits has half
 DATA_SECTION: Final = bytes((0, 0x53, at.DATA))
 BINARY: Final = (0xA0, 0xB0)  # format codes
@@ -60,10 +59,7 @@ MESSAGE_STEPS: Final = 16  # of a turn, for a message apart from its headers and
 
 def conversion_steps(message: Message) -> int:
     """Return how many steps of a turn ``amqp_sections`` takes for a STOMP message."""
-    headers = message.headers
-    count = headers.count(b"\n")
-    if _BODY_LINE in headers or _TRANSFORMATION_LINE in headers:
-        count += item_count(message.body)
+    count = message.headers.count(b"\n") + items_in(message)
     return MESSAGE_STEPS + count + count // 2
 
 

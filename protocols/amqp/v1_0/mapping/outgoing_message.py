@@ -8,7 +8,7 @@ from engine.backlog.context import Context
 from engine.features.scheduler.plan import PROPERTIES
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
-from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, JOB_ID, PERSISTENT, STOMP
+from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, JOB_ID, PERSISTENT, Message
 from protocols.amqp.v1_0.mapping.amqp_form import amqp_sections, raw_sections
 from protocols.amqp.v1_0.mapping.outcomes import added_annotations
 from protocols.amqp.v1_0.wire.errors import DecodeError
@@ -24,16 +24,15 @@ from protocols.amqp.v1_0.wire.types.value_decoder import decode
 from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.types.values import Symbol, UByte, UInt, Value
 from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
-from protocols.converter import Converter
 from protocols.message_lines import read_lines
 
 
 def outgoing_sections(
-    delivery: Delivery, queue: Queue, context: Context, converter: Converter | None = None
+    delivery: Delivery, queue: Queue, context: Context, form: Message | None = None
 ) -> tuple[bytes, bytes]:
     """Return the octets of a message whose header changes on the way, in two parts.
 
-    converter: for messages of a third protocol.
+    form: in STOMP's encoding, of a message of a third protocol.
     The bare message stays as it came, except that a scheduled delivery gets properties of its schedule.  The header of
     a redelivery has its delivery-count, and first-acquirer false if a consumer had it before, counted or not (messaging
     3.2.1).
@@ -45,11 +44,7 @@ def outgoing_sections(
         has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
         has_priority = len(fields) > 1 and isinstance(fields[1], UByte)
     else:
-        form = message
-        if message.encoding != STOMP:
-            assert converter is not None, "a gateway that takes other protocols has a converter"
-            form, _ = converter.stomp_form(message)
-        rest, body = amqp_sections(form, queue.kind, queue.name, context.message_id(message))
+        rest, body = amqp_sections(form or message, queue.kind, queue.name, context.message_id(message))
         has_ttl = True
         has_priority = message.jms_priority() != DEFAULT_PRIORITY
     ttl_ms = max(1, message.expires_ms - context.wall_ms) if has_ttl and message.expires_ms else -1

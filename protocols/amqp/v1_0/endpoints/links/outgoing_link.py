@@ -15,7 +15,7 @@ from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
-from engine.values.message import AMQP_1_0
+from engine.values.message import AMQP_1_0, STOMP, Message
 from protocols.amqp.v1_0.endpoints.links.link import MASK, Link, SessionEndpoint
 from protocols.amqp.v1_0.mapping.amqp_form import conversion_steps
 from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
@@ -113,11 +113,20 @@ class OutgoingLink(Link):
         connection = self.session.connection
         message = delivery.message
         steps = connection.engine.steps
-        steps.left -= REWRITE_STEPS if message.encoding == AMQP_1_0 else conversion_steps(message)
-        if steps.left <= 0:
-            connection.hold_output()  # the rest follows in the next turn
+        form: Message | None = None
         try:
-            return outgoing_sections(delivery, consumer.queue, connection.context, connection.settings.converter)
+            if message.encoding == AMQP_1_0:
+                steps.left -= REWRITE_STEPS
+            elif message.encoding == STOMP:
+                steps.left -= conversion_steps(message)
+            else:
+                converter = connection.settings.converter
+                assert converter is not None, "a gateway that takes other protocols has a converter"
+                form, taken = converter.stomp_form(message)
+                steps.left -= taken + conversion_steps(form)
+            if steps.left <= 0:
+                connection.hold_output()  # the rest follows in the next turn
+            return outgoing_sections(delivery, consumer.queue, connection.context, form)
         except DATA_FAULTS as error:
             name = connection.context.message_id(delivery.message)
             connection.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")
