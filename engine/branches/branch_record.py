@@ -17,6 +17,11 @@ prepared-ms:TIME           when it was prepared
 prepared-replay:ADDRESS DIGEST
                            its replay key, if it has one
 prepared-sends:N           how many records before it are its messages
+
+After an outcome by an operator there is a record of that, until it is forgotten, with these annotations:
+
+prepared-outcome:WORD      commit or rollback
+prepared-branch:XID        and prepared-user; prepared-ms is when it was decided
 """
 
 from __future__ import annotations
@@ -42,14 +47,19 @@ from engine.values.message import (
     annotation,
     split_annotations,
 )
+from engine.values.stored import Range
 from engine.values.xid import Xid, xid_of
 
 LANE: Final = DEFAULT_PRIORITY  # of all records, so that those of one branch follow each other
 PREFIX: Final = "prepared-"
 XID: Final = "prepared-xid"
+OUTCOME: Final = "prepared-outcome"
 
 _LINE: Final = PREFIX.encode()
 _HEAD: Final = f"{XID}:".encode()
+_OUTCOME_HEAD: Final = f"{OUTCOME}:".encode()
+_COMMIT: Final = "commit"
+_ROLLBACK: Final = "rollback"
 _LOW_FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 _TIMES: Final = ("delay", "period", "repeat", "time")
 
@@ -86,6 +96,17 @@ class PreparedRecord:
     held: list[HeldRun] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class HeuristicOutcome:
+    """What an operator has decided about a branch of ``user``.  place: its record in the log."""
+
+    xid: Xid
+    user: str
+    decided_ms: int
+    is_commit: bool
+    place: Range
+
+
 # -- to the log
 
 
@@ -110,6 +131,14 @@ def records_of(branch: Branch, prepared_ms: int, number: int) -> list[Message]:
     body = "".join(f"{run.number} {run.priority} {run.first} {run.count}\n" for run in held_runs(transaction))
     records.append(Message(number, STOMP, PERSISTENT, LANE, 0, 0, 0, lines, b"", body.encode()))
     return records
+
+
+def outcome_record(xid: Xid, user: str, decided_ms: int, is_commit: bool, number: int) -> Message:
+    """Return the record of an operator's outcome.  number: of the queue that holds it."""
+    lines = annotation(OUTCOME, _COMMIT if is_commit else _ROLLBACK) + annotation("prepared-branch", str(xid))
+    lines += annotation("prepared-user", user) if user else b""
+    lines += annotation("prepared-ms", str(decided_ms))
+    return Message(number, STOMP, PERSISTENT, LANE, 0, 0, 0, lines, b"", b"")
 
 
 def held_runs(transaction: Transaction) -> list[HeldRun]:
@@ -175,6 +204,26 @@ def _send_record(message: Message, number: int, lines: bytes, key: IdKey | None)
 def is_branch(record: Message) -> bool:
     """Say whether a record is that of a branch, and not of a message."""
     return record.annotations.startswith(_HEAD)
+
+
+def is_outcome(record: Message) -> bool:
+    """Say whether a record is that of an operator's outcome."""
+    return record.annotations.startswith(_OUTCOME_HEAD)
+
+
+def read_outcome(record: Message) -> HeuristicOutcome:
+    """Raises: KeyError, ValueError, InvalidOption for a malformed record."""
+    lines = dict(split_annotations(record.annotations))
+    word = lines[OUTCOME]
+    if word not in (_COMMIT, _ROLLBACK):
+        raise ValueError(f"the outcome is {word[:100]!r}")
+    return HeuristicOutcome(
+        xid_of(lines["prepared-branch"]),
+        lines.get("prepared-user", ""),
+        int(lines["prepared-ms"]),
+        word == _COMMIT,
+        Range(LANE, record.queue_offset, 1, 0, record.size),
+    )
 
 
 def read_branch(record: Message) -> PreparedRecord:

@@ -17,6 +17,7 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.branches.branch import Branch
 from engine.branches.branch_record import LANE, records_of
+from engine.branches.heuristic_outcomes import HeuristicOutcomes
 from engine.branches.read_back import ReadBack
 from engine.branches.start import FoundBranches, found_branches
 from engine.commit import Commits
@@ -53,13 +54,17 @@ class BranchLimits:
 
 
 class Branches:
-    """prepared_bytes: of the prepared ones in memory.  committed_count, rolled_back_count: outcomes since the start."""
+    """prepared_bytes: of the prepared ones in memory.  committed_count, rolled_back_count: outcomes since the start.
+
+    heuristics: what operators have decided and transaction managers have not forgotten.
+    """
 
     __slots__ = (
         "prepared_bytes",
         "prepared_count",
         "committed_count",
         "rolled_back_count",
+        "heuristics",
         "read_back",
         "_context",
         "_commits",
@@ -88,6 +93,7 @@ class Branches:
         self.prepared_count = 0
         self.committed_count = 0
         self.rolled_back_count = 0
+        self.heuristics = HeuristicOutcomes(context, limits.count)
         self.read_back = ReadBack(context)
         self._context = context
         self._commits = commits
@@ -106,6 +112,8 @@ class Branches:
     def begin(self, client: Client, xid: Xid, limits: TransactionLimits, replay_key: IdKey | None = None) -> None:
         """Begin a branch, or take part in one of the same user.  Raises: BranchInUse, TransactionError."""
         known = self._branches.get(xid)
+        if self.heuristics.find(xid) is not None:
+            raise BranchInUse(f"the xid {xid} is in use until its branch is forgotten")
         if known is not None:
             if known.records is not None or known.user != client.user:
                 raise BranchInUse(f"the xid {xid} is in use")
@@ -173,7 +181,7 @@ class Branches:
         context = self._context
         store = context.store
         if not self._queue_number:
-            self._queue_number = store.open_destination(QUEUE, PREPARED_QUEUE)
+            self._queue_number = self.heuristics.queue_number = store.open_destination(QUEUE, PREPARED_QUEUE)
         transaction = branch.transaction
         records = records_of(branch, context.wall_ms, self._queue_number)
         context.begin_batch()
@@ -217,8 +225,11 @@ class Branches:
             raise BranchState(f"the branch {xid} is not prepared")
         return branch
 
-    def commit(self, branch: Branch) -> None:
-        """Apply a prepared branch: one batch with the end of its records.  Space was checked when it was prepared."""
+    def commit(self, branch: Branch, is_heuristic: bool = False) -> None:
+        """Apply a prepared branch: one batch with the end of its records.  Space was checked when it was prepared.
+
+        is_heuristic: an operator decides, and the transaction manager is to hear of it.
+        """
         context = self._context
         self._settlements.flush()  # earlier settlements are not part of the batch
         context.begin_batch()
@@ -229,16 +240,19 @@ class Branches:
             if not self._duplicate_ids.is_known(key):
                 self._duplicate_ids.add(key, is_logged=True)
         self._finish(branch, ACKNOWLEDGED)
+        if is_heuristic:
+            self.heuristics.add(branch, is_commit=True)
         context.commit_batch()
         self.committed_count += 1
 
-    def roll_back(self, branch: Branch, leaves_consumers: bool = False) -> None:
+    def roll_back(self, branch: Branch, is_heuristic: bool = False) -> None:
         """Undo a prepared branch.  What it had acknowledged stays with consumers that are still there.
 
-        leaves_consumers: it returns to the queues instead, as nobody tells these consumers.
+        is_heuristic: an operator decides, and the transaction manager is to hear of it.  What was acknowledged returns
+        to the queues instead, as nobody tells these consumers.
         """
         transaction = branch.transaction
-        if leaves_consumers:
+        if is_heuristic:
             left = [one for one in transaction.accepted if not consumer_of(one).is_closed]
             transaction.accepted = [one for one in transaction.accepted if consumer_of(one).is_closed]
             self._redelivery.refuse_all(left, PUT_BACK)
@@ -246,14 +260,27 @@ class Branches:
         self._settlements.flush()
         self._context.begin_batch()
         self._finish(branch, DROPPED)
+        if is_heuristic:
+            self.heuristics.add(branch, is_commit=False)
         self._context.commit_batch()
         for held in branch.held:
             self.read_back.add(held)
         self.rolled_back_count += 1
 
+    def forget(self, client: Client, xid: Xid) -> None:
+        """Forget what an operator has decided.  Raises: UnknownBranch, BranchState."""
+        found = self.heuristics.find(xid)
+        if found is not None and found.user == client.user:
+            self.heuristics.forget(xid)
+            return
+        self._known(client, xid)
+        raise BranchState(f"the branch {xid} has no outcome that could be forgotten")
+
     # -- the steps
 
     def _known(self, client: Client, xid: Xid) -> Branch:
+        """Raises: UnknownBranch, BranchCommitted, BranchDropped."""
+        self.heuristics.require_none(client.user, xid)
         branch = self._branches.get(xid)
         if branch is None or branch.user != client.user:
             raise UnknownBranch(f"Transaction {xid} has not been started.")
@@ -312,7 +339,9 @@ class Branches:
         self._context.memory.keep_prepared(size_bytes)
 
     def _take_up(self, found: FoundBranches) -> None:
-        self._queue_number = found.queue_number
+        self._queue_number = self.heuristics.queue_number = found.queue_number
+        for one in found.outcomes:
+            self.heuristics.restore(one)
         if found.orphans:
             self._context.store.settle(self._queue_number, 0, DROPPED, CAUSE_NONE, found.orphans)
         for branch, records, prepared_ms in found.branches:

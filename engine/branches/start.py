@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.branches.branch import Branch
-from engine.branches.branch_record import LANE, PreparedRecord, PreparedSend, is_branch, read_branch, read_send
+from engine.branches.branch_record import (
+    LANE,
+    HeuristicOutcome,
+    PreparedRecord,
+    PreparedSend,
+    is_branch,
+    is_outcome,
+    read_branch,
+    read_outcome,
+    read_send,
+)
 from engine.branches.held_entries import hold
 from engine.features.scheduler.delayed_send import Delayed
 from engine.open_transaction import Transaction, TransactionLimits
@@ -25,11 +35,13 @@ UNLIMITED: Final = TransactionLimits(1 << 62, 1 << 62, 1 << 62)  # it met its li
 class FoundBranches:
     """branches: each with its records and the time at which it was prepared.
 
+    outcomes: those that an operator has decided and nobody has forgotten.
     orphans: records of messages whose branch is lost, because the operator has allowed to skip damaged records.
     """
 
     queue_number: int = 0
     branches: list[tuple[Branch, Range, int]] = field(default_factory=list)
+    outcomes: list[HeuristicOutcome] = field(default_factory=list)
     orphans: list[Range] = field(default_factory=list)
 
 
@@ -51,10 +63,13 @@ def found_branches(store: Store, destinations: Destinations) -> FoundBranches:
     queues = {queue.destination_id: queue for queue in destinations.all_queues() if queue.is_logged}
     sends: dict[int, Message] = {}
     for record in records:
-        if not is_branch(record):
+        if not is_branch(record) and not is_outcome(record):
             sends[record.queue_offset] = record
             continue
         try:
+            if is_outcome(record):
+                found.outcomes.append(read_outcome(record))
+                continue
             described = read_branch(record)
             first = record.queue_offset - described.send_count
             own = [sends.pop(offset) for offset in range(first, record.queue_offset) if offset in sends]

@@ -120,6 +120,18 @@ class BranchState(EngineError):
     condition: ClassVar[str] = "xa-protocol"
 
 
+class BranchCommitted(EngineError):
+    """An operator has committed the branch, and its transaction manager has not forgotten it yet (XA_HEURCOM)."""
+
+    condition: ClassVar[str] = "branch-committed"
+
+
+class BranchDropped(EngineError):
+    """An operator has rolled the branch back, and its transaction manager has not forgotten it yet (XA_HEURRB)."""
+
+    condition: ClassVar[str] = "branch-dropped"
+
+
 class DuplicateId(EngineError):
     """An id in the transaction belongs to a message that its address has accepted before."""
 

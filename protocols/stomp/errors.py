@@ -49,6 +49,8 @@ MESSAGES: Final[dict[str, str]] = {
     "unknown-xid": "transaction branch not found",
     "xid-in-use": "transaction branch exists already",
     "xa-protocol": "transaction branch in another state",
+    "branch-committed": "transaction branch committed by an operator",
+    "branch-dropped": "transaction branch rolled back by an operator",
     "duplicate-id": "duplicate id",
     "connection-memory": "connection holds too much",
     "connection-forced": "closed by an operator",

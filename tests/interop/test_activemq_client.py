@@ -261,6 +261,19 @@ def test_distributed_transactions_over_kill_9(command: list[str], start_gateway:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_an_operator_decides(release: str, command_of: CommandOf, start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    with talking(command_of(release), gateway, "xaDecided") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "prepared\n"
+        for word, name in (("commit", "committed"), ("rollback", "dropped")):
+            status, text = gateway.get(f"/api/transactions/{word}", {"xid": f"1-{name.encode().hex()}-01"})
+            assert status == 200, text
+        out, _ = process.communicate("\n", timeout=RUN_LIMIT_S)
+    assert out == "ok xaDecided\n"
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_every_way_over_kill_9(release: str, command_of: CommandOf, start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     port = gateway.stomp_port

@@ -219,13 +219,18 @@ class Deciding(LiveTransactions):
     def listed(self, limit: int) -> dict[str, Any]:
         self.asked.append((limit,))
         one = {"xid": "1-aa-", "user": "", "prepared_ms": 0, "messages": 1, "acknowledged": 0, "size_bytes": 9}
-        return {"prepared": 1, "transactions": [one]}
+        decided = {"xid": "1-cc-", "user": "", "decided_ms": 0, "outcome": "committed"}
+        return {"prepared": 1, "transactions": [one], "decided": [decided]}
 
     async def decide(self, xid: str, is_commit: bool, operator: str) -> dict[str, Any]:
         if str(xid_of(xid)) != "1-aa-":
             raise LookupError(f"no prepared transaction {xid}")
         self.asked.append((xid, is_commit, operator))
         return {"xid": xid, "outcome": "committed" if is_commit else "rolled back"}
+
+    async def forget(self, xid: str, operator: str) -> dict[str, Any]:
+        self.asked.append((xid, operator))
+        return {"xid": xid, "outcome": "forgotten"}
 
 
 class Keeping(LiveUpkeep):

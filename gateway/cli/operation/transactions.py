@@ -29,6 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     for word, text in (
         ("commit", "Commit a prepared transaction whose transaction manager will not."),
         ("rollback", "Roll a prepared transaction back; what it had acknowledged returns to the queues."),
+        ("forget", "Forget a commit or rollback of an operator; the transaction manager then does not hear of it."),
     ):
         deciding = commands.add_parser(word, help=f"{word} one", description=text)
         deciding.add_argument("xid", metavar="XID", help="as in 'list'")
@@ -56,5 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{one['xid']}  prepared {clock_time(one['prepared_ms'])}{user}  "
                 f"sends {one['messages']}, acknowledged {one['acknowledged']}, {one['size_bytes']} octets"
             )
+        for one in found["decided"]:
+            user = f"  of {one['user']}" if one["user"] else ""
+            print(f"{one['xid']}  {one['outcome']} by an operator {clock_time(one['decided_ms'])}{user}")
         print(counted(found["prepared"], "prepared transaction"), file=sys.stderr)
     return exit_codes.OK

@@ -1,4 +1,7 @@
-"""``GET /api/transactions`` lists prepared transactions; ``POST /api/transactions/commit`` and ``/rollback`` decide."""
+"""``GET /api/transactions`` lists prepared transactions; ``POST /api/transactions/commit`` and ``/rollback`` decide.
+
+``/forget`` forgets what was decided in this way.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ XID_CHARACTERS: Final = 300
 TRANSACTION: Final = members(
     xid=STRING, user=STRING, prepared_ms=INTEGER, messages=INTEGER, acknowledged=INTEGER, size_bytes=INTEGER
 )
-LISTED: Final = members(prepared=INTEGER, transactions=listed(TRANSACTION))
+OUTCOME: Final = members(xid=STRING, user=STRING, decided_ms=INTEGER, outcome=STRING)
+LISTED: Final = members(prepared=INTEGER, transactions=listed(TRANSACTION), decided=listed(OUTCOME))
 DECIDED: Final = members(xid=STRING, outcome=STRING)
 
 
@@ -35,7 +39,7 @@ class TransactionRoutes:
                 path="/api/transactions",
                 take=self._list,
                 name="preparedTransactions",
-                says="List the distributed transactions that are prepared and not decided, the oldest first.",
+                says="List the distributed transactions that are prepared, and those that an operator has decided.",
                 permission=READS,
                 parameters=(Whole("limit", "Transactions in the answer.", 1, LIMIT_MOST, LIMIT_DEFAULT),),
                 answers={200: LISTED},
@@ -55,6 +59,7 @@ class TransactionRoutes:
                 for word, take, says in (
                     ("commit", self._commit, "Commit a prepared transaction whose transaction manager will not."),
                     ("rollback", self._roll_back, "Roll a prepared transaction back; messages return to their queues."),
+                    ("forget", self._forget, "Forget the outcome that an operator gave to a transaction."),
                 )
             ),
         ]
@@ -67,6 +72,9 @@ class TransactionRoutes:
 
     async def _roll_back(self, request: web.Request, asked: Values) -> web.Response:
         return await self._decide(request, asked["xid"], is_commit=False)
+
+    async def _forget(self, request: web.Request, asked: Values) -> web.Response:
+        return web.json_response(await self._source.forget(asked["xid"], holder_of_request(request, self._security)))
 
     async def _decide(self, request: web.Request, xid: str, is_commit: bool) -> web.Response:
         operator = holder_of_request(request, self._security)

@@ -34,6 +34,8 @@ XA_CODES: Final[dict[str, int]] = {
     "unknown-xid": -4,  # XAER_NOTA
     "xa-protocol": -6,  # XAER_PROTO
     "xid-in-use": -8,  # XAER_DUPID
+    "branch-dropped": 6,  # XA_HEURRB
+    "branch-committed": 7,  # XA_HEURCOM
     "branch-rolled-back": 100,  # XA_RBROLLBACK
 }
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.api import EngineApi
-from engine.values.errors import BranchState
 from engine.values.xid import Xid
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
@@ -36,7 +35,7 @@ class Branches:
     def take(self, info: TransactionInfo, xid: Xid) -> None:
         """Take all but BEGIN and the commit of one phase.  Raises: RequestError, EngineError, ParkedTooMuch."""
         branches = self.engine.branches
-        if xid in self.transactions.finished:
+        if xid in self.transactions.finished and info.type != FORGET:
             self._take_again(info, xid)
             return
         if info.type == PREPARE:
@@ -52,27 +51,31 @@ class Branches:
         elif info.type == ROLLBACK:
             self._roll_back(xid)
         elif info.type == FORGET:
-            branches.named(self.client, xid)
-            raise BranchState(f"the branch {xid} has no outcome that could be forgotten")
+            branches.forget(self.client, xid)
+            self.transactions.finished.discard(xid)
+            self.responses.has_logged = True
         else:
             raise NotImplementedHere(f"a TransactionInfo has the type {info.type}; allowed are 0 to {END}")
         if info.response_required:
             self.responses.respond(info.command_id)
 
     def _take_again(self, info: TransactionInfo, xid: Xid) -> None:
-        """Answer for a branch that has its outcome what its client has not heard."""
+        """Answer for a branch that has its outcome what its client has not heard.  Raises: EngineError."""
         self.responses.has_logged = True
         if info.type == PREPARE:
             self.send.answer_prepare(info, has_work=True)
             return
         if info.type != END:
+            self.engine.branches.heuristics.require_none(self.client.user, xid)
             self.transactions.finished.discard(xid)
         if info.response_required:
             self.responses.respond(info.command_id)
 
     def recover(self, info: TransactionInfo) -> None:
-        """List the prepared branches of the client's user."""
-        data: list[object] = [XaTransactionId(*xid) for xid in self.engine.branches.xids(self.client)]
+        """List the branches of the client's user that are prepared, or that an operator has decided."""
+        branches = self.engine.branches
+        found = branches.xids(self.client) + branches.heuristics.xids(self.client.user)
+        data: list[object] = [XaTransactionId(*xid) for xid in found]
         self.responses.add(DataArrayResponse(correlation_id=info.command_id, data=data))
 
     def _roll_back(self, xid: Xid) -> None:

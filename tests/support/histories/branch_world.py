@@ -162,7 +162,7 @@ class BranchWorld(BrokerView):
             self.branches.commit(own)
             branch.states.append((COMMITTED, self.broker.flush_settlements()))
         else:
-            self.branches.roll_back(own, leaves_consumers=self.chance.random() < 0.3)
+            self.branches.roll_back(own, is_heuristic=self.chance.random() < 0.3)
             branch.states.append((ROLLED_BACK, self.broker.flush_settlements()))
 
     def _acknowledge(self) -> None:

@@ -18,7 +18,16 @@ from engine.sources.identified import identified
 from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Delivery, Refusal
 from engine.values.destination import PREPARED_QUEUE, TEMP_QUEUE
-from engine.values.errors import AddressFull, BranchInUse, BranchState, LimitReached, TransactionError, UnknownBranch
+from engine.values.errors import (
+    AddressFull,
+    BranchCommitted,
+    BranchDropped,
+    BranchInUse,
+    BranchState,
+    LimitReached,
+    TransactionError,
+    UnknownBranch,
+)
 from engine.values.xid import Xid
 from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld
@@ -163,9 +172,50 @@ def test_a_rollback_by_an_operator_returns_messages_to_their_queue() -> None:
     client = world.client()
     _, held = taken(world, b"1", b"2", client=client)
     branch = prepared(world, client, held=held)
-    world.branches.roll_back(branch, leaves_consumers=True)
+    world.branches.roll_back(branch, is_heuristic=True)
     world.turn()
     assert client.bodies() == [b"1", b"2"], "its consumer gets them again, as nobody tells it of the rollback"
+
+
+@STOPS
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_outcome_by_an_operator_is_known_until_it_is_forgotten(stop: Stop, is_commit: bool) -> None:
+    world = RestartWorld()
+    branches = world.branches
+    branch = prepared(world, world.client(), b"1", held=[])
+    branches.commit(branch, is_heuristic=True) if is_commit else branches.roll_back(branch, is_heuristic=True)
+    world.turn()
+    stop(world)
+    branches, client, stranger = world.branches, world.client("manager"), world.client("stranger")
+    stranger.user = "bob"
+    assert waiting(world, "out") == ([b"1"] if is_commit else [])
+    assert (branches.xids(client), branches.heuristics.xids("")) == ([], [ONE])
+    asked = (branches.named, branches.is_prepared, branches.active)
+    for ask in asked:
+        with pytest.raises(BranchCommitted if is_commit else BranchDropped):
+            ask(client, ONE)
+        with pytest.raises(UnknownBranch):
+            ask(stranger, ONE)
+    for one in (client, stranger):
+        with pytest.raises(BranchInUse):
+            branches.begin(one, ONE, LIMITS)
+    with pytest.raises(UnknownBranch):
+        branches.forget(stranger, ONE)
+    branches.forget(client, ONE)
+    world.turn()
+    stop(world)
+    with pytest.raises(UnknownBranch):
+        world.branches.forget(world.client("last"), ONE)
+
+
+def test_outcomes_by_operators_have_a_limit() -> None:
+    world = FewBranches()
+    for number in range(5):
+        xid = Xid(1, b"%d" % number, b"")
+        world.branches.roll_back(prepared(world, world.client(), b"1", xid=xid, held=[]), is_heuristic=True)
+    world.turn()
+    world.restart()
+    assert [one.xid.transaction for one in world.branches.heuristics.all()] == [b"2", b"3", b"4"]
 
 
 def test_it_is_lost_if_its_preparation_was_not_durable() -> None:

@@ -22,12 +22,17 @@ async def test_lists_and_decides(capsys: pytest.CaptureFixture[str]) -> None:
     source = Deciding()
     assert await answered(source, "list") == exit_codes.OK
     found = capsys.readouterr()
-    assert found.out == "1-aa-  prepared 1970-01-01T00:00:00.000Z  sends 1, acknowledged 0, 9 octets\n"
+    assert found.out == (
+        "1-aa-  prepared 1970-01-01T00:00:00.000Z  sends 1, acknowledged 0, 9 octets\n"
+        "1-cc-  committed by an operator 1970-01-01T00:00:00.000Z\n"
+    )
     assert found.err == "1 prepared transaction\n"
     assert await answered(source, "commit", "1-aa-") == exit_codes.OK
     assert await answered(source, "rollback", "1-aa-", "--json") == exit_codes.OK
     assert capsys.readouterr().out == 'committed 1-aa-\n{"xid": "1-aa-", "outcome": "rolled back"}\n'
-    assert [asked[1] for asked in source.asked[1:]] == [True, False]
+    assert await answered(source, "forget", "1-cc-") == exit_codes.OK
+    assert capsys.readouterr().out == "forgotten 1-cc-\n"
+    assert [asked[1] for asked in source.asked[1:]] == [True, False, "address 127.0.0.1"]
 
 
 async def test_an_unknown_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.values.xid import Xid
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.branches import COMMIT_TWO_PHASE, END, FORGET, PREPARE, RECOVER, ROLLBACK
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
@@ -27,6 +28,8 @@ NOTA = -4
 PROTO = -6
 DUPID = -8
 RBROLLBACK = 100
+HEURRB = 6
+HEURCOM = 7
 
 
 def info(kind: int, xid: XaTransactionId = XID) -> TransactionInfo:
@@ -280,6 +283,34 @@ def test_a_failover_client_sends_a_prepared_branch_again() -> None:
     assert prepare(again) == XA_OK
     again.ask(info(COMMIT_TWO_PHASE))
     assert texts_of(gateway, "out") == ["a", "b"]
+
+
+@pytest.mark.parametrize(("is_commit", "expected"), [(True, HEURCOM), (False, HEURRB)])
+@pytest.mark.parametrize("is_again", [True, False])
+def test_a_transaction_manager_hears_of_an_operators_outcome(is_commit: bool, expected: int, is_again: bool) -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire(connection_id="ID:same", fault_tolerant=True)
+    commands = commands_of(peer, "a")
+    for one in commands:
+        peer.send(one)
+    peer.take()
+    branches = gateway.broker.branches
+    branch = branches.find(Xid(*XID))
+    assert branch is not None
+    branches.commit(branch, is_heuristic=True) if is_commit else branches.roll_back(branch, is_heuristic=True)
+    if is_again:
+        peer.vanish()
+        peer = gateway.connect_openwire(connection_id="ID:same", failover_reconnect=True)
+        for one in commands:
+            peer.send(one)
+        peer.take()
+    assert recovered(peer) == [XID]
+    for kind in (COMMIT_TWO_PHASE, ROLLBACK):
+        assert code(peer, kind) == expected
+    peer.ask(info(FORGET))
+    assert recovered(peer) == []
+    assert code(peer, FORGET) == NOTA
+    assert texts_of(gateway, "out") == (["a"] if is_commit else [])
 
 
 def commands_of(peer: OpenWirePeer, *texts: str) -> list[Command]:

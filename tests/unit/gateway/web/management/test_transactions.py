@@ -49,10 +49,19 @@ async def test_an_operator_decides(is_commit: bool, caplog: pytest.LogCaptureFix
     assert (listed["xid"], listed["user"]) == ("-7-6f72646572-", "alice")
     assert (listed["messages"], listed["acknowledged"]) == (1, 0)
     await live.decide(listed["xid"], is_commit, "user root")
-    assert live.listed(10) == {"prepared": 0, "transactions": []}
+    found = live.listed(10)
+    assert (found["prepared"], found["transactions"]) == (0, [])
+    (decided,) = found["decided"]
+    assert (decided["xid"], decided["user"]) == ("-7-6f72646572-", "alice")
+    assert decided["outcome"] == ("committed" if is_commit else "rolled back")
     assert view.depth("out") == (1 if is_commit else 0)
     assert "-7-6f72646572- is" in caplog.text
     assert "by user root" in caplog.text
+    await live.forget(decided["xid"], "user root")
+    assert live.listed(10)["decided"] == []
+    assert "the outcome of -7-6f72646572- is forgotten by user root" in caplog.text
+    with pytest.raises(LookupError):
+        await live.forget(decided["xid"], "user root")
 
 
 async def test_what_is_not_prepared_is_refused() -> None:

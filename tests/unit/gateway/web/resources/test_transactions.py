@@ -28,6 +28,14 @@ async def test_decides(word: str, outcome: str) -> None:
     assert source.asked == [("1-aa-", word == "commit", "address 127.0.0.1")]
 
 
+async def test_forgets() -> None:
+    source = Deciding()
+    async with serving(transactions=source) as client:
+        answer = await client.post(f"{PATH}/forget", json={"xid": "1-cc-"})
+        assert (answer.status, await answer.json()) == (200, {"xid": "1-cc-", "outcome": "forgotten"})
+    assert source.asked == [("1-cc-", "address 127.0.0.1")]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [

@@ -92,6 +92,25 @@ class Distributed extends Scenarios {
         });
         ALL.put("xaDurable", () -> xaDurable());
         ALL.put("xaOverKills", () -> overKills());
+        ALL.put("xaDecided", () -> {
+            XASession session = xaSession("");
+            XAResource resource = session.getXAResource();
+            for (String name : new String[] {"committed", "dropped"}) {
+                resource.start(xid(name), XAResource.TMNOFLAGS);
+                send(session, "ow.xah", 0, 1);
+                resource.end(xid(name), XAResource.TMSUCCESS);
+                is(resource.prepare(xid(name)), XAResource.XA_OK);
+            }
+            told("prepared");
+            is(recovered(resource), "[committed, dropped]");
+            is(code(() -> resource.rollback(xid("committed"))), XAException.XA_HEURCOM);
+            is(code(() -> resource.commit(xid("dropped"), false)), XAException.XA_HEURRB);
+            resource.forget(xid("committed"));
+            resource.forget(xid("dropped"));
+            is(recovered(resource), "[]");
+            is(code(() -> resource.forget(xid("dropped"))), XAException.XAER_NOTA);
+            is(receives("ow.xah"), "m0");
+        });
     }
 
     static void xaDurable() throws Exception {
@@ -126,7 +145,7 @@ class Distributed extends Scenarios {
                 is(session.getXAResource().prepare(xid(name)), XAResource.XA_OK);
             }
         }
-        killed("prepared");
+        told("prepared");
         XAResource resource = xaSession("").getXAResource();
         is(recovered(resource), "[a, b, c]");
         for (String name : new String[] {"a", "b", "c"}) {
@@ -138,7 +157,7 @@ class Distributed extends Scenarios {
         takes(session().createConsumer(session().createQueue("ow.xak.d")), 0, 2);
         resource.commit(xid("a"), false);
         resource.rollback(xid("b"));
-        killed("decided");
+        told("decided");
         XAResource last = xaSession("").getXAResource();
         is(recovered(last), "[c]");
         is(receives("ow.xak.a"), null);
@@ -152,8 +171,8 @@ class Distributed extends Scenarios {
         is(recovered(last), "[]");
     }
 
-    /** Wait until the gateway was killed and has started again. */
-    static void killed(String state) throws Exception {
+    /** Say what the state is, and wait for a line: that the gateway was killed and has started again, or the like. */
+    static void told(String state) throws Exception {
         System.out.println(state);
         while (System.in.read() != '\n') {
             continue;
