@@ -37,7 +37,9 @@ ROOMS_BUT = {
     "engine/dispatch": "disk_scan selector_index",
     "engine/limits": "disk_watch max_consumers pending_memory",
     "engine/fate": "dead_letters relocation",
-    "engine/features": "advisories advisory_topics pause purge queue_run retry slow_consumers virtual_topics why",
+    "engine/features": """
+        advisories advisory_state advisory_topics pause purge queue_run retry slow_consumers virtual_topics why
+    """,
     "protocols": "broker_headers consumer_defaults detect errors map_message",
     "protocols/session": "",
     "protocols/stomp/codec": "frame_limits versions",

@@ -33,6 +33,7 @@ from engine.fate.redelivery import Redelivery
 from engine.fate.relocation import Relocation
 from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
+from engine.features.advisory_state import AdvisoryState
 from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
 from engine.features.duplicate_ids import DuplicateIds
@@ -221,7 +222,9 @@ class FeatureParts:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         producer_gates, acceptance, subscribing = ground.producer_gates, fates.acceptance, clients.subscribing
         advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, options.name)
-        self.advisories = Advisories(context, destinations, advisory_topics, options.has_advisories)
+        self.advisories = Advisories(
+            context, destinations, advisory_topics, options.has_advisories, AdvisoryState(destinations)
+        )
         observers.append(self.advisories)
         self.questions = Questions()
         replies = Replies(context, clients.by_number, destinations, clients.naming, producer_gates, acceptance)

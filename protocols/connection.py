@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -11,11 +10,7 @@ from engine.api import EngineApi
 from protocols.guarded_client import GuardedClient
 from protocols.input_share import InputShare
 from protocols.peer_socket import PeerSocket
-
-CONSUMER_BYTES: Final = 1024  # memory of a consumer's objects, measured
-FED_TOPIC_BYTES: Final = 128  # of a topic that feeds a wildcard, measured
-SELECTOR_PART: Final = 40  # octets of memory for each character of a selector, measured
-SUBSCRIBED_FREE_BYTES: Final = 32 * 1024  # of all these, for each connection: fleets of ordinary ones count nothing
+from protocols.subscribed_memory import SubscribedMemory
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -25,13 +20,13 @@ class ProtocolConnection(GuardedClient):
     Its parts know it, so it deletes them when it has left, and needs no garbage collector.
 
     ``is_finished`` has a meaning only while it is ending.
-    selector_characters: of the selectors of all its subscriptions.
+    subscribed: the memory of its subscriptions.
     share: of a turn, for the frames of its peer.
     engine: of the engine; context, holdings, store_events: its parts.
     """
 
     __deletable__ = ("share",)
-    __slots__ = ("share", "engine", "context", "holdings", "store_events", "selector_characters")
+    __slots__ = ("share", "engine", "context", "holdings", "store_events", "subscribed")
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, output_limit_bytes: int) -> None:
         super().__init__(socket, output_limit_bytes)
@@ -40,19 +35,14 @@ class ProtocolConnection(GuardedClient):
         self.context = engine.context
         self.holdings = engine.holdings
         self.store_events = engine.store_events
-        self.selector_characters = 0
+        self.subscribed = SubscribedMemory()
 
     def count_selector(self, characters: int) -> None:
         """Take note of a subscription's selector that has come, or, below 0, gone."""
-        self.selector_characters += characters
+        self.subscribed.selector_characters += characters
         if characters > 0:
             self.share.charge(characters)
         self.count_later()
-
-    def subscribed_bytes(self) -> int:
-        """Return what its consumers, their selectors and topics take, beyond what any connection may have of them."""
-        size_bytes = len(self.consumers) * CONSUMER_BYTES + self.fed_topics * FED_TOPIC_BYTES + self.endpoint_bytes()
-        return max(0, size_bytes + self.selector_characters * SELECTOR_PART - SUBSCRIBED_FREE_BYTES)
 
     @abstractmethod
     def endpoint_bytes(self) -> int:

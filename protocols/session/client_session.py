@@ -130,14 +130,16 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
         held_bytes = sum(self.held()) + self.outbox.settled_bytes
         is_partial = self.times.partial_number != NO_FRAME
         self.is_holding = held_bytes > 0 or is_partial or self.has_transactions()
-        self.holdings.count(self, held_bytes + self.subscribed_bytes())
+        self.holdings.count(self, held_bytes + self.subscribed.size_bytes(self, self.endpoint_bytes()))
 
     def dissolve(self) -> None:
         super().dissolve()
         del self.blocked
 
     def held_words(self) -> str:
-        return holding_words(*self.held(), 0, self.subscribed_bytes(), self.outbox.settled_bytes)
+        return holding_words(
+            *self.held(), 0, self.subscribed.size_bytes(self, self.endpoint_bytes()), self.outbox.settled_bytes
+        )
 
     # -- the protocol's own part
 

@@ -106,7 +106,7 @@ class Replay(Chore):
             if steps.left <= least:
                 return False
             steps.left -= 1
-            advisory = output.engine.advisories.about(self.present.pop())
+            advisory = output.engine.advisories.announced.about(self.present.pop())
             if advisory is not None:
                 structure = structure_of(advisory.name, advisory.fields, self.topic.name)
                 output.send(self.found.consumer_id, self.topic, structure, properties_of(advisory.headers))

@@ -121,7 +121,7 @@ class FeatureView:
 
     def announced_producers(self) -> list[object]:
         """Return the producers that an advisory has reported."""
-        return list(self._advisories.producers)
+        return list(self._advisories.announced.producers)
 
     def question_count(self) -> int:
         """Return how many questions for statistics are under way."""

@@ -249,7 +249,13 @@ class AmqpConnection(ConnectionEndpoint):
         """Return the octets of partial messages and frames, and the other parts for ``holding_words``."""
         under_way, in_transactions, parked = self.producers.held()
         under_way += self.decoder.buffered_bytes() + self.socket.gathered_bytes()
-        return under_way, in_transactions, parked, self.name_bytes, self.subscribed_bytes()
+        return (
+            under_way,
+            in_transactions,
+            parked,
+            self.name_bytes,
+            self.subscribed.size_bytes(self, self.endpoint_bytes()),
+        )
 
     def fail(self, error: PenstockError) -> None:
         """Close the connection because of an error; before open only a protocol header can be sent."""

@@ -1,0 +1,172 @@
+"""What advisories have announced and is there: connections and producers; and what a late listener is to be told.
+
+The fields are those of ActiveMQ's command objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer
+from engine.features.advisory_topics import Fields
+from engine.sources.composite import Composite, Destination
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.sources.topics.topic import Topic
+from engine.values.destination import (
+    ADVISORY_PREFIX,
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    advised_destination,
+    is_topic,
+)
+
+# Events with a past, as spelled in the topic's name; a destination's making has the name of its kind.
+CONNECTION: Final = "Connection"
+CONSUMER: Final = "Consumer"
+CREATED_AS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
+
+ADDED: Final = 0
+REMOVED: Final = 1
+
+_CLASSES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "tempQueue", TEMP_TOPIC: "tempTopic"}
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """One advisory.  name: of the command that it is about.  fields: of that.  headers: of the message."""
+
+    name: str
+    fields: Fields
+    headers: dict[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class AdvisoryState:
+    """connections: clients whose connect was announced, by number.  producers: how many each destination has, by its
+    number.  next_producer: the number of the next one.
+    """
+
+    destinations: Destinations
+    connections: dict[int, Client] = field(default_factory=dict)
+    producers: dict[int, int] = field(default_factory=dict)
+    next_producer: int = 1
+
+    def new_producer(self) -> int:
+        """Return the number of a new producer."""
+        number = self.next_producer
+        self.next_producer = number + 1
+        return number
+
+    def add_producer(self, part: Queue | Topic) -> int:
+        """Count a producer of a destination; return how many it has."""
+        count = self.producers[part.destination_id] = self.producers.get(part.destination_id, 0) + 1
+        return count
+
+    def remove_producer(self, part: Queue | Topic) -> int:
+        """Return how many are left, -1 if none was known: the destination was made anew under another number."""
+        count = self.producers.pop(part.destination_id, 0) - 1
+        if count > 0:
+            self.producers[part.destination_id] = count
+        return count
+
+    def present(self, name: str) -> list[Client | Queue | Topic | Consumer]:
+        """Return what is there now and the advisories of one topic would have told of; ``about`` tells of each.
+
+        name: of the topic; only those of connections, queues, topics, and consumers of one destination have a past.
+        """
+        event = name.removeprefix(ADVISORY_PREFIX)
+        destinations = self.destinations
+        if event == CONNECTION:
+            return list(self.connections.values())
+        if event == CREATED_AS[QUEUE]:
+            return list(destinations.queues.values())
+        if event == CREATED_AS[TOPIC]:
+            return list(destinations.topics.values())
+        about = advised_destination(name)
+        if about is None or not event.startswith(f"{CONSUMER}."):
+            return []
+        kind, its_name = about
+        queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
+        return [consumer for queue in queues if queue is not None for consumer in queue.consumers.values()]
+
+    def about(self, one: Client | Queue | Topic | Consumer) -> Advisory | None:
+        """Return the advisory of its coming, None if there is none or it has gone."""
+        if isinstance(one, Client):
+            is_there = one.client_number in self.connections
+            return Advisory("ConnectionInfo", connection_fields(one), {}) if is_there else None
+        if isinstance(one, Consumer):
+            return None if one.is_closed or not is_taking(one) else self.about_consumer(one)
+        is_told = not one.is_closed and one.kind in (QUEUE, TOPIC) and not is_own(one.name)
+        return Advisory("DestinationInfo", changed_fields(one, ADDED), {}) if is_told else None
+
+    def about_consumer(self, consumer: Consumer) -> Advisory:
+        return Advisory("ConsumerInfo", consumer_fields(consumer), self.counted(consumer.queue))
+
+    def counted(self, queue: Queue) -> dict[str, str]:
+        """Return the number of a queue's consumers, or of a topic's subscriptions."""
+        count = len(queue.consumers)
+        if is_topic(queue.kind):
+            topic = self.destinations.topics.get(queue.name)
+            count = 0 if topic is None else len(topic.subscriptions)
+        return {"consumerCount": str(count)}
+
+    def _subscribed(self, name: str) -> list[Queue | None]:
+        topic = self.destinations.topics.get(name)
+        return [] if topic is None else list(topic.subscriptions.values())
+
+
+def is_taking(consumer: Consumer) -> bool:
+    """Say whether a consumer really consumes; there are no advisories about browsers."""
+    queue = consumer.queue
+    return bool(queue.destination_id) and not queue.feed.is_browser and not is_own(queue.name)
+
+
+def is_own(name: str) -> bool:
+    return name.startswith(ADVISORY_PREFIX)
+
+
+def producer_parts(destination: Destination) -> list[Queue | Topic]:
+    """Return the destinations of a producer; there are no advisories about advisory topics."""
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    return [part for part in parts if not is_own(part.name)]
+
+
+def client_part(client: Client, number: int) -> Fields:
+    return {"connectionId": str(client.client_number), "sessionId": 1, "value": number}
+
+
+def named(destination: Queue | Topic) -> Fields:
+    return {"@class": _CLASSES[destination.kind], "physicalName": destination.name}
+
+
+def changed_fields(destination: Queue | Topic, operation: int) -> Fields:
+    return {"destination": named(destination), "operationType": operation}
+
+
+def connection_fields(client: Client) -> Fields:
+    known = client.describe()
+    return {
+        "connectionId": {"value": str(client.client_number)},
+        "clientId": known.get("client_id", ""),
+        "clientIp": known.get("address", ""),
+        "userName": known.get("login", ""),
+    }
+
+
+def consumer_fields(consumer: Consumer) -> Fields:
+    queue = consumer.queue
+    return {
+        "consumerId": client_part(consumer.client, consumer.consumer_id),
+        "browser": queue.feed.is_browser,
+        "destination": named(queue),
+        "prefetchSize": consumer.window.prefetch,
+        "clientId": consumer.client.describe().get("client_id", ""),
+        "subscriptionName": consumer.name,
+        "exclusive": consumer.is_exclusive,
+        "priority": consumer.priority,
+    }
