@@ -13,6 +13,8 @@ from engine.values.errors import InvalidOption
 
 FIELD_COUNT: Final = 5
 EXPRESSION_MOST: Final = 200  # characters
+MINUTE_MS: Final = 60_000
+SEARCH_STEPS: Final = 500  # of a turn: the next fifth Thursday of a February may be 28 years of days away
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ALLOWED: Final = "minute hour day-of-month month day-of-week"
 
@@ -29,7 +31,13 @@ def next_hit_ms(expression: str, after_ms: int, zone: tzinfo) -> int:
     """
     if len(expression) > EXPRESSION_MOST:
         raise InvalidOption(f"a cron expression has {len(expression)} characters; allowed are {EXPRESSION_MOST}")
-    moment = (EPOCH + timedelta(milliseconds=after_ms)).astimezone(zone)
+    return _hit_after(expression, after_ms // MINUTE_MS, zone)
+
+
+@lru_cache(maxsize=256)
+def _hit_after(expression: str, minute: int, zone: tzinfo) -> int:
+    """Return the first time after the beginning of a minute.  A SEND asks twice, and the next one may ask the same."""
+    moment = (EPOCH + timedelta(minutes=minute)).astimezone(zone)
     try:
         simulation = CronSim(_spelled(expression), moment)
         hit = next(simulation, None) if _has_day(simulation) else None

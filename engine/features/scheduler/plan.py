@@ -135,6 +135,8 @@ ANNOTATIONS: Final[Mapping[str, str]] = {
     "x-opt-delivery-cron": "cron",
     "x-opt-delivery-time": "time",
 }
+CRON_PROPERTY: Final = b"AMQ_SCHEDULED_CRON"
+CRON_ANNOTATION: Final = b"x-opt-delivery-cron"
 FIELDS: Final[Mapping[str, str]] = {**PROPERTIES, **ANNOTATIONS}
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import EngineApi
+from engine.features.scheduler.cron import SEARCH_STEPS
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
+from engine.features.scheduler.plan import CRON_PROPERTY
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import ID_MOST_CHARACTERS, identified
@@ -89,7 +91,8 @@ class SendMessage:
             properties = info.properties
             asked: Asked | None = None
             if properties is not None and asks_more(properties):
-                self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP)
+                searched = SEARCH_STEPS if CRON_PROPERTY in properties else 0
+                self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP + searched)
                 asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms)
             destination = self._target(names.destination)
             if asked is not None and asked.plan is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, plan_of
+from engine.features.scheduler.plan import CRON_PROPERTY, PROPERTIES, Plan, ScheduleLimits, plan_of
 from engine.values.message import JOB_ID
 
+CRON: Final = CRON_PROPERTY.decode()
 _LINES: Final = tuple(f"{name}:".encode() for name in PROPERTIES)
 _JOB_ID_LINE: Final = f"{JOB_ID}:".encode()
 

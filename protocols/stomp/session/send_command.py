@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.api import EngineApi
+from engine.features.scheduler.cron import SEARCH_STEPS
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Destination
 from engine.values import gates
@@ -17,6 +18,7 @@ from protocols.connection import ProtocolConnection
 from protocols.errors import ParkedTooMuch
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
+from protocols.stomp.mapping.schedule_headers import CRON
 from protocols.stomp.mapping.send_target import SendTarget, send_target
 from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.settings import SessionSettings
@@ -73,6 +75,8 @@ class SendCommand:
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
+            if CRON in head.headers:
+                self.client.share.charge(SEARCH_STEPS)
             steps = self.engine.steps
             before = steps.left
             target = self._target(frame)

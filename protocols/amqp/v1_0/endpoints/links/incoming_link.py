@@ -12,7 +12,9 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.backlog.address_account import BLOCK
+from engine.features.scheduler.cron import SEARCH_STEPS
 from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import CRON_ANNOTATION, CRON_PROPERTY
 from engine.limits.producer_credit import must_reject, producer_credit
 from engine.sources.composite import Composite, Destination
 from engine.sources.identified import identified
@@ -307,8 +309,11 @@ class IncomingLink(TargetLink):
 
         Raises: InvalidOption, InvalidDestination.
         """
-        wall_ms = self.session.connection.context.wall_ms
-        plan, scanned.headers = plan_in(scanned.headers, self.producers.schedule_limits, wall_ms)
+        connection = self.session.connection
+        headers = scanned.headers
+        if CRON_ANNOTATION in headers or CRON_PROPERTY in headers:
+            connection.share.charge(SEARCH_STEPS)
+        plan, scanned.headers = plan_in(headers, self.producers.schedule_limits, connection.context.wall_ms)
         return destination if plan is None else delayed(destination, plan)
 
     def _message(self, destination: Destination, scanned: Scanned) -> Message:
