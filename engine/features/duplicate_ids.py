@@ -2,7 +2,8 @@
 
 The last ids of each address are remembered.  Those of logged messages are also in the log, in the batch of their
 message: as entries of a queue of the store that clients cannot access.  Such an entry has everything (the tag hash is
-the address, the expiry is the digest of the id), so a start reads no message.
+the address, the expiry is the digest of the id), so a start reads no message.  Entries of the usual priority are of the
+time when ids of senders and of the gateway were one space: they only become fewer.
 Source: HornetQ and Artemis, "Duplicate Message Detection" (``_HQ_DUPL_ID``, ``_AMQ_DUPL_ID``, ``id-cache-size``).
 """
 
@@ -23,6 +24,7 @@ from engine.values.stored import LaneState, Range
 FORGOTTEN_AT_ONCE: Final = 64  # ids, by one record of the log; an address remembers up to so many more than its limit
 FORGOTTEN_MOST: Final = 1_024  # by one send, while there are many too many, as after a start with a smaller limit
 RESTORED_AT_ONCE: Final = 65_536
+PRIORITY: Final = DEFAULT_PRIORITY + 1  # of entries since then; they are younger than all of the usual priority
 NOT_IN_LOG: Final = -1  # instead of the queue offset of an id's entry
 ADDRESS_BITS: Final = 32
 ADDRESS_MASK: Final = (1 << ADDRESS_BITS) - 1
@@ -36,10 +38,29 @@ class DuplicateIdLimits:
     count: int = 200_000
 
 
+class ForgottenEntries:
+    """Queue offsets of entries to settle.  former: those of the usual priority."""
+
+    __slots__ = ("former", "entries")
+
+    def __init__(self) -> None:
+        self.former: list[int] = []
+        self.entries: list[int] = []
+
+
 class DuplicateIds:
     """dropped_count: messages that were not accepted again, since the start."""
 
-    __slots__ = ("dropped_count", "_context", "_limits", "_queue_number", "_entry_bytes", "_places", "_by_address")
+    __slots__ = (
+        "dropped_count",
+        "_context",
+        "_limits",
+        "_queue_number",
+        "_entry_bytes",
+        "_places",
+        "_by_address",
+        "_former",
+    )
 
     def __init__(self, context: Context, limits: DuplicateIdLimits) -> None:
         """Raises: StoreError if the disk cannot be read."""
@@ -51,6 +72,7 @@ class DuplicateIds:
         # By digest, the oldest first: address and queue offset in one number, because there may be many.
         self._places: dict[int, int] = {}
         self._by_address: dict[int, deque[int]] = {}  # digests, the oldest first
+        self._former: set[int] = set()  # digests whose entries have the usual priority
         for state in context.store.recovered():
             if state.kind != QUEUE or state.name != DUPLICATE_IDS_QUEUE:
                 continue
@@ -58,14 +80,14 @@ class DuplicateIds:
                 context.store.close_destination(state.destination_id)  # its ids would hold space for ever
                 continue
             self._queue_number = state.destination_id
-            for lane in state.lanes:
+            for lane in sorted(state.lanes, key=_age):
                 self._restore(lane)
 
     def __len__(self) -> int:
         return len(self._places)
 
     def is_known(self, key: IdKey) -> bool:
-        return key.digest in self._places
+        return key.digest in self._places or key.former in self._former
 
     def require_new(self, sends: list[tuple[Identified, list[Message]]]) -> None:
         """Raises: DuplicateId if one of a transaction's ids is known, or is in it twice."""
@@ -74,7 +96,7 @@ class DuplicateIds:
         found: set[int] = set()
         for one, _ in sends:
             digest = one.key.digest
-            if digest in self._places or digest in found:
+            if self.is_known(one.key) or digest in found:
                 raise DuplicateId(
                     f"{one.uri()} has accepted a message with the duplicate id {one.shown_id!r} before; "
                     "nothing of the transaction was applied"
@@ -94,9 +116,7 @@ class DuplicateIds:
         store = self._context.store
         if not self._queue_number:
             self._queue_number = store.open_destination(QUEUE, DUPLICATE_IDS_QUEUE)
-        entry = Message(
-            self._queue_number, STOMP, PERSISTENT, DEFAULT_PRIORITY, key.address, 0, key.digest, b"", b"", b""
-        )
+        entry = Message(self._queue_number, STOMP, PERSISTENT, PRIORITY, key.address, 0, key.digest, b"", b"", b"")
         store.append(entry)
         self._entry_bytes = entry.size
         return entry.queue_offset
@@ -110,7 +130,7 @@ class DuplicateIds:
 
     def _forget_old(self, address: int) -> None:
         digests = self._by_address[address]
-        forgotten: list[int] = []
+        forgotten = ForgottenEntries()
         for _ in range(_to_forget(len(digests), self._limits.address_count)):
             self._forget(digests.popleft(), forgotten)
         for _ in range(_to_forget(len(self._places), self._limits.count)):
@@ -119,19 +139,23 @@ class DuplicateIds:
             assert others[0] == digest, "the oldest id of all is the oldest of its address"
             others.popleft()
             self._forget(digest, forgotten)
-        if forgotten:
-            self._settle(forgotten)
+        ranges = self._ranges(DEFAULT_PRIORITY, forgotten.former) + self._ranges(PRIORITY, forgotten.entries)
+        if ranges:
+            self._context.store.settle(self._queue_number, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
 
-    def _forget(self, digest: int, forgotten: list[int]) -> None:
+    def _forget(self, digest: int, forgotten: ForgottenEntries) -> None:
         """Forget one id; note the entry that the log has of it."""
         place = self._places.pop(digest)
         address = place & ADDRESS_MASK
         if not self._by_address[address]:
             del self._by_address[address]
-        if place >> ADDRESS_BITS != NOT_IN_LOG:
-            forgotten.append(place >> ADDRESS_BITS)
+        if digest in self._former:
+            self._former.remove(digest)
+            forgotten.former.append(place >> ADDRESS_BITS)
+        elif place >> ADDRESS_BITS != NOT_IN_LOG:
+            forgotten.entries.append(place >> ADDRESS_BITS)
 
-    def _settle(self, entries: list[int]) -> None:
+    def _ranges(self, priority: int, entries: list[int]) -> list[Range]:
         entries.sort()
         ranges: list[Range] = []
         for entry in entries:
@@ -140,8 +164,8 @@ class DuplicateIds:
                 last.count += 1
                 last.size_bytes += self._entry_bytes
             else:
-                ranges.append(Range(DEFAULT_PRIORITY, entry, 1, 0, self._entry_bytes))
-        self._context.store.settle(self._queue_number, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
+                ranges.append(Range(priority, entry, 1, 0, self._entry_bytes))
+        return ranges
 
     def _restore(self, lane: LaneState) -> None:
         for first, end in lane.waiting_runs():
@@ -151,7 +175,13 @@ class DuplicateIds:
                 for at, address in enumerate(columns.tags[:count]):
                     if columns.places[at]:
                         self._remember(address, columns.expiries[at], columns.first + at)
+                        if lane.priority == DEFAULT_PRIORITY:
+                            self._former.add(columns.expiries[at])
                         self._entry_bytes = columns.sizes[at]
+
+
+def _age(lane: LaneState) -> int:
+    return lane.priority
 
 
 def _to_forget(known: int, limit: int) -> int:

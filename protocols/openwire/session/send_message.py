@@ -11,7 +11,7 @@ from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
 from engine.features.scheduler.plan import CRON_PROPERTY
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
-from engine.sources.identified import ID_MOST_CHARACTERS, identified
+from engine.sources.identified import identified, sent_again
 from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
@@ -264,12 +264,12 @@ class SendMessage:
         duplicate_id: the one that the message names.  A failover client sends again what was not answered before it
         lost its connection.  Raises: InvalidOption.
         """
-        if duplicate_id is None and self.introduction.is_failover and info.response_required:
-            if info.names.transaction_id is None:
-                producer = info.names.producer_id  # checked; the id may name anybody, and its text anything
-                words = (info.sequence, producer, self.client.user)
-                duplicate_id = " ".join(map(str, words))[:ID_MOST_CHARACTERS]
-        return destination if duplicate_id is None else identified(destination, duplicate_id)
+        if duplicate_id is not None:
+            return identified(destination, duplicate_id)
+        if self.introduction.is_failover and info.response_required and info.names.transaction_id is None:
+            producer = info.names.producer_id  # checked; the id may name anybody, and its text anything
+            return sent_again(destination, " ".join(map(str, (info.sequence, producer, self.client.user))))
+        return destination
 
     def _target(self, destination: WireDestination) -> Destination:
         """Raises: EngineError."""

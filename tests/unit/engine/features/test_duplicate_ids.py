@@ -13,10 +13,11 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.composite import Composite, Destination
-from engine.sources.identified import ID_MOST_CHARACTERS, SHOWN_CHARACTERS, identified
+from engine.sources.identified import ID_MOST_CHARACTERS, SHOWN_CHARACTERS, Identified, identified, sent_again
 from engine.values import gates
-from engine.values.destination import DUPLICATE_IDS_QUEUE, TEMP_QUEUE
+from engine.values.destination import DUPLICATE_IDS_QUEUE, QUEUE, TEMP_QUEUE
 from engine.values.errors import AddressFull, DuplicateId, InvalidDestination, InvalidOption, TransactionError
+from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.engine.restart_world import RestartWorld
 
@@ -376,6 +377,63 @@ def test_sending_again_after_crashes_sends_once(seed: int) -> None:
             world.crash()
             awaited.clear()
     assert sorted(waiting(world)) == sorted(sent)
+
+
+def send_made(world: EngineWorld, made_id: str, body: bytes = b"m") -> int:
+    once = sent_again(world.queue("q"), made_id)
+    return world.broker.send(once, world.message(once, body))
+
+
+@pytest.mark.parametrize("length", [3, ID_MOST_CHARACTERS])
+def test_no_sender_can_choose_an_id_of_the_gateway(length: int) -> None:
+    world = RestartWorld()
+    made_id = "7 p" + "x" * (length - 3)
+    send(world, made_id, b"forged")
+    world.restart()
+    send_made(world, made_id, b"mine")
+    send_made(world, made_id, b"again")
+    send_made(world, made_id + "y", b"of another user")
+    world.restart()
+    send_made(world, made_id, b"again")
+    send(world, made_id, b"again")
+    assert waiting(world) == [b"forged", b"mine", b"of another user"]
+
+
+def write_former(world: RestartWorld, once: Identified) -> None:
+    """Write an entry as it was when ids of senders and of the gateway were one space."""
+    number = world.memory_store.open_destination(QUEUE, DUPLICATE_IDS_QUEUE)
+    key = once.key
+    digest = key.former or key.digest
+    entry = Message(number, STOMP, PERSISTENT, DEFAULT_PRIORITY, key.address, 0, digest, b"", b"", b"")
+    world.memory_store.append(entry)
+
+
+def test_ids_of_an_earlier_store_are_known() -> None:
+    world = RestartWorld()
+    write_former(world, sent_again(world.queue("q"), "made"))
+    write_former(world, identified(world.queue("q"), "chosen"))
+    for _ in range(2):
+        world.restart()
+        send_made(world, "made", b"again")
+        send(world, "chosen", b"again")
+    assert known(world) == 2
+    assert waiting(world) == []
+
+
+def test_ids_of_an_earlier_store_are_forgotten_first() -> None:
+    world = FewIds()
+    for number in range(60):
+        write_former(world, sent_again(world.queue("q"), f"made {number}"))
+    world.restart()
+    for number in range(60):
+        send(world, f"{number}")
+        assert known(world) < FEW.address_count + FORGOTTEN_AT_ONCE
+    assert _entries(world) == known(world)
+    send_made(world, "made 0", b"unknown again")
+    send(world, "59", b"again")
+    world.restart()
+    assert _entries(world) == known(world)
+    assert waiting(world) == [b"m"] * 60 + [b"unknown again"]
 
 
 def _entries(world: RestartWorld) -> int:

@@ -217,6 +217,18 @@ def test_nobody_takes_the_place_of_anothers_message() -> None:
     assert gateway.openwire_consumer(queue("q")).texts() == ["forged", "mine"]
 
 
+def test_no_writer_takes_the_id_of_what_a_failover_client_will_send() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire("c", connection_id="ID:same", fault_tolerant=True)
+    message = peer.message(queue("q"), "mine", persistent=True)
+    identity = message.message_id
+    guessed = f"{identity.sequence} {identity.producer_id} "
+    other = gateway.connect_openwire("other", connection_id="ID:other")
+    other.publish(queue("q"), "forged", marshalled_properties=write_map(strings(_AMQ_DUPL_ID=guessed)))
+    peer.ask(message)
+    assert gateway.openwire_consumer(queue("q")).texts() == ["forged", "mine"]
+
+
 def test_a_delayed_message_that_a_failover_client_sends_again() -> None:
     gateway = OpenWireGateway()
     peer = gateway.connect_openwire("c", connection_id="ID:same", fault_tolerant=True)
