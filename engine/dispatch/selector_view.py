@@ -25,11 +25,15 @@ STALE_MAX: Final = 64  # stale places; cleared once they are more than this and 
 
 @dataclass(slots=True, eq=False)
 class RankedConsumers:
-    """Idle or exclusive consumers: by priority, highest first, then by arrival; if ``is_strict``, by subscription."""
+    """Idle or exclusive consumers: by priority, highest first, then by arrival; if ``is_strict``, by subscription.
+
+    A stale place in the heap has only numbers: a consumer that has left, and its client, are not held by it.
+    """
 
     is_strict: bool
     _places: dict[int, int] = field(default_factory=dict)  # consumer id -> its place
-    _heap: list[tuple[int, int, Consumer]] = field(default_factory=list)
+    _consumers: dict[int, Consumer] = field(default_factory=dict)  # by id
+    _heap: list[tuple[int, int, int]] = field(default_factory=list)  # priority, place, consumer id
     _next: int = 0
 
     def __len__(self) -> int:
@@ -42,29 +46,31 @@ class RankedConsumers:
         place = consumer.consumer_id if self.is_strict else self._next
         self._next += 1
         self._places[consumer.consumer_id] = place
-        heappush(self._heap, (-consumer.priority, place, consumer))
+        self._consumers[consumer.consumer_id] = consumer
+        heappush(self._heap, (-consumer.priority, place, consumer.consumer_id))
 
     def first(self) -> Consumer | None:
         """Return the first consumer without removing it, None if there is none."""
         heap = self._heap
-        while heap and self._places.get(heap[0][2].consumer_id) != heap[0][1]:
+        while heap and self._places.get(heap[0][2]) != heap[0][1]:
             heappop(heap)
-        return heap[0][2] if heap else None
+        return self._consumers[heap[0][2]] if heap else None
 
     def take_first(self) -> Consumer:
         """Remove and return the first consumer; there must be one."""
         while True:
-            _, place, consumer = heappop(self._heap)
-            if self._places.get(consumer.consumer_id) == place:
-                del self._places[consumer.consumer_id]
-                return consumer
+            _, place, consumer_id = heappop(self._heap)
+            if self._places.get(consumer_id) == place:
+                del self._places[consumer_id]
+                return self._consumers.pop(consumer_id)
 
     def remove(self, consumer: Consumer) -> bool:
         """Remove ``consumer``; say whether it was here."""
         if self._places.pop(consumer.consumer_id, None) is None:
             return False
+        del self._consumers[consumer.consumer_id]
         if len(self._heap) > STALE_MAX + 2 * len(self._places):
-            self._heap = [one for one in self._heap if self._places.get(one[2].consumer_id) == one[1]]
+            self._heap = [one for one in self._heap if self._places.get(one[2]) == one[1]]
             heapify(self._heap)
         return True
 
