@@ -142,7 +142,7 @@ class ProtocolConnection(GuardedClient):
     def fault_words(self, text: str) -> bytes:
         """Return the last octets for the peer if a defect of ours ends the connection, b"" if it can get none.
 
-        Nothing else of this turn is sent.
+        It is asked before ``connection_lost``.  Nothing else of this turn is sent.
         """
 
     @abstractmethod

@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol, SessionSocket):
             try:
                 session.share.lose()
             except Exception:
-                self._fail("losing the connection")
+                self._stop("losing the connection", session)
         self._unread.gone()
         self._host.connection_closed(self)
         self._transport = self._close = None  # a transport that knows us, as that of a WebSocket does, would be a cycle
@@ -154,13 +154,13 @@ class Connection(asyncio.Protocol, SessionSocket):
         """Write the session's output; once per turn."""
         session = self._session
         transport = self._transport
+        fault, self._fault = self._fault, None
         if session is None or transport is None or self._engine_loop.is_shut:
-            if self._fault is not None:  # in frames that were taken after the connection was lost
-                self._report("being called by the engine", {}, self._fault)
-                self._fault = None
+            if fault is not None:  # in frames that were taken after the connection was lost
+                self._report(self._called(), {}, fault)
             return
-        if self._fault is not None:
-            self._end_alone(session, transport, "being called by the engine", self._fault)
+        if fault is not None:
+            self._end_alone(session, transport, self._called(), fault)
             return
         try:
             outbox = session.outbox
@@ -181,12 +181,17 @@ class Connection(asyncio.Protocol, SessionSocket):
                 self._watch.written_bytes += size_bytes
                 if self._is_writing_paused or session.is_output_full or outbox.parts:
                     session.output_written(self._is_writing_paused)
-            if session.is_ending and session.is_finished():
-                self._session = None
-                session.connection_lost()
-                self._close_in_order(transport)
+            if not (session.is_ending and session.is_finished()):
+                return
         except Exception:
             self._fail("ending a turn")
+            return
+        self._session = None
+        try:
+            session.connection_lost()
+            self._close_in_order(transport)
+        except Exception:
+            self._stop("leaving", session)
 
     def credentials_checked(self, is_allowed: bool) -> None:
         if self._session is None or self._engine_loop.is_shut:
@@ -248,6 +253,10 @@ class Connection(asyncio.Protocol, SessionSocket):
         if isinstance(error, Exception) and is_engine_whole(error) and session is not None and transport is not None:
             self._end_alone(session, transport, doing, error)
             return
+        self._stop(doing, session)
+
+    def _stop(self, doing: str, session: ProtocolConnection | None) -> None:
+        """Stop the gateway; call it while the exception is being handled, whose traceback the loop logs."""
         description = {} if session is None else _described(session)
         log.critical("%s: a fault in its session while %s; %s", self._peer, doing, description)
         self._engine_loop.fail()
@@ -258,16 +267,22 @@ class Connection(asyncio.Protocol, SessionSocket):
         """End the connection because of a defect of ours outside the engine."""
         self._report(doing, _described(session), error)
         self._session = None
+        try:  # while the session is whole
+            if words := session.fault_words("internal error of the gateway, which has logged it"):
+                transport.write(words)
+        except Exception:
+            log.exception("%s: its peer cannot be informed of the end", self._peer)
         try:
             session.connection_lost()
         except Exception:  # the engine cannot forget the connection
-            self._engine_loop.fail()
+            self._stop("leaving after a defect", session)
             return
-        try:
-            transport.write(session.fault_words("internal error of the gateway, which has logged it"))
-        except Exception:
-            log.exception("%s: its peer cannot be informed of the end", self._peer)
         self._close_in_order(transport)
+
+    def _called(self) -> str:
+        """Return in which call a fault was taken, and how many others were."""
+        more, self._more_faults = self._more_faults, 0
+        return "being called by the engine" + (f", and {more} more after it in this turn," if more else "")
 
     def _report(self, doing: str, description: dict[str, str], error: Exception) -> None:
         self._counters.session_faults += 1

@@ -80,6 +80,7 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
         self._peer = ""
         self._gathered_bytes = 0
         self._fault: Exception | None = None  # a defect of ours that ends the connection with this turn
+        self._more_faults = 0  # after it, in the same turn
 
     @abstractmethod
     def credentials_checked(self, is_allowed: bool) -> None:
@@ -135,8 +136,11 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
     def take_fault(self, error: Exception) -> bool:
         if not is_engine_whole(error):
             return False
-        self._fault = error
-        self.touch()
+        if self._fault is None:
+            self._fault = error
+            self.touch()
+        else:
+            self._more_faults += 1
         return True
 
     def frames_dropped(self, count: int) -> None:

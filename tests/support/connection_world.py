@@ -91,6 +91,7 @@ class Session(ProtocolConnection):
         self.is_broken = False
         self.is_engine_broken = False
         self.is_lossy = False
+        self.is_speechless = False
         self.is_waiting = False
         self.log: list[str] = []
 
@@ -158,7 +159,8 @@ class Session(ProtocolConnection):
         return "stomp"
 
     def fault_words(self, text: str) -> bytes:
-        return f"sorry: {text}".encode()
+        assert not self.is_speechless, "no words"
+        return b"" if "lost" in self.log else f"sorry: {text}".encode()  # as that of AMQP
 
     def hold_output(self) -> None:
         self.is_output_full = True
@@ -193,7 +195,7 @@ class Session(ProtocolConnection):
     def refuse_waiting(self, uri: str, error: EngineError) -> None: ...
 
     def describe(self) -> dict[str, str]:
-        return {}
+        return {"session": "described"}
 
 
 class Host(ConnectionHost):

@@ -269,6 +269,41 @@ async def test_a_session_that_cannot_be_taken_out_of_the_engine_stops_the_gatewa
     world.session.is_broken = False
 
 
+async def test_a_fault_in_the_last_words_is_logged_and_the_session_leaves(
+    world: ConnectionWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = world.session
+    session.is_broken = session.is_lossy = session.is_speechless = True
+    world.connection.data_received(b"x")
+    assert not world.engine_loop.failed.is_set()
+    assert (session.log, world.transport.written) == (["lost"], [])
+    assert "its peer cannot be informed of the end" in caplog.text
+    assert "AssertionError: no words" in caplog.text
+
+
+async def test_a_fault_on_the_way_out_says_whose(world: ConnectionWorld, caplog: pytest.LogCaptureFixture) -> None:
+    world.session.is_broken = True
+    world.connection.connection_lost(None)
+    assert world.engine_loop.failed.is_set()
+    assert "a fault in its session while losing the connection; {'session': 'described'}" in caplog.text
+    assert "AssertionError: ours" in caplog.text
+    world.session.is_broken = False
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_the_first_fault_of_a_turn_is_logged_with_the_number_of_the_others(
+    world: ConnectionWorld, caplog: pytest.LogCaptureFixture, *, is_lost: bool
+) -> None:
+    for text in ("first", "second", "third"):
+        assert world.connection.take_fault(KeyError(text))
+    if is_lost:
+        world.connection.connection_lost(None)
+    world.turn()
+    assert world.counters.session_faults == 1
+    assert "KeyError: 'first'" in caplog.text
+    assert "being called by the engine, and 2 more after it in this turn, ends" in caplog.text
+
+
 async def test_a_fault_while_the_engine_calls_ends_the_connection_with_the_turn(world: ConnectionWorld) -> None:
     assert world.connection.take_fault(KeyError("ours"))
     assert world.session.log == [], "the engine is in the middle of a turn"

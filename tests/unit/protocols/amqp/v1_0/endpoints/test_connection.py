@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.composites.composite import Error
 from protocols.amqp.v1_0.wire.composites.performatives import Close, Open, Transfer
 from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
@@ -185,6 +186,14 @@ def test_the_gateway_stops() -> None:
     peer.connection.shut_down()
     gateway.settle()
     assert peer.error() == (Close, "amqp:connection:forced", "the gateway is shutting down")
+
+
+def test_the_last_words_after_a_defect_of_the_gateway() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    words = peer.connection.fault_words("ours")
+    assert words == encode_frame(0, Close(Error("amqp:internal-error", "ours")))
+    assert gateway.open_amqp().connection.fault_words("ours") == b"", "no close before the open"
 
 
 def test_a_peer_that_sends_no_more_gets_what_it_is_owed() -> None:
