@@ -84,12 +84,12 @@ class Turn:
             dirty.clear()
             for queue in queues:
                 queue.is_dirty = False
-                if not queue.is_choosy:
-                    self.dispatcher.run(queue)
-                elif self.steps.left > -DISPATCH_DEBT:
-                    self.selective.run(queue)
-                else:  # a selector may cost more than a queue's share
+                if self.steps.left <= -DISPATCH_DEBT:  # selectors and conversions may cost more than a queue's share
                     self.steps.postpone(queue)
+                elif queue.is_choosy:
+                    self.selective.run(queue)
+                else:
+                    self.dispatcher.run(queue)
             if agenda.is_open:
                 self._follow_up()
                 self._prepare()

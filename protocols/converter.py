@@ -15,6 +15,10 @@ from protocols.message_lines import BODY_HEADER
 _BODY_LINE: Final = f"{BODY_HEADER}:".encode()
 _TRANSFORMATION_LINE: Final = b"transformation:"
 
+FORMS_BYTES: Final = 8 * 1024 * 1024  # of kept forms
+KEPT_OVERHEAD_BYTES: Final = 1_024  # of a message, its form and their place
+KNOWN_STEPS: Final = 1  # of a turn, for a form that was made before
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Converter:
@@ -37,6 +41,52 @@ class Converter:
     @abstractmethod
     def raw_form(self, message: Message) -> Message:
         """Return it with its octets as they came for a body: the safe fallback if ``stomp_form`` fails."""
+
+
+def is_shared(message: Message) -> bool:
+    """Say whether several receivers may get a message: several queues hold it, or a topic that is not logged."""
+    return message.holders > 1 or (not message.holders and message.log_offset < 0)
+
+
+class SharedForms(Converter):
+    """Makes the form of a message that several receivers get once, and keeps the last such forms, up to FORMS_BYTES.
+
+    A form may be much larger than its message: a compressed body is inflated for it.  All receivers have one body then.
+    The newest form is kept even if it is larger: its other receivers follow at once.
+    """
+
+    __slots__ = ("_inner", "_forms", "_bytes")
+
+    def __init__(self, inner: Converter) -> None:
+        self._inner = inner
+        self._forms: dict[Message, Message] = {}  # by message, the oldest first
+        self._bytes = 0  # of the messages and their forms
+
+    def map_of(self, message: Message) -> Map | None:
+        return self._inner.map_of(message)
+
+    def stomp_form(self, message: Message) -> tuple[Message, int]:
+        found = self._forms.get(message)
+        if found is not None:
+            return found, KNOWN_STEPS
+        form, steps = self._inner.stomp_form(message)
+        if is_shared(message):
+            self._keep(message, form)
+        return form, steps
+
+    def raw_form(self, message: Message) -> Message:
+        return self._inner.raw_form(message)
+
+    def _keep(self, message: Message, form: Message) -> None:
+        self._forms[message] = form
+        self._bytes += _kept_bytes(message, form)
+        while self._bytes > FORMS_BYTES and len(self._forms) > 1:
+            oldest = next(iter(self._forms))
+            self._bytes -= _kept_bytes(oldest, self._forms.pop(oldest))
+
+
+def _kept_bytes(message: Message, form: Message) -> int:
+    return message.size + form.size + KEPT_OVERHEAD_BYTES
 
 
 class Converters(Converter):

@@ -18,7 +18,7 @@ from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
-from gateway.settings.conversions import CONVERTERS
+from gateway.settings.conversions import SESSION_CONVERTER
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
@@ -195,7 +195,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     dialect = DIALECTS[stomp.dialect]
     return SessionSettings(
         **asdict(stomp.limits),
-        converter=CONVERTERS,
+        converter=SESSION_CONVERTER,
         server=dialect.server if dialect.server and config.server_name == SERVER_NAME else config.server_name,
         defaults=config.listeners.stomp.defaults,
         dialect=dialect,
@@ -219,7 +219,7 @@ def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
         needs_login=needs_login,
         groups=config.groups,
         defaults=defaults,
-        converter=CONVERTERS,
+        converter=SESSION_CONVERTER,
     )
 
 
@@ -231,5 +231,5 @@ def openwire_settings(config: ServerConfig, needs_login: bool) -> OpenWireSettin
         defaults=(config.listeners.openwire or config.listeners.stomp).defaults,
         needs_login=needs_login,
         groups=config.groups,
-        converter=CONVERTERS,
+        converter=SESSION_CONVERTER,
     )

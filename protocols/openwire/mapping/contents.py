@@ -11,6 +11,8 @@ from protocols.openwire.wire.modified_utf8 import decode_text, encode_text
 
 INFLATED_MAX: Final = 64 * 1024 * 1024  # octets
 INFLATED_FREE: Final = 1024 * 1024  # octets that any content may inflate to
+INFLATED_A_STEP: Final = 2_048  # octets that come out, of a step of a turn
+DEFLATED_A_STEP: Final = 256  # octets that go in
 RATIO_MAX: Final = 100  # beyond these: few octets must not cost a turn
 SIZE: Final = 4  # of a text, and of a compressed BytesMessage
 
@@ -34,6 +36,11 @@ def content_of(message: WireMessage, limit_bytes: int = INFLATED_MAX) -> bytes |
     if inflater.unconsumed_tail:
         raise FrameError(f"a content of {len(content)} octets inflates to more than {most}, which is the limit")
     return inflated
+
+
+def inflating_steps(content: bytes, inflated_bytes: int) -> int:
+    """Return how many steps of a turn inflating a content takes."""
+    return len(content) // DEFLATED_A_STEP + inflated_bytes // INFLATED_A_STEP
 
 
 def inflated_most(content: bytes) -> int:

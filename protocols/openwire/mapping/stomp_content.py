@@ -28,7 +28,7 @@ from protocols.message_lines import (
     MESSAGE_ID_HEADER,
     TYPES_HEADER,
 )
-from protocols.openwire.mapping.contents import content_of, inflated_most, text_of
+from protocols.openwire.mapping.contents import content_of, inflated_most, inflating_steps, text_of
 from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import identities, messages
 from protocols.openwire.wire.identities import Destination
@@ -36,7 +36,7 @@ from protocols.openwire.wire.messages import WireMessage
 from protocols.openwire.wire.property_map import read_map, read_stream
 
 RAW: Final = "application/vnd.openwire"  # content-type of a body that comes as it was on the wire
-OCTETS_A_STEP: Final = 8_192  # of a body, which may have to be inflated
+OCTETS_A_STEP: Final = 8_192  # of a body
 VALUE_LEAST: Final = 2  # octets of a value
 Content = tuple[bytes, bytes, int]  # header lines, body, TEXT or 0
 _PREFIXES: Final = {
@@ -68,7 +68,7 @@ def stomp_content(headers: bytes, body: bytes) -> Content:
 
 
 def counted_content(headers: bytes, body: bytes) -> tuple[Content, int]:
-    """Do the same; return also how many steps of a turn were taken in vain: what of a malformed content was read."""
+    """Do the same; return also how many steps of a turn inflating took, or all that was read of a malformed content."""
     message = read_stored(headers, body)
     found: dict[str, str] = {}
     _add_fields(found, message)
@@ -76,6 +76,8 @@ def counted_content(headers: bytes, body: bytes) -> tuple[Content, int]:
     try:
         _add_properties(found, message)
         octets, text_flag = _body(found, message)
+        if message.compressed:
+            steps = inflating_steps(message.content or b"", len(octets))
     except (FrameError, MapError):
         found["content-type"] = RAW
         octets, text_flag = body, 0
@@ -91,7 +93,8 @@ def _most_steps(message: WireMessage) -> int:
     values = len(message.marshalled_properties or b"")
     if message.CODE in (messages.MAP, messages.STREAM):
         values += size
-    return size // OCTETS_A_STEP + min(VALUES_MAX, values // VALUE_LEAST)
+    inflating = inflating_steps(content, size) if message.compressed else 0
+    return inflating + size // OCTETS_A_STEP + min(VALUES_MAX, values // VALUE_LEAST)
 
 
 def raw_content(headers: bytes, body: bytes) -> Content:

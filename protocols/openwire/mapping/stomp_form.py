@@ -30,11 +30,11 @@ class StompForm(Converter):
 
     def stomp_form(self, message: Message) -> tuple[Message, int]:
         assert message.encoding == OPENWIRE, f"encoding {message.encoding} is not OpenWire"
-        content, in_vain = counted_content(message.headers, message.body)
+        content, more = counted_content(message.headers, message.body)
         form = stomp_copy(message, *content)
         items = form.body.count(b",") if form.body[:1] in (b"{", b"[") else 0
         steps = MESSAGE_STEPS + form.headers.count(b"\n") + items + len(form.body) // OCTETS_A_STEP
-        return form, steps + in_vain
+        return form, steps + more
 
     def raw_form(self, message: Message) -> Message:
         return stomp_copy(message, *raw_content(message.headers, message.body))

@@ -13,6 +13,7 @@ from engine.values.errors import DATA_FAULTS
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
 from engine.values.pieces import PIECE_BYTES
+from protocols.converter import is_shared
 from protocols.map_message import item_count
 from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
@@ -87,7 +88,7 @@ class MessageOutput(ClientSession[BlockedFrame]):
                 elif message.encoding == STOMP_ENCODING and message.holders <= 1:
                     out += message_parts(message, VERSION_1_2, self.id_prefix, self.serial_prefix)
                 else:
-                    self._append_message(message)
+                    message = self._append_message(message)
             else:
                 key = self.context.message_id(message).encode()
                 subscription.unsettled[key] = delivery
@@ -100,7 +101,7 @@ class MessageOutput(ClientSession[BlockedFrame]):
                 if message.encoding == STOMP_ENCODING and message.holders <= 1:
                     out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
                 else:
-                    self._append_message(message)
+                    message = self._append_message(message)
             size_bytes = outbox.size_bytes + message.size + DELIVERY_OVERHEAD_BYTES
             outbox.size_bytes = size_bytes
             if size_bytes > outbox.limit_bytes:
@@ -126,7 +127,7 @@ class MessageOutput(ClientSession[BlockedFrame]):
             if message.wire is not None and self.version == VERSION_1_2:
                 out.append(message.wire)
             else:
-                self._append_message(message)
+                message = self._append_message(message)
             outbox.size_bytes += message.size + DELIVERY_OVERHEAD_BYTES
             if outbox.size_bytes > outbox.limit_bytes:
                 self.is_output_full = True
@@ -149,17 +150,17 @@ class MessageOutput(ClientSession[BlockedFrame]):
 
     # -- the steps
 
-    def _append_message(self, message: Message) -> None:
-        """Write a message; encode it once if several receivers may get it (several queues hold it, or a topic).
+    def _append_message(self, message: Message) -> Message:
+        """Write a message in STOMP's form, which it returns; encode it once if several receivers may get it.
 
         The body of a large one is not copied at all.
         """
-        message = self._stomp_form(message)
-        is_shared = message.holders > 1 or (not message.holders and message.log_offset < 0)
-        if is_shared and message.size <= PIECE_BYTES:
-            self.outbox.parts.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
+        form = self._stomp_form(message)
+        if is_shared(message) and form.size <= PIECE_BYTES:
+            self.outbox.parts.append(shared_octets(form, self.version, self.id_prefix, self.serial_prefix))
         else:
-            self.outbox.parts += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
+            self.outbox.parts += message_parts(form, self.version, self.id_prefix, self.serial_prefix)
+        return form
 
     def _written_for(self, subscription: Subscription, message: Message) -> Message:
         """Return a message in the form for a subscription that rewrites some of its messages."""

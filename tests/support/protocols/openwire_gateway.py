@@ -9,6 +9,7 @@ from engine.values.message import OPENWIRE
 from gateway.settings.conversions import CONVERTERS
 from protocols import map_message as words
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.converter import SharedForms
 from protocols.map_message import Map, Typed
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.mapping.contents import text_content, text_of
@@ -67,9 +68,10 @@ class OpenWireGateway(AmqpGateway):
     def __init__(self, *addresses: Any, openwire: OpenWireSettings | None = None, **options: Any) -> None:
         options.setdefault("amqp", AmqpSettings())
         super().__init__(*addresses, **options)
-        self.settings = SessionSettings(converter=CONVERTERS)
-        self.amqp_settings = replace(self.amqp_settings, converter=CONVERTERS)
-        self.openwire_settings = replace(openwire or OpenWireSettings(), converter=CONVERTERS)
+        converter = SharedForms(CONVERTERS)
+        self.settings = SessionSettings(converter=converter)
+        self.amqp_settings = replace(self.amqp_settings, converter=converter)
+        self.openwire_settings = replace(openwire or OpenWireSettings(), converter=converter)
         self.read_properties_by(OPENWIRE, OpenWirePropertyReader())
 
     def open_openwire(self) -> OpenWirePeer:

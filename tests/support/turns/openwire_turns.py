@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Final
 
+from protocols import map_message as words
+from protocols.map_message import Map, Typed
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.acknowledgements import DELIVERED, POISON, STANDARD
 from protocols.openwire.session.branches import ROLLBACK
@@ -24,6 +27,7 @@ from protocols.openwire.wire.commands import (
     Structure,
 )
 from protocols.openwire.wire.identities import ConnectionId, Destination, MessageId, SessionId
+from protocols.openwire.wire.messages import MapMessage
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode
 from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, queue, strings, topic
@@ -255,6 +259,29 @@ def _(count: int) -> Input:
     peer = gateway.connect_openwire()
     _send(peer, *(_consumer(peer, number, queue("q")) for number in range(count)))
     return _sending(peer, RemoveInfo(1, True, object_id=SessionId(peer.connection_id, 1)))
+
+
+def _compressed_map(count: int, receive: Callable[[OpenWireGateway, int], object]) -> Input:
+    gateway = OpenWireGateway()
+    for number in range(count):
+        receive(gateway, number)
+    values: Map = {f"name{number}": Typed(words.INT, number) for number in range(50)}
+    content = zlib.compress(write_map(values))
+    peer = gateway.connect_openwire()
+    message = peer.message(topic("t"), "", MapMessage, compressed=True, content=content)
+    return _sending(peer, message)
+
+
+@scenario("OpenWire: a compressed map goes to many STOMP clients")
+def _(count: int) -> Input:
+    return _compressed_map(count // PEERS, lambda gateway, number: gateway.subscriber("/topic/t", "auto"))
+
+
+@scenario("OpenWire: a compressed map goes to many AMQP clients")
+def _(count: int) -> Input:
+    return _compressed_map(
+        count // PEERS, lambda gateway, number: gateway.amqp_session().attach_receiver("topic://t", credit=10)
+    )
 
 
 @scenario("OpenWire: a connection's RemoveInfo with many consumers")

@@ -54,13 +54,18 @@ DATA_SECTION: Final = bytes((0, 0x53, at.DATA))
 BINARY: Final = (0xA0, 0xB0)  # format codes
 TEXT_FORM: Final = (0xA1, 0xB1)
 DECODED_BYTES: Final = 65_536  # of a text at once
+MAP_LINE: Final = b"transformation:"
+MAP_ITEM_STEPS: Final = 4  # for a part of a map of JMS: a name, a value or a type
 MESSAGE_STEPS: Final = 16  # of a turn, for a message apart from its headers and items; one and a half for each of these
 
 
 def conversion_steps(message: Message) -> int:
     """Return how many steps of a turn ``amqp_sections`` takes for a STOMP message."""
-    count = message.headers.count(b"\n") + items_in(message)
-    return MESSAGE_STEPS + count + count // 2
+    count = message.headers.count(b"\n")
+    items = items_in(message)
+    if MAP_LINE in message.headers:
+        return MESSAGE_STEPS + count + count // 2 + MAP_ITEM_STEPS * items
+    return MESSAGE_STEPS + (count + items) * 3 // 2
 
 
 def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tuple[bytes, bytes]:
