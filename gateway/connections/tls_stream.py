@@ -19,10 +19,13 @@ RECORD_BYTES: Final = 16 * 1024  # the most that a record holds
 PIECE_RECORDS: Final = 256  # decrypted in one piece: tiny ones take about a microsecond each
 PIECE_BYTES: Final = 64 * 1024
 RECORDS_AT_ONCE: Final = 32  # of each connection in its first read of a turn, whatever the others send
-PARTIAL_BYTES_MOST: Final = 17 * 1024  # of a record that is not complete
-BYTES_AT_ONCE: Final = PARTIAL_BYTES_MOST
-CHUNK_BYTES: Final = 4 * 1024  # that OpenSSL sees at a time: one call of it works off all key updates that are there
-RECORD_OVERHEAD_BYTES: Final = 22  # of TLS 1.3: so many octets without content count as a record
+BYTES_AT_ONCE: Final = 17 * 1024
+# One call of OpenSSL works off all key updates that it sees.  Each takes 20 microseconds, as long as 20 tiny records.
+CHUNK_BYTES: Final = 4 * 1024  # that OpenSSL sees at a time
+CHUNK_RECORDS: Final = 8  # complete ones
+CHUNK_EMPTY_RECORDS: Final = 2  # once the peer has sent some without content
+EMPTY_RECORDS: Final = 20  # for which one without content counts
+HEADER_BYTES: Final = 5  # of a record: type, version, length(2) of what follows
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +44,9 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     ``protocol`` is connected once the handshake is done.
     _shaken: why the handshake failed, None if it is done.  _is_waiting: until it is this connection's turn.
-    _arrived: octets that OpenSSL has not seen.  _empty_bytes: that it has seen, less the content in them.
+    _arrived: octets that OpenSSL has not seen.  _header: the beginning of a header that it has seen.
+    _record_left: octets of a record whose header it has seen.  _seen_records: whole ones, less those with content.
+    _chunk_records: that it sees at a time.
     _is_input_over: the peer sends no more; _is_input_ended: the protocol knows.  _is_output_over: nor do we.
     """
 
@@ -51,7 +56,10 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._protocol = protocol
         self._shared = shared
         self._arrived = bytearray()
-        self._empty_bytes = 0
+        self._header = bytearray()
+        self._record_left = 0
+        self._seen_records = 0
+        self._chunk_records = CHUNK_RECORDS
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -226,6 +234,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._pass_on()
         if is_done:
             self._is_shaking = False
+            self._seen_records = 0
             self._protocol.connection_made(self)
             self._end_handshake(None)
             self._read()
@@ -264,10 +273,37 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         return not is_over and has_octets and not self.is_closing()
 
     def _feed(self) -> int:
-        """Show OpenSSL some of what has come; return how many octets."""
-        chunk = bytes(self._arrived[:CHUNK_BYTES])
-        del self._arrived[: len(chunk)]
+        """Show OpenSSL some of what has come, and count the records that are complete; return how many octets."""
+        arrived = self._arrived
+        most = min(len(arrived), CHUNK_BYTES)
+        end = records = 0
+        while end < most and records < self._chunk_records:
+            if self._record_left:
+                part = min(self._record_left, most - end)
+                end += part
+                self._record_left -= part
+            else:
+                header = self._header
+                part = min(HEADER_BYTES - len(header), most - end)
+                header += arrived[end : end + part]
+                end += part
+                if len(header) < HEADER_BYTES:
+                    break
+                self._record_left = header[3] << 8 | header[4]
+                header.clear()
+            if not self._record_left:
+                records += 1
+        self._seen_records += records
+        chunk = bytes(arrived[:end])
+        del arrived[:end]
         return self._incoming.write(chunk)
+
+    def _count_empty(self) -> int:
+        """Return for how many records those count that OpenSSL has seen and that had no content."""
+        count = max(0, self._seen_records)
+        self._seen_records = 0
+        self._chunk_records = CHUNK_EMPTY_RECORDS if count else CHUNK_RECORDS
+        return count * EMPTY_RECORDS
 
     def _decrypt(self, records: int, size_bytes: int) -> None:
         """Give the protocol at most so many records, or those in about so many octets that have come."""
@@ -279,22 +315,18 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         try:
             while records > 0 and size_bytes > 0 and (incoming.pending or self._arrived):
                 if not incoming.pending:
-                    fed = self._feed()
-                    size_bytes -= fed
-                    self._empty_bytes += fed
+                    size_bytes -= self._feed()
                 try:
                     piece = self._tls.read(RECORD_BYTES)
-                except ssl.SSLWantReadError:  # a part of a record, or records without content
-                    if self._empty_bytes > PARTIAL_BYTES_MOST:
-                        records -= self._empty_bytes // RECORD_OVERHEAD_BYTES
-                        self._empty_bytes = 0
+                except ssl.SSLWantReadError:  # all that it has seen is worked off
+                    records -= self._count_empty()
                     continue
                 if not piece:
                     is_over = True
                     break
                 pieces.append(piece)
                 records -= 1
-                self._empty_bytes = max(0, self._empty_bytes - len(piece))
+                self._seen_records -= 1
         except ssl.SSLError:
             is_broken = True
         self._pass_on(is_answer=True)

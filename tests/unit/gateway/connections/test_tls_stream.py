@@ -10,9 +10,9 @@ import pytest
 
 from gateway.connections.input_turns import PIECES_A_TURN
 from gateway.connections.tls_stream import (
-    BYTES_AT_ONCE,
-    CHUNK_BYTES,
-    PARTIAL_BYTES_MOST,
+    CHUNK_EMPTY_RECORDS,
+    CHUNK_RECORDS,
+    EMPTY_RECORDS,
     PIECE_RECORDS,
     READ_BYTES,
     RECORDS_AT_ONCE,
@@ -101,6 +101,9 @@ class Peer:
         for content in contents:
             self.client.write(content)
         self.deliver(self._outgoing.read())
+
+    def taken_from_client(self) -> bytes:
+        return self._outgoing.read()
 
     def say_goodbye(self) -> None:
         with pytest.raises(ssl.SSLWantReadError):
@@ -223,6 +226,10 @@ async def test_records_that_wait_keep_their_order_and_come_before_the_end(certif
     assert peer.protocol.events == ["made", "eof"]
 
 
+def record(size: int) -> bytes:
+    return b"\x17\x03\x03" + size.to_bytes(2, "big") + bytes(size)
+
+
 class KeyUpdates:
     """TLS to which all octets are records without content."""
 
@@ -255,14 +262,17 @@ async def test_records_without_content_have_their_turns() -> None:
         streams[-1].connection_made(Transport(True, None))
         tls.append(context.tls)
     for stream in streams:
-        arrive(stream, b"h")  # the handshake
+        arrive(stream, record(40))  # the handshake
     await turn()
+    octets = (record(22) * READ_BYTES)[:READ_BYTES]  # each read ends within a record
     sizes = [READ_BYTES] * many
     for stream in streams:
-        arrive(stream, bytes(READ_BYTES))
+        arrive(stream, octets)
     most = 0
     before = sum(sum(one.seen) for one in tls)
-    assert before <= many * (BYTES_AT_ONCE + CHUNK_BYTES) + PIECES_A_TURN * (PARTIAL_BYTES_MOST + CHUNK_BYTES)
+    size = len(record(22))
+    of_pieces = PIECES_A_TURN * (PIECE_RECORDS // EMPTY_RECORDS + CHUNK_EMPTY_RECORDS) * size
+    assert before <= many * CHUNK_RECORDS * size + of_pieces
     for _ in range(TURNS_MAX):
         await turn()
         now = sum(sum(one.seen) for one in tls)
@@ -270,8 +280,26 @@ async def test_records_without_content_have_their_turns() -> None:
         if now == sum(sizes):
             break
     assert [sum(one.seen) for one in tls] == sizes
-    assert 0 < most <= PIECES_A_TURN * (PARTIAL_BYTES_MOST + CHUNK_BYTES)
-    assert max(max(one.seen) for one in tls) == CHUNK_BYTES
+    assert 0 < most <= of_pieces
+    assert [max(one.seen) for one in tls] == [CHUNK_RECORDS * size] * many
+    assert [max(one.seen[1:]) for one in tls] == [CHUNK_EMPTY_RECORDS * size] * many
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 6, 1_000])
+async def test_a_large_record_in_pieces_is_not_taken_for_records_without_content(
+    certificates: Certificates, cut: int
+) -> None:
+    peer = await connected(certificates, TlsInput())
+    await turn()
+    content = b"x" * (16 * 1024)
+    peer.client.write(content)
+    octets = peer.taken_from_client()
+    for part in (octets[:cut], *(octets[start : start + 1_000] for start in range(cut, len(octets), 1_000))):
+        peer.deliver(part)
+        await turn()
+    assert peer.protocol.taken == content
+    peer.send(*[b"\n"] * RECORDS_AT_ONCE)
+    assert len(peer.protocol.taken) == len(content) + RECORDS_AT_ONCE, "all of them at once, as before"
 
 
 async def test_a_paused_protocol_gets_nothing_more(certificates: Certificates) -> None:
