@@ -26,7 +26,6 @@ UPDATED_AT_ONCE: Final = 8  # lanes updated with a new share per lane that joins
 class LaneShares:
     """lane_bytes, lane_messages: the present share of each lane; -1 while lanes are limited by their settings only.
 
-    shared_count: how often the share was recomputed.
     _lanes: all lanes, plus ``_ended_count`` of queues that have ended.  _outdated: lanes not updated yet.
     _least_count, _most_count: the share stays while the number of lanes is between these.
     """
@@ -34,7 +33,6 @@ class LaneShares:
     _budget_bytes: int
     lane_bytes: int = -1
     lane_messages: int = -1
-    shared_count: int = 0
     _lanes: list[Lane] = field(default_factory=list)
     _outdated: list[Lane] = field(default_factory=list)
     _ended_count: int = 0
@@ -67,7 +65,6 @@ class LaneShares:
             return
         self._most_count = most_count
         self._least_count = max(most_count // 4, LANES_FREE // 2) if most_count > LANES_FREE else 0
-        self.shared_count += 1
         if most_count == LANES_FREE:
             self.lane_bytes = self.lane_messages = -1
         else:

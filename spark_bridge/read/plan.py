@@ -61,7 +61,6 @@ SUBSCRIBERS_A_ROW: Final = 16  # each time one topic has this many more subscrip
 class Plan:
     """One consistent read.
 
-    end_time_ms: store time up to which the store could be read when the plan was made.
     settled: by lane, see ``read_settlements``.  settling: the queues and subscriptions whose settlements count.
     skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
     body: one of ``bodies.FORMS``.  rate_bytes: of the log that one task may read in a second, 0 for no limit.
@@ -74,7 +73,6 @@ class Plan:
     store_id: str
     start: int
     stop: int
-    end_time_ms: int
     verify: bool
     destinations: dict[int, DestinationInfo]
     settling: frozenset[int]
@@ -154,7 +152,6 @@ def make_plan(
         reader.store_id,
         start,
         stop,
-        end.time_ms,
         verify,
         chosen,
         frozenset(settling),

@@ -102,9 +102,6 @@ class History:
     def of_gateway(self) -> dict[str, list[Point]]:
         return {name: self._gateway.column(at, self._tick) for at, name in enumerate(GATEWAY_COLUMNS)}
 
-    def has_destination(self, kind: str, name: str) -> bool:
-        return (kind, name) in self._rings
-
     def of_destination(self, kind: str, name: str) -> dict[str, list[Point]]:
         """Return the same for a destination; one without a ring has no points."""
         ring = self._rings.get((kind, name)) or Ring(len(COLUMNS))
