@@ -8,7 +8,7 @@ from typing import Final
 from tests.support.fuzzer import run_fuzzer
 from tests.support.protocols.amqp_vectors import VECTORS, is_value
 
-RUNS: Final = 3_000
+RUNS: Final = 1_500
 RUNS_LONG: Final = 200_000
 
 

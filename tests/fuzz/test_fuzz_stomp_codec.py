@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.support.fuzzer import run_fuzzer
 
-RUNS: Final = 20_000
+RUNS: Final = 10_000
 RUNS_LONG: Final = 500_000
 DICTIONARY: Final = Path(__file__).with_name("stomp.dict")
 

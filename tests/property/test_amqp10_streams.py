@@ -49,6 +49,7 @@ def transfer(payload: bytes) -> bytes:
     return frame(composite(TRANSFER, HANDLE, NUMBER, TAG, NUMBER) + payload)
 
 
+@pytest.mark.interpreted  # both builds make the same objects, and their counting is slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("frame_size", [FRAME_SIZE, 65_536])
 @pytest.mark.parametrize("bomb", bombs(100))

@@ -18,6 +18,8 @@ from config.sources.uri import parse_client_uri
 from config.sources.uri_options import OPTIONS
 from tests.support.config.broker_files import ACTIVEMQ, ARTEMIS
 
+pytestmark = pytest.mark.interpreted  # no module of the configuration is compiled
+
 YAML = """
 server-name: x
 listeners: {stomp: "tcp://127.0.0.1:0?jms.prefetchPolicy.all=5"}

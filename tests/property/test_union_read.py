@@ -25,7 +25,10 @@ from spark_bridge.target import Target
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.store.sample_store import SampleStore
 
-pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+pytestmark = [
+    pytest.mark.interpreted,  # neither an export nor a read has a compiled module
+    pytest.mark.damages_store("written by hand, without all that a gateway would write"),
+]
 
 COUNTS = st.integers(1, 12)
 Rows = list[tuple[Any, ...]]
