@@ -17,8 +17,10 @@ from engine.features.advisory_state import (
     CONNECTION,
     CONSUMER,
     CREATED_AS,
+    PRODUCER,
     REMOVED,
     AdvisoryState,
+    Present,
     changed_fields,
     client_part,
     connection_fields,
@@ -26,6 +28,7 @@ from engine.features.advisory_state import (
     is_own,
     is_taking,
     named,
+    producer_fields,
     producer_parts,
 )
 from engine.features.advisory_topics import AdvisoryTopics, Fields
@@ -38,7 +41,6 @@ from engine.values.destination import advisory_name
 from engine.values.message import Message
 
 # Events that have advisories, as spelled in the topic's name; ``advisory_state`` has those with a past.
-PRODUCER: Final = "Producer"
 SLOW_CONSUMER: Final = "SlowConsumer"
 FAST_PRODUCER: Final = "FastProducer"
 MESSAGE_DELIVERED: Final = "MessageDelivered"
@@ -81,7 +83,7 @@ class Advisories(Observer):
     announced: AdvisoryState
     listeners: int = 0
 
-    def present(self, name: str) -> list[Client | Queue | Topic | Consumer]:
+    def present(self, name: str) -> list[Present]:
         """Return what is there now and the advisories of one topic would have told of; see ``AdvisoryState``."""
         return self.announced.present(name) if self.is_enabled else []
 
@@ -117,20 +119,20 @@ class Advisories(Observer):
         """Announce a producer, in protocols that have producers; return its number."""
         number = self.announced.new_producer()
         for part in producer_parts(destination):
-            count = self.announced.add_producer(part)
-            self._producer_changed(part, "ProducerInfo", {"producerId": client_part(client, number)}, count)
+            count = self.announced.add_producer(part, number, client)
+            self._producer_changed(part, "ProducerInfo", producer_fields(client, number, part), count)
         return number
 
     def producer_removed(self, client: Client, destination: Destination, number: int) -> None:
         """A producer has gone."""
         for part in producer_parts(destination):
-            count = self.announced.remove_producer(part)
+            count = self.announced.remove_producer(part, number)
             if count >= 0:
-                self._producer_changed(part, "RemoveInfo", {"objectId": client_part(client, number)}, count)
+                fields: Fields = {"objectId": client_part(client, number), "destination": named(part)}
+                self._producer_changed(part, "RemoveInfo", fields, count)
 
     def _producer_changed(self, part: Queue | Topic, name: str, fields: Fields, count: int) -> None:
         if self.listeners and self.is_enabled:
-            fields["destination"] = named(part)
             self.topics.advise(PRODUCER, part, name, fields, {"producerCount": str(count)})
 
     def slow_consumer(self, consumer: Consumer) -> None:

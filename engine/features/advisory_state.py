@@ -5,6 +5,7 @@ The fields are those of ActiveMQ's command objects.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +29,7 @@ from engine.values.destination import (
 # Events with a past, as spelled in the topic's name; a destination's making has the name of its kind.
 CONNECTION: Final = "Connection"
 CONSUMER: Final = "Consumer"
+PRODUCER: Final = "Producer"
 CREATED_AS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 
 ADDED: Final = 0
@@ -45,15 +47,29 @@ class Advisory:
     headers: dict[str, str]
 
 
+class PresentProducer:
+    """A producer of which a late listener is told."""
+
+    __slots__ = ("number", "client", "destination")
+
+    def __init__(self, number: int, client: Client, destination: Queue | Topic) -> None:
+        self.number = number
+        self.client = client
+        self.destination = destination
+
+
+Present = Client | Queue | Topic | Consumer | PresentProducer
+
+
 @dataclass(slots=True, eq=False)
 class AdvisoryState:
-    """connections: clients whose connect was announced, by number.  producers: how many each destination has, by its
-    number.  next_producer: the number of the next one.
+    """connections: clients whose connect was announced, by number.  producers: the clients of each destination's
+    producers, by the numbers of both.  next_producer: the number of the next one.
     """
 
     destinations: Destinations
     connections: dict[int, Client] = field(default_factory=dict)
-    producers: dict[int, int] = field(default_factory=dict)
+    producers: dict[int, dict[int, Client]] = field(default_factory=dict)
     next_producer: int = 1
 
     def new_producer(self) -> int:
@@ -62,22 +78,26 @@ class AdvisoryState:
         self.next_producer = number + 1
         return number
 
-    def add_producer(self, part: Queue | Topic) -> int:
-        """Count a producer of a destination; return how many it has."""
-        count = self.producers[part.destination_id] = self.producers.get(part.destination_id, 0) + 1
-        return count
+    def add_producer(self, part: Queue | Topic, number: int, client: Client) -> int:
+        """Note a producer of a destination; return how many it has."""
+        own = self.producers.setdefault(part.destination_id, {})
+        own[number] = client
+        return len(own)
 
-    def remove_producer(self, part: Queue | Topic) -> int:
-        """Return how many are left, -1 if none was known: the destination was made anew under another number."""
-        count = self.producers.pop(part.destination_id, 0) - 1
-        if count > 0:
-            self.producers[part.destination_id] = count
-        return count
+    def remove_producer(self, part: Queue | Topic, number: int) -> int:
+        """Return how many are left, -1 if it was not known: the destination was made anew under another number."""
+        own = self.producers.get(part.destination_id, {})
+        if own.pop(number, None) is None:
+            return -1
+        if not own:
+            del self.producers[part.destination_id]
+        return len(own)
 
-    def present(self, name: str) -> list[Client | Queue | Topic | Consumer]:
+    def present(self, name: str) -> list[Present]:
         """Return what is there now and the advisories of one topic would have told of; ``about`` tells of each.
 
-        name: of the topic; only those of connections, queues, topics, and consumers of one destination have a past.
+        name: of the topic; only those of connections, queues, topics, and consumers or producers of one destination
+        have a past.
         """
         event = name.removeprefix(ADVISORY_PREFIX)
         destinations = self.destinations
@@ -88,19 +108,29 @@ class AdvisoryState:
         if event == CREATED_AS[TOPIC]:
             return list(destinations.topics.values())
         about = advised_destination(name)
-        if about is None or not event.startswith(f"{CONSUMER}."):
+        if about is None:
             return []
         kind, its_name = about
+        if event.startswith(f"{PRODUCER}."):
+            return list(self._producers(destinations.queues if kind == QUEUE else destinations.topics, its_name))
+        if not event.startswith(f"{CONSUMER}."):
+            return []
         queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
         return [consumer for queue in queues if queue is not None for consumer in queue.consumers.values()]
 
-    def about(self, one: Client | Queue | Topic | Consumer) -> Advisory | None:
+    def about(self, one: Present) -> Advisory | None:
         """Return the advisory of its coming, None if there is none or it has gone."""
         if isinstance(one, Client):
             is_there = one.client_number in self.connections
             return Advisory("ConnectionInfo", connection_fields(one), {}) if is_there else None
         if isinstance(one, Consumer):
             return None if one.is_closed or not is_taking(one) else self.about_consumer(one)
+        if isinstance(one, PresentProducer):
+            own = self.producers.get(one.destination.destination_id, {})
+            if one.number not in own:
+                return None
+            fields = producer_fields(one.client, one.number, one.destination)
+            return Advisory("ProducerInfo", fields, {"producerCount": str(len(own))})
         is_told = not one.is_closed and one.kind in (QUEUE, TOPIC) and not is_own(one.name)
         return Advisory("DestinationInfo", changed_fields(one, ADDED), {}) if is_told else None
 
@@ -114,6 +144,14 @@ class AdvisoryState:
             topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
         return {"consumerCount": str(count)}
+
+    def _producers(self, those: Mapping[str, Queue | Topic], name: str) -> list[PresentProducer]:
+        """Return the producers of one of the queues or topics."""
+        found = those.get(name)
+        if found is None:
+            return []
+        own = self.producers.get(found.destination_id, {})
+        return [PresentProducer(number, client, found) for number, client in own.items()]
 
     def _subscribed(self, name: str) -> list[Queue | None]:
         topic = self.destinations.topics.get(name)
@@ -142,6 +180,10 @@ def client_part(client: Client, number: int) -> Fields:
 
 def named(destination: Queue | Topic) -> Fields:
     return {"@class": _CLASSES[destination.kind], "physicalName": destination.name}
+
+
+def producer_fields(client: Client, number: int, destination: Queue | Topic) -> Fields:
+    return {"producerId": client_part(client, number), "destination": named(destination)}
 
 
 def changed_fields(destination: Queue | Topic, operation: int) -> Fields:

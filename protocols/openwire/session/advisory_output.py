@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.api import EngineApi
-from engine.consumers.client import Client
-from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Chore, Steps
-from engine.sources.queue import Queue
-from engine.sources.topics.topic import Topic
+from engine.features.advisory_state import Present
 from engine.values.destination import ADVISORY_PREFIX
 from protocols import map_message as words
 from protocols.connection import ProtocolConnection
@@ -91,7 +88,7 @@ class Replay(Chore):
         output: AdvisoryOutput,
         found: OpenConsumer,
         topic: Destination,
-        present: list[Client | Queue | Topic | Consumer],
+        present: list[Present],
     ) -> None:
         self.output = output
         self.found = found

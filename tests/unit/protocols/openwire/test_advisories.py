@@ -60,6 +60,29 @@ def test_a_late_listener_hears_of_consumers_and_connections(name: str, kind: str
     assert message_in(dispatches[0]).target_consumer_id == watcher.consumer_id()
 
 
+@pytest.mark.parametrize("place", [queue("q"), topic("q")])
+def test_a_late_listener_hears_of_producers(place: Destination) -> None:
+    gateway = OpenWireGateway()
+    worker = gateway.connect_openwire()
+    for number in (1, 2, 3):
+        worker.add_producer(place, number)
+    worker.send(RemoveInfo(object_id=worker.producer_id(2)))
+    kind = "Queue" if place.kind == queue("q").kind else "Topic"
+    watcher = gateway.openwire_consumer(topic(f"{PREFIX}Producer.{kind}.q"))
+    dispatches = watcher.dispatches()
+    found = structures(dispatches)
+    assert [type(one).__name__ for one in found] == ["ProducerInfo", "ProducerInfo"]
+    assert {one.destination for one in found if isinstance(one, commands.ProducerInfo)} == {place}
+    properties = read_properties(message_in(dispatches[0]).marshalled_properties)
+    assert properties["producerCount"].value == 2
+    worker.send(RemoveInfo(object_id=worker.producer_id(3)))
+    (removed,) = structures(watcher.dispatches())
+    assert isinstance(removed, RemoveInfo)
+    last = found[1]
+    assert isinstance(last, commands.ProducerInfo)
+    assert removed.object_id == last.producer_id
+
+
 def test_a_listener_to_all_hears_once_of_a_temporary_queue() -> None:
     gateway = OpenWireGateway()
     watcher = gateway.openwire_consumer(topic(PREFIX + ">"))

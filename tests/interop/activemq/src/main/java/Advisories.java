@@ -61,8 +61,11 @@ class Advisories extends Scenarios {
             Message added = listener.receive(LONG);
             ProducerId id = ((ProducerInfo) structure(added)).getProducerId();
             is(added.getIntProperty("producerCount"), 1);
+            MessageConsumer late = session.createConsumer(AdvisorySupport.getProducerAdvisoryTopic(queue));
+            is(((ProducerInfo) structure(late.receive(LONG))).getProducerId(), id);
             producer.close();
             is(((RemoveInfo) structure(listener.receive(LONG))).getObjectId(), id);
+            is(((RemoveInfo) structure(late.receive(LONG))).getObjectId(), id);
         });
         ALL.put("connectionAdvisories", () -> {
             Session session = session();
