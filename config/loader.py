@@ -58,6 +58,7 @@ def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] |
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
     users: dict[str, tuple[str, ...]] = {}
+    access_tokens: dict[str, tuple[str, ...]] = {}
     groups: dict[str, frozenset[str]] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -67,6 +68,8 @@ def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] |
         sources.update(document.sources)
         users.update(document.users)
         users.update(_verifiers(document.passwords))
+        for login in (*document.users, *document.passwords):  # the last file that names a user says all of it
+            access_tokens[login] = document.access_tokens.get(login, ())
         groups.update(document.groups)
         problems.extend(document.problems)
         notes.extend(document.notes)
@@ -88,6 +91,7 @@ def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] |
         raise ConfigError(problems)
     parts: dict[str, object] = {
         "users": MappingProxyType(users),
+        "access_tokens": MappingProxyType({login: texts for login, texts in access_tokens.items() if texts}),
         "groups": MappingProxyType(groups),
         "permissions": tuple(entry for document in documents for entry in document.permissions),
         "addresses": tuple(entry for document in documents for entry in document.addresses),

@@ -309,6 +309,7 @@ class ServerConfig:
     temporary_destinations_max: of one connection.
     expire_messages_period_ms: interval of the scans for expired messages that no consumer takes.
     users: login -> SCRAM verifiers of one password; without users: loopback only, any credentials.
+    access_tokens: login -> texts of its tokens (config.access_tokens); only of users.
     groups: login -> its groups.
     permissions: of groups; without any, everybody may do everything.
     addresses: in the order of the file.
@@ -337,6 +338,7 @@ class ServerConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     advisory_support: bool = True
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    access_tokens: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     groups: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     permissions: tuple[Permission, ...] = ()
     virtual_topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)

@@ -6,6 +6,7 @@ import re
 from typing import ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from config.access_tokens import NEVER, day_s
 from config.matching import QUEUE, TOPIC, InvalidPattern, Pattern
 from config.reserved_names import RESERVED_NAMES
 from config.values import JsonSchema, Kind
@@ -190,10 +191,35 @@ class AddressPattern(Kind):
         return value.text
 
 
+_ACCESS_TOKEN: Final = re.compile(r"([A-Za-z0-9_.-]{1,64})\$(never|\d{4}-\d{2}-\d{2})\$([0-9a-f]{64})")
 _VERIFIER: Final = re.compile(
     r"(SCRAM-SHA-256|SCRAM-SHA-512)\$([0-9]{1,7}):([A-Za-z0-9+/]+={0,2})\$([A-Za-z0-9+/]+={0,2}):([A-Za-z0-9+/]+={0,2})",
     re.ASCII,
 )
+
+
+class AccessTokenText(Kind):
+    """An access token's name, end and digest (config.access_tokens)."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "NAME$DAY$DIGEST as 'penstock user token' writes it; DAY is never, or as in 2027-01-31"
+
+    def parse(self, text: str) -> str:
+        match = _ACCESS_TOKEN.fullmatch(text)
+        if match is None:
+            raise ValueError
+        if match[2] != NEVER:
+            try:
+                day_s(match[2])
+            except ValueError:
+                raise ValueError("has a day that does not exist") from None
+        return text
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
 
 
 class Verifier(Kind):

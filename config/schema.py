@@ -187,7 +187,7 @@ LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addre
 ENTRY_KEYS: Final = ("match", "kind")
 GROUP_KEY: Final = "group"
 UNITES_KEY: Final = "unites"
-USER_KEYS: Final = ("verifiers", "groups")
+USER_KEYS: Final = ("verifiers", "groups", "access-tokens")
 VIRTUAL_TOPIC_KEYS: Final = ("match", "prefix", "selective")
 
 # Key of a permission -> the granted actions; ``admin`` is ActiveMQ's word for two.

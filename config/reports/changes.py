@@ -40,7 +40,14 @@ def with_rights_of(old: ServerConfig, new: ServerConfig) -> ServerConfig:
         return old
     sources = {key: place for key, place in old.sources.items() if not key.startswith("users.")}
     sources.update({key: place for key, place in new.sources.items() if key.startswith("users.")})
-    return replace(old, users=new.users, groups=new.groups, permissions=new.permissions, sources=sources)
+    return replace(
+        old,
+        users=new.users,
+        access_tokens=new.access_tokens,
+        groups=new.groups,
+        permissions=new.permissions,
+        sources=sources,
+    )
 
 
 def _users(old: ServerConfig, new: ServerConfig) -> Iterable[str]:
@@ -49,6 +56,9 @@ def _users(old: ServerConfig, new: ServerConfig) -> Iterable[str]:
         was, now = (", ".join(sorted(config.groups.get(name, ()))) or "none" for config in (old, new))
         if was != now:
             yield f"users.{name}: groups {now}, before {was}"
+        if old.access_tokens.get(name, ()) != new.access_tokens.get(name, ()):
+            names = ", ".join(text.partition("$")[0] for text in new.access_tokens.get(name, ()))
+            yield f"users.{name}: other access tokens, now {names or 'none'}"
 
 
 def _permissions(old: ServerConfig, new: ServerConfig) -> Iterable[str]:

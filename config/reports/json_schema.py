@@ -7,7 +7,7 @@ from typing import Final
 
 from config.address_schema import ADDRESS
 from config.model import ServerConfig, VirtualTopic
-from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, Verifier
+from config.names import AccessTokenText, AddressPattern, DestinationName, GroupName, QueuePrefix, Verifier
 from config.policies import DEFAULT_ADDRESS_SETTINGS
 from config.schema import ADMIN, ADMIN_PARTS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
 from config.values import JsonSchema
@@ -59,7 +59,11 @@ def _entry(properties: dict[str, JsonSchema]) -> JsonSchema:
 
 def _user() -> JsonSchema:
     return _object(
-        {"verifiers": {"type": "array", "minItems": 1, "items": Verifier().json_schema()}, "groups": _names()},
+        {
+            "verifiers": {"type": "array", "minItems": 1, "items": Verifier().json_schema()},
+            "groups": _names(),
+            "access-tokens": {"type": "array", "items": AccessTokenText().json_schema()},
+        },
         "verifiers",
     )
 

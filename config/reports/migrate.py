@@ -83,14 +83,18 @@ def _server(documents: Sequence[Document]) -> list[str]:
 def _users(documents: Sequence[Document], hash_password: Callable[[str], Sequence[str]]) -> list[str]:
     verifiers: dict[str, Sequence[str]] = {}
     groups: dict[str, frozenset[str]] = {}
+    tokens: dict[str, tuple[str, ...]] = {}
     for document in documents:
         verifiers.update(document.users)
         verifiers.update((login, hash_password(password)) for login, password in document.passwords.items())
         groups.update(document.groups)
+        tokens.update(document.access_tokens)
     lines = ["", "users:"] if verifiers else []
     for login, texts in verifiers.items():
         lines += [f"  {quoted(login)}:", "    verifiers:"]
         lines += [f"      - {Verifier().show(text)}" for text in texts]
+        if tokens.get(login):
+            lines += ["    access-tokens:", *(f"      - {text}" for text in tokens[login])]
         if groups.get(login):
             lines.append(f"    groups: {_list_of(groups[login])}")
     return lines

@@ -16,6 +16,7 @@ class Document:
 
     values: dotted attribute path of ServerConfig -> value.
     users: login -> verifiers; passwords: login -> password in plain text, which the loader turns into verifiers.
+    access_tokens: login -> their texts.
     virtual_topics: None if the file does not mention them; an empty list disables them.
     sources: dotted key as YAML writes it -> ``file:line``.
     problems: errors that prevent its use; notes: settings without an effect, or with a different one here.
@@ -25,6 +26,7 @@ class Document:
     values: dict[str, object] = field(default_factory=dict)
     users: dict[str, tuple[str, ...]] = field(default_factory=dict)
     passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    access_tokens: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     groups: dict[str, frozenset[str]] = field(default_factory=dict)
     permissions: list[Permission] = field(default_factory=list)
     addresses: list[AddressEntry] = field(default_factory=list)

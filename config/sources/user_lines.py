@@ -18,6 +18,7 @@ from config.sources import yaml as settings
 from config.sources.document import Document
 
 USERS: Final = "users"
+TOKENS: Final = "access-tokens"
 INDENT: Final = "  "
 # Names that YAML reads as text without quotes.  Others are written as JSON strings, which YAML reads, too.
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]*")
@@ -34,10 +35,11 @@ def user_lines(name: str, verifiers: Sequence[str], groups: Collection[str] = ()
 
 @dataclass(slots=True)
 class Users:
-    """What a text says of them: verifiers and groups by name."""
+    """What a text says of them: verifiers, groups and access tokens by name."""
 
     verifiers: dict[str, tuple[str, ...]]
     groups: dict[str, frozenset[str]]
+    access_tokens: dict[str, tuple[str, ...]]
 
 
 class UserFile:
@@ -59,7 +61,7 @@ class UserFile:
         """Return the text with one user more."""
         read = self._read
         lines = user_lines(name, verifiers, groups)
-        expected = Users({**read.users, name: tuple(verifiers)}, dict(read.groups))
+        expected = Users({**read.users, name: tuple(verifiers)}, dict(read.groups), read.access_tokens)
         if groups:
             expected.groups[name] = frozenset(groups)
         users = self._users()
@@ -74,18 +76,38 @@ class UserFile:
 
     def with_verifiers(self, name: str, verifiers: Sequence[str]) -> str:
         """Return the text with other verifiers of a user that it has."""
-        pair = next(pair for pair in _pairs(self._user(name)[1]) if pair[0].value == "verifiers")
-        indent = " " * pair[0].start_mark.column
-        lines = [f"{indent}verifiers:", *(f"{indent}{INDENT}- {one}" for one in verifiers)]
         read = self._read
-        return self._replaced(pair, lines, Users({**read.users, name: tuple(verifiers)}, read.groups))
+        expected = Users({**read.users, name: tuple(verifiers)}, read.groups, read.access_tokens)
+        pair = self._pair_of(name, "verifiers")
+        assert pair is not None, f"{name} has verifiers"
+        return self._replaced(pair, _listed(pair, "verifiers", verifiers), expected)
+
+    def access_tokens_of(self, name: str) -> tuple[str, ...]:
+        return self._read.access_tokens.get(name, ())
+
+    def with_access_tokens(self, name: str, texts: Sequence[str]) -> str:
+        """Return the text with other access tokens of a user that it has."""
+        read = self._read
+        tokens = {**read.access_tokens, name: tuple(texts)}
+        if not texts:
+            del tokens[name]
+        expected = Users(read.users, read.groups, tokens)
+        pair = self._pair_of(name, TOKENS)
+        if pair is not None:
+            return self._replaced(pair, _listed(pair, TOKENS, texts) if texts else [], expected)
+        verifiers = self._pair_of(name, "verifiers")
+        assert verifiers is not None, f"{name} has verifiers"
+        at = _end_line(verifiers)
+        return self._spliced(at, at, _listed(verifiers, TOKENS, texts), expected)
 
     def without_user(self, name: str) -> str:
         """Return the text without a user that it has."""
-        users, groups = dict(self._read.users), dict(self._read.groups)
-        del users[name]
-        groups.pop(name, None)
-        return self._replaced(self._user(name), [], Users(users, groups))
+        read = self._read
+        expected = Users(dict(read.users), dict(read.groups), dict(read.access_tokens))
+        del expected.verifiers[name]
+        expected.groups.pop(name, None)
+        expected.access_tokens.pop(name, None)
+        return self._replaced(self._user(name), [], expected)
 
     def _users(self) -> Pair | None:
         return next((pair for pair in self._root if pair[0].value == USERS), None)
@@ -95,6 +117,9 @@ class UserFile:
         assert users is not None, f"the file has the user {name}"
         return next(pair for pair in _pairs(users[1]) if pair[0].value == name)
 
+    def _pair_of(self, name: str, key: str) -> Pair | None:
+        return next((pair for pair in _pairs(self._user(name)[1]) if pair[0].value == key), None)
+
     def _replaced(self, pair: Pair, lines: list[str], expected: Users) -> str:
         return self._spliced(pair[0].start_mark.line, _end_line(pair), lines, expected)
 
@@ -103,7 +128,9 @@ class UserFile:
         text = "".join([*self._lines[:start], *(f"{line}\n" for line in lines), *self._lines[end:]])
         try:
             read = self._document(text)
-            is_right = Users(read.users, read.groups) == expected and _others(text) == _others("".join(self._lines))
+            is_right = Users(read.users, read.groups, read.access_tokens) == expected and _others(text) == _others(
+                "".join(self._lines)
+            )
         except (ConfigError, yaml.YAMLError):
             is_right = False
         if not is_right:
@@ -118,6 +145,11 @@ class UserFile:
         if document.problems:
             raise ConfigError(document.problems)
         return document
+
+
+def _listed(beside: Pair, key: str, texts: Sequence[str]) -> list[str]:
+    indent = " " * beside[0].start_mark.column
+    return [f"{indent}{key}:", *(f"{indent}{INDENT}- {text}" for text in texts)]
 
 
 def _pairs(node: yaml.Node | None) -> list[Pair]:

@@ -14,7 +14,7 @@ import yaml
 from config.address_schema import ADDRESS, ADDRESS_KEYS
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, Pattern
 from config.model import VirtualTopic
-from config.names import AddressPattern, DestinationName, GroupName, QueuePrefix, UserName, Verifier
+from config.names import AccessTokenText, AddressPattern, DestinationName, GroupName, QueuePrefix, UserName, Verifier
 from config.permissions import Action, Permission
 from config.schema import (
     ADMIN,
@@ -162,6 +162,8 @@ class _Reader:
             for key, listed in self._entries(user, element, USER_KEYS):
                 if key == "groups":
                     self.document.groups[name] = self._groups(listed, f"{element}.groups")
+                elif key == "access-tokens":
+                    self.document.access_tokens[name] = self._access_tokens(listed, f"{element}.access-tokens")
                 else:
                     verifiers = self._verifiers(listed, f"{element}.verifiers")
             if verifiers:
@@ -192,6 +194,26 @@ class _Reader:
             else:
                 verifiers.append(verifier)
         return verifiers
+
+    def _access_tokens(self, node: yaml.Node, element: str) -> tuple[str, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._report(node, element, f"is none, allowed is a list; {AccessTokenText().allowed}")
+            return ()
+        found: dict[str, str] = {}
+        for at, listed in enumerate(node.value):
+            place = f"{element}[{at}]"
+            try:
+                # What is wrong is not repeated: it may be a token in the wrong place.
+                text = AccessTokenText().parse(listed.value if isinstance(listed, yaml.ScalarNode) else "")
+            except ValueError as error:
+                why = f"{error}, " if str(error) else "is none, "
+                self._report(listed, place, f"{why}allowed is {AccessTokenText().allowed}")
+                continue
+            token_name = text.partition("$")[0]
+            if token_name in found:
+                self._report(listed, place, f"a second token {token_name}")
+            found[token_name] = text
+        return tuple(found.values())
 
     def _groups(self, node: yaml.Node, element: str) -> frozenset[str]:
         """Read one name or a list of them."""

@@ -11,8 +11,10 @@ import hmac
 import os
 import ssl
 import threading
+from time import time
 from typing import Final
 
+from config.access_tokens import PREFIX, AccessToken, digest_of
 from config.exposure import refuse_open_listeners
 from config.model import ServerConfig
 from config.permissions import Action, PermissionMap
@@ -42,6 +44,7 @@ class Security(Credentials):
         self._users: dict[str, tuple[Verifier, ...]] = {}
         self.tls = ServerTls(config)
         self.groups: dict[str, frozenset[str]] = {}
+        self._tokens: dict[str, tuple[str, AccessToken]] = {}  # by digest, with the login
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
@@ -55,6 +58,8 @@ class Security(Credentials):
         with self._lock:
             self._users = users
             self._remembered = {key: None for key in self._remembered if users.get(key[0]) == before.get(key[0])}
+        tokens = ((login, AccessToken.parse(text)) for login, texts in config.access_tokens.items() for text in texts)
+        self._tokens = {token.digest: (login, token) for login, token in tokens if login in users}
         # The verifier of unknown users: parameters like those of real users, keys that no password fits.
         self._decoys = [
             Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"") for own in users.values()
@@ -138,13 +143,22 @@ class Security(Credentials):
             self._remember(login, passcode)
 
     def remembers(self, login: str, passcode: str) -> bool:
-        """Say whether exactly these credentials were checked and found right; does not block.
+        """Say whether exactly these credentials were checked and found right, or are a token; does not block.
 
         So a storm of reconnecting clients costs one HMAC each.
         """
         if len(passcode) > PASSCODE_MAX_CHARACTERS:
             return False
+        if login and self.login_of_token(passcode) == login:
+            return True
         return self._key(login, passcode) in self._remembered
+
+    def login_of_token(self, text: str) -> str:
+        """Return whose access token this is; "" if it is none, or has ended."""
+        if not text.startswith(PREFIX) or len(text) > PASSCODE_MAX_CHARACTERS:
+            return ""
+        login, token = self._tokens.get(digest_of(text), ("", None))
+        return login if token is not None and (token.ends_s is None or time() < token.ends_s) else ""
 
     def groups_of(self, login: str) -> frozenset[str]:
         """Return the groups of a user; none where logins are not checked."""

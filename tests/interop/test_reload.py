@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,11 @@ class Operator:
         self.gateway.http_login = ("admin", "secret")
 
     def user(self, action: str, name: str, *words: str, password: str = "secret") -> None:
-        cost = [] if action == "remove" else ["--iterations", "4096"]
+        cost = [] if action in ("remove", "revoke") else ["--iterations", "4096"]
         answer("user", action, name, *words, *cost, "--config", str(self._path), given=password)
+
+    def token(self, name: str, token_name: str) -> str:
+        return answer("user", "token", name, "--name", token_name, "--config", str(self._path)).strip()
 
     def edit(self, old: str, new: str) -> None:
         text = self._path.read_text()
@@ -116,3 +121,37 @@ def test_an_error_changes_nothing_and_other_settings_need_a_restart(operator: Op
     assert operator.reload().stdout == restart, "it is still so"
     explained: dict[str, Any] = json.loads(gateway.get("/api/explain/destination/open.q")[1])
     assert explained["permissions"]
+
+
+def asked_as(gateway: GatewayProcess, token: str, path: str, posted: bytes | None = None) -> tuple[int, dict[str, Any]]:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(gateway.http_url + path, posted, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_an_access_token_is_a_login_until_it_is_revoked(operator: Operator) -> None:
+    gateway = operator.gateway
+    operator.user("add", "ann", "--group", "guests")
+    token = operator.token("ann", "ci")
+    assert operator.reload().stdout.splitlines()[-1] == "users.ann: other access tokens, now ci"
+    login(gateway, "ann", token).send("/queue/open.q", "x", persistent="true")
+    assert is_let_in(gateway, "ann", token)
+    assert asked_as(gateway, token, "/api/session") == (200, {"login": "ann", "csrf": ""})
+    status, problem = asked_as(gateway, token, "/api/why/message?id=ID:x-1")
+    assert status == 403 and "needs the permission browse" in problem["detail"], "its rights are those of its user"
+    begin = json.dumps({"login": "ann", "passcode": token}).encode()
+    assert asked_as(gateway, token, "/api/session", begin)[0] == 401
+    for who in ("admin", ""):
+        assert not is_let_in(gateway, who, token)
+    status, problem = asked_as(gateway, token + "x", "/api/stat")
+    assert status == 401 and "an access token (Bearer)" in problem["detail"]
+    operator.user("revoke", "ann", "--name", "ci")
+    assert operator.reload().stdout == "users.ann: other access tokens, now none\n"
+    assert not is_let_in(gateway, "ann", token)
+    assert asked_as(gateway, token, "/api/session")[0] == 401
+    assert is_let_in(gateway, "ann", "secret")

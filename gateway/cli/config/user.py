@@ -8,13 +8,17 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from config.names import GroupName, UserName
+from config.access_tokens import NEVER, new_token, token_line
+from config.names import AccessTokenText, GroupName, UserName
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
 from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
+
+if TYPE_CHECKING:
+    from config.sources.user_lines import UserFile
 
 ASKING: Final = (
     "Ask for a password, or read it from the first line of standard input.  "
@@ -33,9 +37,25 @@ def add_parser(subparsers: Subparsers) -> None:
     add = actions.add_parser("add", help="add a user to a configuration file", description=ASKING + EDITING)
     passwd = actions.add_parser("passwd", help="change a user's password", description=ASKING + EDITING)
     remove = actions.add_parser("remove", help="remove a user", description=f"Remove a user.{EDITING}")
-    for one in (hash_parser, add, passwd, remove):
+    token = actions.add_parser(
+        "token",
+        help="make an access token of a user, which programs use as a password",
+        description=f"Make an access token and print it: the file has a digest only.{EDITING}",
+    )
+    revoke = actions.add_parser(
+        "revoke", help="remove an access token", description=f"Remove an access token.{EDITING}"
+    )
+    for one in (hash_parser, add, passwd, remove, token, revoke):
         one.add_argument("name", metavar="NAME")
-    for one in (add, passwd, remove):
+    for one in (token, revoke):
+        one.add_argument("--name", dest="token", metavar="TOKEN", required=True, help="of the token, unique for a user")
+    token.add_argument(
+        "--expires",
+        metavar="DAY",
+        default=NEVER,
+        help="as in 2027-01-31: it ends as that day begins, UTC (default: never)",
+    )
+    for one in (add, passwd, remove, token, revoke):
         one.add_argument("--config", metavar="FILE", required=True, help="YAML; 'add' makes a file that does not exist")
     for one in (hash_parser, add, passwd):
         one.add_argument(
@@ -75,6 +95,7 @@ def _edit(name: str, arguments: argparse.Namespace) -> int:
     path = Path(arguments.config)
     action = arguments.action
     groups = [_group(text) for text in getattr(arguments, "group", ())]
+    token = new_token() if action == "token" else ""
 
     def edited(text: str) -> str:
         file = UserFile(str(path), text)
@@ -82,6 +103,8 @@ def _edit(name: str, arguments: argparse.Namespace) -> int:
             raise CommandError(f"{path} has a user {name}; 'penstock user passwd' changes the password")
         if action != "add" and name not in file.names:
             raise CommandError(f"{path} has no user {name}; it has {', '.join(file.names) or 'none'}")
+        if action in ("token", "revoke"):
+            return _with_token(file, name, arguments, token)
         if action == "remove":
             if len(file.names) == 1:
                 raise CommandError(f"{name} is the last user of {path}; without users everybody may log in")
@@ -90,8 +113,36 @@ def _edit(name: str, arguments: argparse.Namespace) -> int:
         return file.with_user(name, verifiers, groups) if action == "add" else file.with_verifiers(name, verifiers)
 
     _rewrite(path, edited, may_make=action == "add")
-    print(f"{ {'add': 'added', 'passwd': 'changed', 'remove': 'removed'}[action] } {name} in {path}")
+    if token:
+        print(token)
+        print(f"added the access token {arguments.token} of {name} in {path}; it is not shown again", file=sys.stderr)
+    elif action == "revoke":
+        print(f"removed the access token {arguments.token} of {name} in {path}")
+    else:
+        print(f"{ {'add': 'added', 'passwd': 'changed', 'remove': 'removed'}[action] } {name} in {path}")
     return exit_codes.OK
+
+
+def _with_token(file: UserFile, name: str, arguments: argparse.Namespace, token: str) -> str:
+    """Return the text of a file with an access token, or without one if ``token`` is "".  Raises: CommandError."""
+    known = {text.partition("$")[0]: text for text in file.access_tokens_of(name)}
+    if not token:
+        if arguments.token not in known:
+            raise CommandError(f"{name} has no access token {arguments.token}; it has {', '.join(known) or 'none'}")
+        del known[arguments.token]
+    elif arguments.token in known:
+        raise CommandError(f"{name} has an access token {arguments.token}; 'penstock user revoke' removes it")
+    else:
+        try:
+            text = AccessTokenText().parse(token_line(arguments.token, arguments.expires, token))
+        except ValueError as error:
+            why = f" {error}," if str(error) else ""
+            raise CommandError(
+                f"--name is {arguments.token!r} and --expires {arguments.expires!r},{why} allowed are 1 to 64 of "
+                "A-Z a-z 0-9 _ . - and never or a day as in 2027-01-31"
+            ) from None
+        known[arguments.token] = text
+    return file.with_access_tokens(name, list(known.values()))
 
 
 def _rewrite(path: Path, edit: Callable[[str], str], may_make: bool) -> None:

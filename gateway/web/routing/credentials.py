@@ -1,4 +1,4 @@
-"""Login and password of a request: HTTP Basic (RFC 7617); and the login of its session."""
+"""Who asks: login and password by HTTP Basic (RFC 7617), an access token (RFC 6750), or the login of a session."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from aiohttp import web
 from engine.consumers.user_quota import holder_at
 from gateway.connections.security import Security
 
-# Of the request that a task answers, once its session was checked; "" for none.  Keys of aiohttp's requests need 3.14.
-SESSION_LOGIN: Final[ContextVar[str]] = ContextVar("session_login", default="")
+# Of the request that a task answers, once its session or token was checked; "" for none.  Keys of aiohttp's requests
+# need 3.14.
+CHECKED_LOGIN: Final[ContextVar[str]] = ContextVar("checked_login", default="")
 
 
 def basic_credentials(authorization: str) -> tuple[str, str] | None:
@@ -27,10 +28,16 @@ def basic_credentials(authorization: str) -> tuple[str, str] | None:
     return (login, passcode) if colon else None
 
 
+def bearer_token(authorization: str) -> str | None:
+    """Return the token of an ``Authorization`` header, None if it holds none."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
 def login_of(request: web.Request) -> str:
-    """Return the login in the request, unchecked, or that of its session; "" for none."""
+    """Return the login in the request, unchecked, or that of its session or token; "" for none."""
     credentials = basic_credentials(request.headers.get("Authorization", ""))
-    return credentials[0] if credentials is not None else SESSION_LOGIN.get()
+    return credentials[0] if credentials is not None else CHECKED_LOGIN.get()
 
 
 def holder_of_request(request: web.Request, security: Security) -> str:

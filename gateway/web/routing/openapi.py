@@ -39,7 +39,10 @@ def description(routes: Sequence[Route]) -> dict[str, Any]:
         "components": {
             "schemas": {"Problem": PROBLEM},
             "responses": {str(status): _problem(status) for status in sorted(_statuses(routes))},
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "token": {"type": "http", "scheme": "bearer"},
+            },
         },
     }
 
@@ -74,7 +77,7 @@ def _operation(route: Route) -> dict[str, Any]:
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in _problems_of(route)},
         },
         # A gateway without users asks for no login.
-        "security": [{"basic": []}, {}] if route.permission.needs_login else [],
+        "security": [{"basic": []}, {"token": []}, {}] if route.permission.needs_login else [],
     }
     if route.body is not None:
         operation["requestBody"] = {

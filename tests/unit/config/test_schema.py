@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[3]
 
 # Fields that no key sets, because they are no single values.
 NOT_SINGLE_VALUES = {
-    "users", "groups", "permissions", "virtual_topics", "destinations", "addresses", "sources", "notes",
+    "users", "access_tokens", "groups", "permissions", "virtual_topics", "destinations", "addresses", "sources",
+    "notes",
 }  # fmt: skip
 
 

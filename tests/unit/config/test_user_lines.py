@@ -98,3 +98,16 @@ def test_any_name_can_be_added_and_removed(names: list[str]) -> None:
     for name in names:
         text = UserFile("f", text).without_user(name)
     assert text == TWO
+
+
+TOKENS = [f"nightly$never${'0' * 64}", f"ci$2027-01-31${'a' * 64}"]
+
+
+def test_access_tokens_are_added_changed_and_removed() -> None:
+    first = UserFile("f", TWO).with_access_tokens("ann", TOKENS[:1])
+    assert first == TWO.replace(LISTED, f"{LISTED}\n    access-tokens:\n      - {TOKENS[0]}", 1)
+    both = UserFile("f", first).with_access_tokens("ann", TOKENS)
+    assert UserFile("f", both).access_tokens_of("ann") == tuple(TOKENS)
+    assert UserFile("f", both).with_access_tokens("ann", []) == TWO
+    assert UserFile("f", UserFile("f", both).without_user("ann")).names == ["b c"]
+    assert UserFile("f", UserFile("f", both).with_verifiers("ann", NEW)).access_tokens_of("ann") == tuple(TOKENS)

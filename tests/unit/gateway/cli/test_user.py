@@ -24,7 +24,7 @@ class Operator:
 
     def types(self, *words: str, password: str = "") -> int:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(f"{password}\n"))
-        more = [] if words[0] == "remove" else ["--iterations", "4096"]
+        more = [] if words[0] in ("remove", "token", "revoke") else ["--iterations", "4096"]
         return main(["user", *words, "--config", str(self.path), *more])
 
     def lets_in(self, name: str, password: str) -> bool:
@@ -98,3 +98,22 @@ def test_a_file_that_is_not_there_is_made_by_add_only(operator: Operator, capsys
     assert operator.types("passwd", "ann", password="one") == exit_codes.FAILED
     assert "users.yaml: No such file" in capsys.readouterr().err
     assert list(operator.path.parent.iterdir()) == []
+
+
+def test_access_tokens_are_made_and_removed(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    operator.types("add", "ann", password="one")
+    capsys.readouterr()
+    assert operator.types("token", "ann", "--name", "ci", "--expires", "2999-12-31") == exit_codes.OK
+    out, told = capsys.readouterr()
+    token = out.strip()
+    assert told == f"added the access token ci of ann in {operator.path}; it is not shown again\n"
+    assert operator.lets_in("ann", token) and operator.lets_in("ann", "one")
+    assert token not in operator.path.read_text()
+    assert operator.types("token", "ann", "--name", "ci") == exit_codes.USAGE
+    assert operator.types("token", "ann", "--name", "c i") == exit_codes.USAGE
+    assert operator.types("token", "ann", "--name", "x", "--expires", "2027-02-30") == exit_codes.USAGE
+    assert operator.types("token", "bob", "--name", "x") == exit_codes.USAGE
+    assert operator.types("revoke", "ann", "--name", "x") == exit_codes.USAGE
+    assert "has a day that does not exist" in capsys.readouterr().err
+    assert operator.types("revoke", "ann", "--name", "ci") == exit_codes.OK
+    assert not operator.lets_in("ann", token) and operator.lets_in("ann", "one")

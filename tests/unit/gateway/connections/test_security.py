@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from config.access_tokens import new_token, token_line
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
@@ -115,3 +116,19 @@ def test_a_check_under_way_counts_for_the_users_of_its_end() -> None:
     check.join()
     assert not security.remembers("alice", "secret")
     assert security.check("alice", "new")
+
+
+def test_an_access_token_is_a_password_of_its_user_alone() -> None:
+    token, ended, other = new_token(), new_token(), new_token()
+    lines = token_line("ci", "never", token), token_line("old", "2020-01-01", ended)
+    config = dataclasses.replace(with_users(alice="secret", bob="other"), access_tokens={"alice": lines})
+    security = Security(config)
+    assert security.remembers("alice", token) and security.check("alice", token)
+    assert (security.login_of_token(token), security.login_of_token(ended)) == ("alice", "")
+    for login, wrong in (("bob", token), ("", token), ("alice", ended), ("alice", other), ("alice", token + "x")):
+        assert not security.remembers(login, wrong) and not security.check(login, wrong)
+    assert security.check("alice", "secret")
+    security.adopt(dataclasses.replace(config, access_tokens={}))
+    assert not security.remembers("alice", token) and not security.check("alice", token)
+    security.adopt(dataclasses.replace(config, users=with_users(bob="other").users))
+    assert security.login_of_token(token) == "", "its user is gone"
