@@ -26,7 +26,8 @@ from engine.values.delivery import IN_FLIGHT
 from engine.values.errors import DestinationInUse
 from engine.values.message import Message
 from tests.support.engine.engine_world import address
-from tests.support.histories.feature_world import DEAD, QUEUES, REFUSALS, REQUEUE, Sent, Taker
+from tests.support.engine.rest_law import waiting
+from tests.support.histories.feature_world import DEAD, ORIGIN, QUEUES, REFUSALS, REQUEUE, Sent, Taker, uid_of
 from tests.support.histories.guest_world import LITTLE_STEPS, GuestWorld
 from tests.support.world.bodies import Violation
 from tests.support.world.seeds import telling
@@ -269,13 +270,23 @@ class RefusalWorld(GuestWorld):
         if name in ("alone", ORDERED) or (name == "grouped" and sent.group):
             for other in self.places[name].values():
                 is_wanted = taker.colour in ("", other.colour) and (name != "grouped" or other.group == sent.group)
-                if is_wanted and self._must_precede(other, sent):
+                if is_wanted and self._must_precede(other, sent) and not self._is_dead_letter(other, name):
                     raise Violation(f"message {sent.uid} on {name} comes while {other.uid}, which is before it, waits")
 
     def _must_precede(self, other: Sent, sent: Sent) -> bool:
         is_waiting = other.holder is None and not other.end and not other.may_go and not other.due_ms
         is_before = other.priority == sent.priority and other.order < sent.order and not sent.due_ms
         return is_waiting and is_before and not 0 < other.expires_ms <= self.highest_ms
+
+    def _is_dead_letter(self, sent: Sent, name: str) -> bool:
+        """Say whether a message waits as a dead letter: a turn without steps leaves its consumer to the next one."""
+        dead = self.queue(DEAD)
+        origin = ORIGIN + f"/queue/{name}".encode()
+        return any(
+            uid_of(message) == sent.uid and origin in message.annotations.splitlines()
+            for lane in dead.used_lanes
+            for message, _ in waiting(self, self.memory_store, dead, lane)
+        )
 
     # -- the end
 
