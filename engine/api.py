@@ -9,7 +9,8 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from engine.assembly import ClientParts, DispatchParts, FateParts, FeatureParts, GroundParts
-from engine.branches.branches import Branches, BranchLimits
+from engine.branches.branches import Branches
+from engine.branches.prepared_room import BranchLimits
 from engine.commit import Commits
 from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet

@@ -7,7 +7,7 @@ from typing import Final
 
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
-from engine.branches.branches import BranchLimits
+from engine.branches.prepared_room import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.duplicate_ids import DuplicateIdLimits

@@ -191,8 +191,8 @@ def assemble(
     _log_recovery(store)
     spill = SpillFiles(files, config.data_directory, workers)
     broker = _broker(config, store, clock, timers, matcher, spill)
-    if broker.branches.prepared_count:
-        waiting = counted(broker.branches.prepared_count, "prepared transaction")
+    if broker.branches.room.count:
+        waiting = counted(broker.branches.room.count, "prepared transaction")
         log.info("%s wait for their outcome; 'penstock transactions list' shows them", waiting)
     firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
     firing_faults.take_up()

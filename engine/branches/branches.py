@@ -11,13 +11,13 @@ acknowledged, and any connection of that user may finish it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
 from engine.branches.branch import Branch
 from engine.branches.branch_record import LANE, records_of
 from engine.branches.heuristic_outcomes import HeuristicOutcomes
+from engine.branches.prepared_room import BranchLimits, PreparedRoom
 from engine.branches.read_back import ReadBack
 from engine.branches.start import FoundBranches, found_branches
 from engine.commit import Commits
@@ -33,7 +33,7 @@ from engine.sources.registry import Destinations
 from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Refusal
 from engine.values.destination import PREPARED_QUEUE, QUEUE
-from engine.values.errors import BranchInUse, BranchState, LimitReached, TransactionError, UnknownBranch
+from engine.values.errors import BranchInUse, BranchState, TransactionError, UnknownBranch
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Range
 from engine.values.xid import Xid
@@ -41,27 +41,14 @@ from engine.values.xid import Xid
 PUT_BACK: Final = Refusal("requeue")
 
 
-@dataclass(frozen=True, slots=True)
-class BranchLimits:
-    """Of all prepared branches together.  size_bytes: of what they send, and a little for each action.
-
-    user_count: of these, those of one login, so that one user cannot keep all others out.
-    """
-
-    count: int = 1_000
-    size_bytes: int = 128 * 1024 * 1024
-    user_count: int = 900
-
-
 class Branches:
-    """prepared_bytes: of the prepared ones in memory.  committed_count, rolled_back_count: outcomes since the start.
+    """room: of the prepared ones.  committed_count, rolled_back_count: outcomes since the start.
 
     heuristics: what operators have decided and transaction managers have not forgotten.
     """
 
     __slots__ = (
-        "prepared_bytes",
-        "prepared_count",
+        "room",
         "committed_count",
         "rolled_back_count",
         "heuristics",
@@ -71,10 +58,8 @@ class Branches:
         "_settlements",
         "_redelivery",
         "_duplicate_ids",
-        "_limits",
         "_branches",
         "_active",
-        "_by_user",
         "_queue_number",
     )
 
@@ -89,8 +74,7 @@ class Branches:
         limits: BranchLimits,
     ) -> None:
         """Raises: StoreError if the disk cannot be read."""
-        self.prepared_bytes = 0
-        self.prepared_count = 0
+        self.room = PreparedRoom(limits, context.memory)
         self.committed_count = 0
         self.rolled_back_count = 0
         self.heuristics = HeuristicOutcomes(context, limits.count)
@@ -100,10 +84,8 @@ class Branches:
         self._settlements = settlements
         self._redelivery = redelivery
         self._duplicate_ids = duplicate_ids
-        self._limits = limits
         self._branches: dict[Xid, Branch] = {}
         self._active: dict[int, dict[Xid, Branch]] = {}  # by the number of the client that began them
-        self._by_user: dict[str, int] = {}  # prepared ones
         self._queue_number = 0
         self._take_up(found_branches(context.store, destinations))
 
@@ -146,8 +128,8 @@ class Branches:
         """Return the octets of the branches that a client has begun and not prepared."""
         return sum(branch.memory_bytes() for branch in self._active.get(client.client_number, {}).values())
 
-    def left(self, client: Client) -> None:
-        """The connection has ended: roll back what it has begun and not prepared."""
+    def client_left(self, client: Client) -> None:
+        """Roll back what a connection that has ended had begun and not prepared."""
         for branch in self._active.pop(client.client_number, {}).values():
             del self._branches[branch.xid]
             self._commits.abort(branch.transaction)
@@ -177,7 +159,7 @@ class Branches:
         if not branch.has_work():
             self.end(branch)
             return False
-        self._require_room(branch)
+        self.room.require(branch)
         context = self._context
         store = context.store
         if not self._queue_number:
@@ -214,11 +196,10 @@ class Branches:
 
     def stats(self) -> BranchStats:
         oldest_ms = min((branch.prepared_ms for branch in self.prepared()), default=0)
-        return BranchStats(
-            self.prepared_count, self.prepared_bytes, oldest_ms, self.committed_count, self.rolled_back_count
-        )
+        room = self.room
+        return BranchStats(room.count, room.size_bytes, oldest_ms, self.committed_count, self.rolled_back_count)
 
-    def named(self, client: Client, xid: Xid) -> Branch:
+    def require_prepared(self, client: Client, xid: Xid) -> Branch:
         """Return a prepared branch.  Raises: UnknownBranch, BranchState."""
         branch = self._known(client, xid)
         if branch.records is None:
@@ -286,25 +267,6 @@ class Branches:
             raise UnknownBranch(f"Transaction {xid} has not been started.")
         return branch
 
-    def _require_room(self, branch: Branch) -> None:
-        """Raises: LimitReached."""
-        limits = self._limits
-        if self.prepared_count >= limits.count:
-            raise LimitReached(
-                f"{self.prepared_count} transactions are prepared, which is the limit (limits.prepared-transactions)"
-            )
-        if branch.user and self._by_user.get(branch.user, 0) >= limits.user_count:
-            raise LimitReached(
-                f"{limits.user_count} transactions of {branch.user} are prepared, which is the limit of one user "
-                "(nine tenths of limits.prepared-transactions)"
-            )
-        size_bytes = self.prepared_bytes + branch.memory_bytes()
-        if size_bytes > limits.size_bytes:
-            raise LimitReached(
-                f"prepared transactions would hold {size_bytes} octets, the limit is {limits.size_bytes} "
-                "(limits.prepared-transactions-bytes)"
-            )
-
     def _forget_active(self, branch: Branch) -> None:
         client = branch.transaction.client
         assert client is not None, "an active branch has a client"
@@ -317,7 +279,7 @@ class Branches:
         branch.records = records
         branch.prepared_ms = prepared_ms
         self._branches[branch.xid] = branch
-        self._count(branch, 1)
+        self.room.enter(branch)
 
     def _finish(self, branch: Branch, outcome: int) -> None:
         assert branch.records is not None, "a prepared branch has records"
@@ -325,18 +287,7 @@ class Branches:
             self._duplicate_ids.add(branch.replay_key, is_logged=True)
         self._context.store.settle(self._queue_number, 0, outcome, CAUSE_NONE, [branch.records])
         del self._branches[branch.xid]
-        self._count(branch, -1)
-
-    def _count(self, branch: Branch, sign: int) -> None:
-        size_bytes = sign * branch.memory_bytes()
-        self.prepared_count += sign
-        own = self._by_user.get(branch.user, 0) + sign
-        if own:
-            self._by_user[branch.user] = own
-        else:
-            del self._by_user[branch.user]
-        self.prepared_bytes += size_bytes
-        self._context.memory.keep_prepared(size_bytes)
+        self.room.leave(branch)
 
     def _take_up(self, found: FoundBranches) -> None:
         self._queue_number = self.heuristics.queue_number = found.queue_number

@@ -6,7 +6,7 @@ from typing import Final
 
 from config.model import ServerConfig
 from config.policies import UNLIMITED
-from engine.branches.branches import BranchLimits
+from engine.branches.prepared_room import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.store.settings import StoreSettings

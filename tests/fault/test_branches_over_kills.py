@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from protocols.openwire.session.branches import COMMIT_TWO_PHASE, END, PREPARE, RECOVER, ROLLBACK
+from protocols.openwire.session.branch_commands import COMMIT_TWO_PHASE, END, PREPARE, RECOVER, ROLLBACK
 from protocols.openwire.session.requests import BEGIN
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import Command, DataArrayResponse, ExceptionResponse, TransactionInfo

@@ -1,10 +1,10 @@
 """What OpenWire connections know of each other: ids of connections, and temporary destinations.
 
-A client publishes to a temporary destination only if an advisory has told it that there is one.  It is told right
-before a message that has it as reply-to, and so are the other connections of the same user and host, from which an
-application may answer.  So no client hears of destinations that are not meant for it, and many clients cost nothing.
-Who was told hears of the end, too, and of a new beginning: a requester that reconnects makes its destinations again.
-Nothing of this is kept in the log.
+A client publishes to a temporary destination only if an advisory has announced it.  We announce it right before a
+message that names it as reply-to, to the receiver and to the other connections of the same user and host, because an
+application may answer on any of them.  So no client hears of destinations that are not meant for it, and many clients
+cost nothing.  Connections that know a destination also hear of its end, and of its new beginning: a requester that
+reconnects makes its destinations again.  Nothing of this is kept in the log.
 """
 
 from __future__ import annotations

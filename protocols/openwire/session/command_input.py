@@ -18,7 +18,7 @@ from protocols.openwire.errors import MessageTooLarge, RequestError, UnexpectedC
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
 from protocols.openwire.session.advisory_output import AdvisoryOutput
-from protocols.openwire.session.branches import Branches
+from protocols.openwire.session.branch_commands import BranchCommands
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.message_output import MessageOutput
 from protocols.openwire.session.producers import Producers
@@ -106,7 +106,7 @@ class CommandInput(MessageOutput):
             self.producers,
             self.temporaries,
             self.transactions,
-            Branches(engine, self, self.transactions, self.send, self.responses),
+            BranchCommands(engine, self, self.transactions, self.send, self.responses),
             self.pulls,
             self.send,
             self.responses,

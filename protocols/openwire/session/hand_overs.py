@@ -1,7 +1,8 @@
 """Hand-overs of messages as clients name them: brokerSequenceId in dispatches, acknowledgements and RemoveInfo.
 
 A client that reconnects repeats the acknowledgements of its open transaction, also after a restart of the gateway.
-There hand-overs count from 1 again, so the number has the start in it: what an earlier start handed over is unknown.
+A restart counts hand-overs from 1 again.  So each number contains that of the start, and an acknowledgement of what an
+earlier start has handed over finds nothing.
 """
 
 from __future__ import annotations
@@ -21,5 +22,5 @@ class HandOvers:
         self.base = (start_count & ((1 << START_BITS) - 1)) << NUMBER_BITS
 
     def tag(self, sequence: int) -> int:
-        """Return the engine's number of a hand-over, below 1 or one that never was if it is not of this start."""
+        """Return the engine's number of a hand-over; for one of another start, a number that no hand-over has."""
         return sequence - self.base

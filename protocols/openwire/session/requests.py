@@ -11,7 +11,7 @@ from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere, RequestError
 from protocols.openwire.session.acknowledgements import ENLISTED_STEPS
-from protocols.openwire.session.branches import RECOVER, ROLLBACK, Branches
+from protocols.openwire.session.branch_commands import RECOVER, ROLLBACK, BranchCommands
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
@@ -35,7 +35,7 @@ class Requests:
     producers: Producers
     temporaries: Temporaries
     transactions: Transactions
-    branches: Branches
+    branches: BranchCommands
     pulls: Pulls
     send: SendMessage
     responses: Responses

@@ -130,7 +130,7 @@ class Transactions:
             self.engine.abort(one.transaction)
         for committing in self.committing:
             self.engine.abort(committing)
-        self.engine.branches.left(self.client)
+        self.engine.branches.client_left(self.client)
         self.open.clear()
         self.committing.clear()
         self.replayed.clear()

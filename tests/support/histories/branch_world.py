@@ -156,7 +156,7 @@ class BranchWorld(BrokerView):
             self._decide_one(self.chance.choice(prepared))
 
     def _decide_one(self, branch: Branch) -> None:
-        own = self.branches.named(self.client, branch.xid)
+        own = self.branches.require_prepared(self.client, branch.xid)
         self.decided_count += 1
         if self.chance.random() < 0.6:
             self.branches.commit(own)
@@ -174,7 +174,7 @@ class BranchWorld(BrokerView):
         )
 
     def _lose(self) -> None:
-        self.branches.left(self.client)
+        self.branches.client_left(self.client)
         self.broker.disconnect(self.client, is_lost=True)
         self._connect()
 

@@ -182,7 +182,7 @@ def frozen_branches() -> FileHome:
             broker.send_in(transaction, target, sent)
         view.branches.prepare(view.branches.active(client, xid))
         home.live_on(broker, 3, 100)
-    view.branches.commit(view.branches.named(client, Xid(1, b"order", b"0")))
+    view.branches.commit(view.branches.require_prepared(client, Xid(1, b"order", b"0")))
     home.live_on(broker, 3, 100)
     home.stop()
     return home

@@ -10,7 +10,7 @@ from protocols import map_message as words
 from protocols.map_message import Map, Typed
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.acknowledgements import DELIVERED, POISON, STANDARD
-from protocols.openwire.session.branches import ROLLBACK
+from protocols.openwire.session.branch_commands import ROLLBACK
 from protocols.openwire.session.requests import BEGIN
 from protocols.openwire.wire import identities
 from protocols.openwire.wire.commands import (

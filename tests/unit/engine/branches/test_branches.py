@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.branches.branch import Branch
-from engine.branches.branches import BranchLimits
+from engine.branches.prepared_room import BranchLimits
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
@@ -80,7 +80,7 @@ def waiting(world: RestartWorld, name: str) -> list[bytes]:
 
 def outcome(world: RestartWorld, xid: Xid = ONE, is_commit: bool = True) -> None:
     """Decide a branch on a new connection."""
-    branch = world.branches.named(world.client("manager"), xid)
+    branch = world.branches.require_prepared(world.client("manager"), xid)
     if is_commit:
         world.branches.commit(branch)
     else:
@@ -94,7 +94,7 @@ def nothing(world: RestartWorld) -> None:
 
 def connection_ends(world: RestartWorld) -> None:
     for client in world.connections():
-        world.branches.left(client)
+        world.branches.client_left(client)
         world.broker.disconnect(client, is_lost=True)
     world.turn()
 
@@ -190,7 +190,7 @@ def test_an_outcome_by_an_operator_is_known_until_it_is_forgotten(stop: Stop, is
     stranger.user = "bob"
     assert waiting(world, "out") == ([b"1"] if is_commit else [])
     assert (branches.xids(client), branches.heuristics.xids("")) == ([], [ONE])
-    asked = (branches.named, branches.is_prepared, branches.active)
+    asked = (branches.require_prepared, branches.is_prepared, branches.active)
     for ask in asked:
         with pytest.raises(BranchCommitted if is_commit else BranchDropped):
             ask(client, ONE)
@@ -336,7 +336,7 @@ def test_the_end_of_a_connection_rolls_back_what_is_not_prepared() -> None:
     _, held = taken(world, b"1", client=client)
     branch = begin(world, client)
     branch.transaction.add_accepted(held)
-    world.branches.left(client)
+    world.branches.client_left(client)
     world.lose(client)
     with pytest.raises(UnknownBranch):
         world.branches.active(world.client(), ONE)
@@ -361,7 +361,7 @@ def test_what_a_state_does_not_allow_is_refused() -> None:
     client = world.client()
     begin(world, client)
     with pytest.raises(BranchState):
-        world.branches.named(client, ONE)
+        world.branches.require_prepared(client, ONE)
     prepared(world, client, b"1", xid=OTHER, held=[])
     with pytest.raises(BranchState):
         world.branches.active(client, OTHER)
@@ -529,7 +529,7 @@ def test_a_branch_belongs_to_its_user() -> None:
     stranger.user = "stranger"
     assert world.branches.xids(stranger) == []
     with pytest.raises(UnknownBranch):
-        world.branches.named(stranger, ONE)
+        world.branches.require_prepared(stranger, ONE)
     again = world.client()
     again.user = "owner"
     assert world.branches.xids(again) == [ONE]

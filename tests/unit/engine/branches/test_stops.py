@@ -53,7 +53,7 @@ class Gateway(BrokerView):
         self.live()
 
     def decide(self, is_commit: bool) -> None:
-        branch = self.branches.named(self.client, XID)
+        branch = self.branches.require_prepared(self.client, XID)
         if is_commit:
             self.branches.commit(branch)
         else:

@@ -16,7 +16,7 @@ from protocols.openwire.session.acknowledgements import (
     REDELIVERED,
     STANDARD,
 )
-from protocols.openwire.session.branches import ROLLBACK
+from protocols.openwire.session.branch_commands import ROLLBACK
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.wire.commands import (
     ConnectionError,

@@ -6,7 +6,7 @@ import pytest
 
 from engine.values.xid import Xid
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.session.branches import COMMIT_TWO_PHASE, END, FORGET, PREPARE, RECOVER, ROLLBACK
+from protocols.openwire.session.branch_commands import COMMIT_TWO_PHASE, END, FORGET, PREPARE, RECOVER, ROLLBACK
 from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.session.send_message import XA_OK, XA_RDONLY
 from protocols.openwire.wire.commands import (

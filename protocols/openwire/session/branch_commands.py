@@ -25,7 +25,7 @@ END: Final = 7
 
 
 @dataclass(slots=True, eq=False)
-class Branches:
+class BranchCommands:
     engine: EngineApi
     client: ProtocolConnection
     transactions: Transactions
@@ -46,7 +46,7 @@ class Branches:
             if xid not in self.transactions.replayed:
                 branches.active(self.client, xid)
         elif info.type == COMMIT_TWO_PHASE:
-            branches.commit(branches.named(self.client, xid))
+            branches.commit(branches.require_prepared(self.client, xid))
             self.responses.has_logged = True
         elif info.type == ROLLBACK:
             self._roll_back(xid)
@@ -81,7 +81,7 @@ class Branches:
     def _roll_back(self, xid: Xid) -> None:
         branches = self.engine.branches
         if branches.is_prepared(self.client, xid):
-            branches.roll_back(branches.named(self.client, xid))
+            branches.roll_back(branches.require_prepared(self.client, xid))
             self.responses.has_logged = True
         else:
             self.engine.abort(branches.end(branches.active(self.client, xid)))
