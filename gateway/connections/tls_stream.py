@@ -2,7 +2,8 @@
 
 The event loop's own TLS decrypts all that has come in one go: a read of records of one octet each takes tens of
 milliseconds, and ten clients add up.  It also ends a connection together with its peer's input.  Here all connections
-share what one turn may decrypt, and a peer that sends no more still gets the answers it is owed.
+share what one turn may decrypt, and a peer that sends no more still gets the answers it is owed.  ``TlsRecords`` does
+the decrypting.
 """
 
 from __future__ import annotations
@@ -13,19 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from gateway.connections.input_turns import InputTurns
+from gateway.connections.tls_records import TlsRecords
 
 READ_BYTES: Final = 64 * 1024  # of a socket at a time
-RECORD_BYTES: Final = 16 * 1024  # the most that a record holds
 PIECE_RECORDS: Final = 256  # decrypted in one piece: tiny ones take about a microsecond each
 PIECE_BYTES: Final = 64 * 1024
 RECORDS_AT_ONCE: Final = 32  # of each connection in its first read of a turn, whatever the others send
 BYTES_AT_ONCE: Final = 17 * 1024
-# One call of OpenSSL works off all key updates that it sees.  Each takes 20 microseconds, as long as 20 tiny records.
-CHUNK_BYTES: Final = 4 * 1024  # that OpenSSL sees at a time
-CHUNK_RECORDS: Final = 8  # complete ones
-CHUNK_EMPTY_RECORDS: Final = 2  # once the peer has sent some without content
-EMPTY_RECORDS: Final = 20  # for which one without content counts
-HEADER_BYTES: Final = 5  # of a record: type, version, length(2) of what follows
 
 
 @dataclass(slots=True, eq=False)
@@ -44,9 +39,6 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     ``protocol`` is connected once the handshake is done.
     _shaken: why the handshake failed, None if it is done.  _is_waiting: until it is this connection's turn.
-    _arrived: octets that OpenSSL has not seen.  _header: the beginning of a header that it has seen.
-    _record_left: octets of a record whose header it has seen.  _seen_records: whole ones, less those with content.
-    _chunk_records: that it sees at a time.
     _is_input_over: the peer sends no more; _is_input_ended: the protocol knows.  _is_output_over: nor do we.
     """
 
@@ -55,14 +47,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._context = context
         self._protocol = protocol
         self._shared = shared
-        self._arrived = bytearray()
-        self._header = bytearray()
-        self._record_left = 0
-        self._seen_records = 0
-        self._chunk_records = CHUNK_RECORDS
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._records = TlsRecords(context)
         self._inner: asyncio.Transport | None = None
         self._shaken: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._is_shaking = True
@@ -96,7 +81,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._is_input_ended or self._is_output_over:
             return
-        self._arrived += self._shared.buffer[:nbytes]
+        self._records.add(self._shared.buffer[:nbytes])
         if self._is_waiting:
             return
         if not self._is_shaking:
@@ -152,10 +137,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_output_over or self.is_closing():
             return
-        rest = memoryview(data)
         try:
-            while rest:
-                rest = rest[self._tls.write(rest) :]
+            self._records.encrypt(data)
         except ssl.SSLError:
             self.abort()
             return
@@ -187,7 +170,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         return self._inner is None or self._inner.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        tls = self._tls
+        tls = self._records.tls
         if name == "ssl_object":
             return tls
         if name == "sslcontext":
@@ -219,14 +202,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def _shake(self) -> None:
         if self.is_closing():
             return
-        is_done = False
         try:
-            while not is_done and self._feed():
-                try:
-                    self._tls.do_handshake()
-                    is_done = True
-                except ssl.SSLWantReadError:
-                    pass
+            is_done = self._records.shake()
         except ssl.SSLError as error:
             self._pass_on()  # an alert
             self._end_handshake(error)
@@ -234,7 +211,6 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._pass_on()
         if is_done:
             self._is_shaking = False
-            self._seen_records = 0
             self._protocol.connection_made(self)
             self._end_handshake(None)
             self._read()
@@ -269,72 +245,19 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def _has_records(self) -> bool:
         """Say whether octets that have come may be decrypted."""
         is_over = self._is_shaking or self._is_paused or self._is_input_ended or self._is_output_over
-        has_octets = bool(self._arrived) or self._incoming.pending > 0
-        return not is_over and has_octets and not self.is_closing()
-
-    def _feed(self) -> int:
-        """Show OpenSSL some of what has come, and count the records that are complete; return how many octets."""
-        arrived = self._arrived
-        most = min(len(arrived), CHUNK_BYTES)
-        end = records = 0
-        while end < most and records < self._chunk_records:
-            if self._record_left:
-                part = min(self._record_left, most - end)
-                end += part
-                self._record_left -= part
-            else:
-                header = self._header
-                part = min(HEADER_BYTES - len(header), most - end)
-                header += arrived[end : end + part]
-                end += part
-                if len(header) < HEADER_BYTES:
-                    break
-                self._record_left = header[3] << 8 | header[4]
-                header.clear()
-            if not self._record_left:
-                records += 1
-        self._seen_records += records
-        chunk = bytes(arrived[:end])
-        del arrived[:end]
-        return self._incoming.write(chunk)
-
-    def _count_empty(self) -> int:
-        """Return for how many records those count that OpenSSL has seen and that had no content."""
-        count = max(0, self._seen_records)
-        self._seen_records = 0
-        self._chunk_records = CHUNK_EMPTY_RECORDS if count else CHUNK_RECORDS
-        return count * EMPTY_RECORDS
+        return not is_over and not self._records.is_empty() and not self.is_closing()
 
     def _decrypt(self, records: int, size_bytes: int) -> None:
         """Give the protocol at most so many records, or those in about so many octets that have come."""
         if not self._has_records():
             return
-        incoming = self._incoming
-        pieces: list[bytes] = []
-        is_over = is_broken = False
-        try:
-            while records > 0 and size_bytes > 0 and (incoming.pending or self._arrived):
-                if not incoming.pending:
-                    size_bytes -= self._feed()
-                try:
-                    piece = self._tls.read(RECORD_BYTES)
-                except ssl.SSLWantReadError:  # all that it has seen is worked off
-                    records -= self._count_empty()
-                    continue
-                if not piece:
-                    is_over = True
-                    break
-                pieces.append(piece)
-                records -= 1
-                self._seen_records -= 1
-        except ssl.SSLError:
-            is_broken = True
+        piece = self._records.decrypt(records, size_bytes)
         self._pass_on(is_answer=True)
-        if pieces:
-            self._protocol.data_received(b"".join(pieces))
-        if is_broken:
+        if piece.content:
+            self._protocol.data_received(b"".join(piece.content))
+        if piece.is_broken:
             self.abort()
-        elif is_over:
+        elif piece.is_over:
             self._end_input()
 
     def _settle(self) -> None:
@@ -367,15 +290,12 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         """Say that we send no more."""
         if not self._is_output_over and not self._is_shaking:
             self._is_output_over = True
-            try:
-                self._tls.unwrap()
-            except ssl.SSLError:  # it waits for the same from the peer, or finds other records
-                pass
+            self._records.end_output()
             self._pass_on()
 
     def _pass_on(self, is_answer: bool = False) -> None:
         """Write what TLS has to say.  is_answer: to what the peer has sent, and not of the protocol."""
-        octets = self._outgoing.read()
+        octets = self._records.take_output()
         if not octets or self.is_closing() or self._inner is None:
             return
         if is_answer and self._is_output_paused:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.connections.input_turns import PIECES_A_TURN
+from gateway.connections.tls_records import CHUNK_EMPTY_RECORDS, CHUNK_RECORDS, EMPTY_RECORDS
 from gateway.connections.tls_stream import (
-    CHUNK_EMPTY_RECORDS,
-    CHUNK_RECORDS,
-    EMPTY_RECORDS,
     PIECE_RECORDS,
     READ_BYTES,
     RECORDS_AT_ONCE,
