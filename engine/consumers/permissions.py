@@ -10,7 +10,7 @@ from typing import Final
 
 from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
 from engine.consumers.client import Client
-from engine.sources.composite import CompositeSource, Source
+from engine.sources.composite import CompositeSource, Source, parts_named
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, advised_destination, is_topic, uri
@@ -73,13 +73,19 @@ class Access:
         return any(self.permissions.allows(action, *about, client.groups) for action in LOOKING)
 
     def may_see(self, client: Client, destination: Queue | Topic) -> bool:
-        """Say whether a client may see what a destination, or the destination behind a subscription's queue, holds."""
+        """Say whether a client may see what a destination, or the destination behind a subscription's queue, holds.
+
+        Of a subscription to several destinations it must be allowed to see each, as the name of its queue has them all.
+        """
         if self.is_open:
             return True
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             return destination.owner == client.client_number
-        kind = TOPIC if is_topic(destination.kind) else QUEUE
-        return any(self.allows(client, action, kind, destination.name) for action in SEEING)
+        parts = parts_named(TOPIC if is_topic(destination.kind) else QUEUE, destination.name)
+        return all(kind in (QUEUE, TOPIC) and self._may_see_named(client, kind, name) for kind, name in parts)
+
+    def _may_see_named(self, client: Client, kind: int, name: str) -> bool:
+        return any(self.allows(client, action, kind, name) for action in SEEING)
 
     def may_all_read(self, queue: Queue, topic: str) -> bool:
         """Say whether every consumer of a queue that many topics feed may read the topic of this name."""

@@ -37,7 +37,7 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.destination import advisory_name
+from engine.values.destination import QUEUE, TOPIC, advisory_name
 from engine.values.message import Message
 
 # Events that have advisories, as spelled in the topic's name; ``advisory_state`` has those with a past.
@@ -155,13 +155,14 @@ class Advisories(Observer):
     def message_event(self, event: str, destination: Queue | Topic, message: Message) -> None:
         """Announce an event of a message.
 
-        event: one of those named after messages, EXPIRED or NO_CONSUMER.
+        event: one of those named after messages, EXPIRED or NO_CONSUMER.  What a temporary destination holds is for its
+        owner alone, so no advisory has the body.
         """
         if not self.listeners or is_own(destination.name):
             return
         identity = self.context.message_id(message)
         fields: Fields = {"messageId": identity, "destination": named(destination), "priority": message.priority}
-        if destination.settings.advisories.include_body:
+        if destination.settings.advisories.include_body and destination.kind in (QUEUE, TOPIC):
             fields["text"] = message.body.decode(errors="replace")
         headers = {"originalMessageId": identity, "originalDestination": destination.uri()}
         self.topics.advise(event, destination, "ActiveMQMessage", fields, headers)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
-from engine.values.destination import QUEUE, TOPIC
+from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.values.errors import InvalidOption
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
 Target = Queue | Topic  # what one message belongs to
+
+_KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 class Composite:
@@ -55,6 +57,19 @@ class CompositeSource:
 
 Destination = Target | Composite
 Source = Target | Wildcard | CompositeSource
+
+
+def parts_named(kind: int, name: str) -> list[tuple[int, str]]:
+    """Return kind and name of each part of what is named so; of a single destination itself.
+
+    A name has a comma only where ``CompositeSource.name`` has put one.
+    """
+    first, *others = name.split(",")
+    parts = [(kind, first)]
+    for other in others:
+        form, _, part = other.partition("://")
+        parts.append((_KINDS[form], part))
+    return parts
 
 
 def reached(destination: Destination) -> list[Target]:

@@ -11,7 +11,7 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.features.advisory_topics import RETIRED_MAX
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
-from engine.values.destination import TEMP_QUEUE, TOPIC
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
 from engine.values.wildcard import Wildcard
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
@@ -89,6 +89,17 @@ def test_messages_given_up_and_expired() -> None:
     told = {name: body for name, body in _told(world, listener) if "Message" in name or "Expired" in name}
     assert told["MessageDLQd.Queue.q"]["ActiveMQMessage"]["text"] == "bad"
     assert told["Expired.Queue.q"]["ActiveMQMessage"]["text"] == "late"
+
+
+def test_the_body_of_a_message_to_a_temporary_destination_is_for_its_owner_alone() -> None:
+    world = EngineWorld(address(">", advisories__delivery=True, advisories__include_body=True))
+    listener = _listener(world)
+    for kind in (TEMP_QUEUE, TEMP_TOPIC):
+        answers = world.broker.open_temporary(world.client(), kind)
+        world.broker.send(answers, world.message(answers, b"for you alone"))
+    told = [body for name, body in _told(world, listener) if name.startswith("MessageDelivered")]
+    assert len(told) == 2
+    assert "alone" not in str(told)
 
 
 def test_each_message_where_the_address_asks_for_it() -> None:

@@ -17,9 +17,9 @@ from engine.features.statistics_plugin import (
     STEPS_AT_ONCE,
 )
 from engine.open_transaction import Transaction, TransactionLimits
-from engine.sources.composite import Composite
+from engine.sources.composite import Composite, CompositeSource
 from engine.sources.queue import MANAGEMENT, Queue
-from engine.values.destination import TEMP_QUEUE
+from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.errors import AccessDenied, LimitReached
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
@@ -283,6 +283,34 @@ def test_only_consumers_of_what_the_asker_may_see_and_its_own_are_told() -> None
     headers = f"reply-to:/remote-temp-queue/{_escaped(reply)}"
     world.send(b"", to="ActiveMQ.Statistics.Subscription", headers=headers, sender=client)
     assert [one["subscriptionName"] for one in _answers(client)] == ["replies", "ours"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_told"),
+    [
+        ("mine.q,queue://mine.r", True),
+        ("mine.q,topic://mine.t", True),
+        ("mine.q,queue://secret.q", False),
+        ("mine.q,topic://secret.t", False),
+        ("mine.q,queue://secret.>", False),
+        ("secret.q,queue://mine.q", False),
+    ],
+)
+def test_a_consumer_of_several_is_told_of_to_who_may_see_each(asked: str, is_told: bool) -> None:
+    world, client = _guarded()
+    for one in ("mine.r", world.topic("mine.t"), world.topic("secret.t")):
+        world.send(b"", to=one)
+    other = world.client("other")
+    other.groups = frozenset({"others", "me"})
+    first, second = asked.split(",")
+    form, _, name = second.partition("://")
+    kind = QUEUE if form == "queue" else TOPIC
+    parts = [world.broker.source(other, QUEUE, first), world.broker.source(other, kind, name)]
+    world.consumer(other, CompositeSource(parts), name="both")
+    _ask_of(world, client, "Subscription")
+    told = [one["destinationName"] for one in _answers(client) if one["subscriptionName"] == "both"]
+    assert (f"queue://{asked}" in told) == is_told
+    assert is_told or "secret" not in str(told)
 
 
 def test_the_broker_is_told_of_to_who_may_see_everything() -> None:
