@@ -166,14 +166,16 @@ class Destinations:
                 f"the connection has {self.temporary_max} temporary destinations, which is the limit "
                 "(temporary-destinations-max); close one to make another"
             )
+        store = self.context.store
+        own_prefix = f"ID:{store.store_id()}-"
         if name:
             check_name(name)
             if name in self.temporaries:
                 raise InvalidDestination(f"the temporary destination {name} exists already")
+            if name.startswith(own_prefix):
+                raise InvalidDestination(f"{name} is a name that the gateway itself would choose; others are allowed")
         number = self._unlogged_number()
-        name = (
-            name or f"ID:{self.context.store.store_id()}-{self.context.store.start_count()}-{client_number}:{-number}"
-        )
+        name = name or f"{own_prefix}{store.start_count()}-{client_number}:{-number}"
         self._check_count(name)
         destination: Queue | Topic
         if kind == TEMP_QUEUE:

@@ -66,6 +66,7 @@ class Introduction:
             connection.groups = settings.groups.get(self.login, connection.groups)
             connection.user = self.login
         settings.peers.enter(self.key(), peer)
+        settings.connection_ids.enter(self.connection_id, connection.user, peer)
         connection.engine.introduce(connection, host_of(self.socket.peer()), self.client_id, True)
 
     def key(self) -> str:

@@ -9,6 +9,7 @@ from config.model import NO_DEFAULTS, ConnectionDefaults, OpenWireLimits
 from engine.limits.parked_producers import BlockLimit
 from engine.open_transaction import TransactionLimits
 from protocols.converter import Converter, Converters
+from protocols.openwire.connection.connection_ids import ConnectionIds
 from protocols.openwire.connection.peers import Peers
 from protocols.session.lifecycle import SessionLimits
 
@@ -19,6 +20,7 @@ class OpenWireSettings(OpenWireLimits):
 
     needs_login: credentials are checked; otherwise any are accepted.  groups: login -> the groups it is in.
     converter: for messages that came by another protocol.  peers: what connections know of each other.
+    connection_ids: whose they are.
     defaults: options of the listener's URI for the consumers of its connections.
     """
 
@@ -28,6 +30,7 @@ class OpenWireSettings(OpenWireLimits):
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     converter: Converter = field(default_factory=lambda: Converters({}))
     peers: Peers = field(default_factory=Peers)
+    connection_ids: ConnectionIds = field(default_factory=ConnectionIds)
 
     @property
     def session_limits(self) -> SessionLimits:

@@ -86,7 +86,7 @@ class CommandInput(MessageOutput):
         self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(engine, self, settings.transaction_limits)
         advisories = AdvisoryOutput(engine, self, terms, f"ID:{self.store_id}")
-        self.temporaries = Temporaries(engine, self, settings.peers, advisories, self.watching)
+        self.temporaries = Temporaries(engine, self, settings.peers, settings.connection_ids, advisories, self.watching)
         self.pulls = Pulls(self.outbox.parts)
         self.receivers = Consumers(
             engine, self, settings, self.temporaries, self.pulls, self.responses, self.hand_overs
@@ -283,6 +283,7 @@ class CommandInput(MessageOutput):
         self.engine.disconnect(self, is_lost)
         self.temporaries.clear()
         self.settings.peers.leave(self.introduction.key(), self.client_number, self.temporaries)
+        self.settings.connection_ids.leave(self.introduction.connection_id, self.temporaries)
         self.receivers.forget_all()
         self.pulls.clear()
         self.decoder.drop()

@@ -10,6 +10,7 @@ from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.values.errors import ConnectionForced, InvalidDestination, LimitReached
+from protocols.openwire.connection.connection_ids import ConnectionIds
 from protocols.openwire.connection.peers import Peer, Peers
 from protocols.openwire.mapping.destinations import KINDS
 from protocols.openwire.session.advisory_output import TEMPORARY_TOPICS, AdvisoryOutput
@@ -31,6 +32,7 @@ class Temporaries(Peer):
     engine: EngineApi
     client: SessionLifecycle
     peers: Peers
+    connection_ids: ConnectionIds
     output: AdvisoryOutput
     watching: dict[ConsumerId, str]
     own: dict[Destination, Queue | Topic] = field(default_factory=dict)
@@ -39,10 +41,15 @@ class Temporaries(Peer):
         """Make a temporary destination under the client's name.  Raises: InvalidDestination, LimitReached."""
         if destination in self.own:
             return  # a client that reconnects adds it again
-        if not destination.name.startswith(f"{connection_id}:"):
+        owner, _, number = destination.name.rpartition(":")
+        if owner != connection_id or not number:
             raise InvalidDestination(
-                f"a temporary destination has the name {destination.name[:200]!r}; the names of this connection begin "
-                f"with {connection_id}:"
+                f"a temporary destination has the name {destination.name[:200]!r}; those of this connection have "
+                f"{connection_id}:NUMBER, without another colon"
+            )
+        if not self.connection_ids.holds(connection_id, self):
+            raise InvalidDestination(
+                f"the connection id {connection_id} belongs to another user; no temporary destination may have its name"
             )
         made = self.engine.open_temporary(self.client, KINDS[destination.kind], destination.name)
         self.own[destination] = made

@@ -127,3 +127,14 @@ def test_a_client_may_choose_the_name() -> None:
         world.broker.open_temporary(other, TEMP_QUEUE, "ID:mine:1")
     with pytest.raises(InvalidDestination, match="one of"):
         world.broker.open_temporary(other, TEMP_QUEUE, "a,b")
+
+
+@pytest.mark.parametrize("kind", [TEMP_QUEUE, TEMP_TOPIC])
+def test_a_client_may_not_choose_the_name_of_the_gateways_next_one(kind: int) -> None:
+    world = EngineWorld()
+    client = world.client()
+    given = world.broker.open_temporary(client, kind).name
+    start, _, number = given.rpartition(":")
+    with pytest.raises(InvalidDestination, match="that the gateway itself would choose"):
+        world.broker.open_temporary(client, kind, f"{start}:{int(number) + 1}")
+    assert world.broker.open_temporary(client, kind).name != given

@@ -386,13 +386,6 @@ def test_few_consumers_of_a_connection_take_advisories() -> None:
     peer.ask(info)
 
 
-def test_the_name_of_a_temporary_destination_is_that_of_its_connection() -> None:
-    gateway = OpenWireGateway()
-    victim, thief = gateway.connect_openwire(), gateway.connect_openwire()
-    assert "begin with" in thief.refused(add(victim)).message
-    victim.ask(add(victim))
-
-
 def test_request_and_reply() -> None:
     gateway = OpenWireGateway()
     asker = gateway.connect_openwire()
