@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 from typing import Final
 
+from gateway.cli.shared.configuration_file import write_new
 from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
-
-MODE: Final = 0o640  # 'penstock user add' will write verifiers into it
 
 # Every value is the default, except below "#": a test compares them.
 TEXT: Final = """\
@@ -86,15 +84,9 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+        write_new(path, TEXT)
     except FileExistsError:
         raise CommandError(f"{path} exists and stays as it is; name another file", exit_codes.FAILED) from None
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(TEXT)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
     name = shlex.quote(str(path))
     print(f"wrote {path}; next:")
     print(f"  penstock check-config {name}  # shows each setting and where it comes from")

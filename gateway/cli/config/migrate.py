@@ -8,6 +8,7 @@ from pathlib import Path
 from config.loader import read_all
 from config.reports.migrate import migrate
 from config.scram import hash_password
+from gateway.cli.shared.configuration_file import write_new
 from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
 
@@ -29,8 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(text, end="")
         return exit_codes.OK
     try:
-        with Path(arguments.output).open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_new(Path(arguments.output), text)
     except OSError as error:
         raise CommandError(f"{arguments.output}: {error.strerror}", exit_codes.FAILED) from None
     return exit_codes.OK

@@ -14,6 +14,7 @@ from config.access_tokens import NEVER, new_token, token_line
 from config.names import AccessTokenText, GroupName, UserName
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
+from gateway.cli.shared.configuration_file import READABLE
 from gateway.cli.shared.parsers import CommandError, Subparsers
 from gateway.process import exit_codes
 
@@ -25,7 +26,6 @@ ASKING: Final = (
     "The password is never an argument: arguments are visible to every user of the machine."
 )
 EDITING: Final = "  Everything else in the file stays as it is.  'penstock reload' makes a running gateway read it."
-READABLE: Final = 0o640  # at most: verifiers let somebody guess passwords at leisure
 
 
 def add_parser(subparsers: Subparsers) -> None:

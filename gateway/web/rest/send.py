@@ -13,6 +13,7 @@ from gateway.answers.message_document import FIELDS, type_header
 from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import Outgoing
 from gateway.web.rest.rest_client import RestClient
+from protocols.broker_headers import BESIDE_NAMES
 from protocols.errors import ProtocolError
 from protocols.message_lines import MEANT, TYPES_HEADER
 from protocols.stomp.codec.frames import CONTROL_HEADERS, SEND, Head
@@ -72,7 +73,7 @@ def _headers(destination: Named, outgoing: Outgoing) -> dict[str, str]:
             "reply_to is a temporary destination, which a request has none of; allowed is a lasting one"
         )
     for name, value in outgoing.properties.items():
-        if not name or name in RESERVED:
+        if not name or name.strip(BESIDE_NAMES) in RESERVED:
             raise InvalidOption(f"property {name[:80]!r} is not allowed: that name belongs to the gateway")
         headers[name] = str(value).lower() if isinstance(value, bool) else str(value)
     types = type_header(outgoing.properties)

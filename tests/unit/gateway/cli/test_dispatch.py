@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -253,6 +254,17 @@ def test_migrate_writes_what_check_config_takes(tmp_path: Path, capsys: pytest.C
     assert main(["check-config", str(written)]) == exit_codes.OK
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["advisory-support:", "false", f"{written}:3"] in lines
+
+
+def test_nobody_else_may_read_what_migrate_writes(tmp_path: Path) -> None:
+    source, written = tmp_path / "activemq.xml", tmp_path / "p.yaml"
+    source.write_text("<broker/>")
+    before = os.umask(0)
+    try:
+        assert main(["migrate", str(source), "--output", str(written)]) == exit_codes.OK
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(written.stat().st_mode) == 0o640
 
 
 def test_migrate_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
