@@ -46,7 +46,7 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
     lines += [f"    {_holder_words(other, now_ms)}" for other in holders[:OTHERS_SHOWN]]
     if len(holders) > OTHERS_SHOWN:
         lines.append(f"    and {len(holders) - OTHERS_SHOWN} more consumers hold less")
-    return lines
+    return _shown(lines)
 
 
 def producer_lines(view: ProducerView) -> list[str]:
@@ -59,7 +59,7 @@ def producer_lines(view: ProducerView) -> list[str]:
         )
     if view.held_bytes:
         lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
-    return lines
+    return _shown(lines)
 
 
 def message_lines(
@@ -77,12 +77,12 @@ def message_lines(
     persistence = "persistent" if life.is_persistent else "not persistent, but logged"
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
     if life.is_dead_letter:
-        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations]
+        lines += [f"  {name}: {value}" for name, value in life.annotations]
     elif life.is_scheduled:
         lines.append(f"  scheduled, first for {clock_time(life.expires_ms)}")
-        lines += [f"  {name}: {one_line(value)}" for name, value in life.annotations if name.startswith(PREFIX)]
+        lines += [f"  {name}: {value}" for name, value in life.annotations if name.startswith(PREFIX)]
     else:
-        lines += [f"  delivered by schedule {one_line(value)}" for name, value in life.annotations if name == JOB_ID]
+        lines += [f"  delivered by schedule {value}" for name, value in life.annotations if name == JOB_ID]
     lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]
     is_settled = any(event.outcome for event in life.events)
     if where is not None and not is_settled:
@@ -90,7 +90,12 @@ def message_lines(
     elif not is_settled:
         lines.append(f"  until {clock_time(life.until_ms)}, where the log ends: not settled")
         lines.append("  only the running gateway knows who holds it: deliveries are not logged")
-    return lines
+    return _shown(lines)
+
+
+def _shown(lines: list[str]) -> list[str]:
+    """Return lines whose names and texts of clients neither add one nor reach the terminal as commands."""
+    return [one_line(line) for line in lines]
 
 
 def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str, Setting]) -> str:

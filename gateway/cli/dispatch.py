@@ -73,7 +73,10 @@ def execute(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except (CommandError, PenstockError, WrongQuestion) as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        from gateway.process.log_lines import one_line
+
+        # A gateway that is asked repeats names that its clients have chosen.
+        print("\n".join(map(one_line, f"penstock: {error}".split("\n"))), file=sys.stderr)
         return exit_code_of(error)
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED

@@ -13,6 +13,7 @@ from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, destination_argument
 from gateway.process import exit_codes
+from gateway.process.log_lines import one_line
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
@@ -70,7 +71,8 @@ def _list(arguments: argparse.Namespace) -> int:
         again = f"  repeats, has fired {one['fired']} times" if one["repeats"] else ""
         destination = one["destination"] or "a temporary destination"
         held = f"  held back: {one['held']}" if one["held"] else ""
-        print(f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}{held}")
+        line = f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}{held}"
+        print(one_line(line))
     more = f", more than --limit {arguments.limit} shows" if found["more"] else ""
     held = f", {found['held']} of them are due and held back" if found["held"] else ""
     print(f"{counted(found['pending'], 'scheduled message')}{held}{more}", file=sys.stderr)

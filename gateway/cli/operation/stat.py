@@ -12,6 +12,7 @@ from typing import Any, Final
 from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
 from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
+from gateway.process.log_lines import one_line
 
 WATCH_INTERVAL_S: Final = 1.0
 
@@ -68,7 +69,10 @@ def table(document: dict[str, Any]) -> str:
     rows = [["DESTINATION", *(title for title, _ in _COLUMNS)]]
     for destination in sorted(document["destinations"], key=lambda each: (each["kind"], each["name"])):
         rows.append(
-            [f"{destination['kind']}://{destination['name']}", *(_cell(destination, key) for _, key in _COLUMNS)]
+            [
+                one_line(f"{destination['kind']}://{destination['name']}"),
+                *(_cell(destination, key) for _, key in _COLUMNS),
+            ]
         )
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = [
@@ -114,7 +118,7 @@ def table(document: dict[str, Any]) -> str:
         for consumer in document["consumers"]
         if consumer["is_slow"]
     )
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _address_line(address: dict[str, Any]) -> str:

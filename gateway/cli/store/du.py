@@ -12,6 +12,7 @@ from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import authorization_of, fetch
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
+from gateway.process.log_lines import one_line
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
@@ -35,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(_line(segment, space["told_why"]))
         for pin in segment["pins"]:
             held = f"{counted(pin['messages'], 'message')}, {size(pin['bytes'])}"
-            print(f"    {pin['owner']}: {held}, the oldest of {clock_time(pin['oldest_ms'])}")
+            print(one_line(f"    {pin['owner']}: {held}, the oldest of {clock_time(pin['oldest_ms'])}"))
         for reason in segment["reasons"]:
-            print(f"    {reason}")
+            print(one_line(f"    {reason}"))
     print(
         f"{space['directory']}: log {size(space['log_disk_bytes'])}, consume queues "
         f"{size(space['queue_disk_bytes'])}, key index {size(space['index_disk_bytes'])}"

@@ -14,6 +14,7 @@ from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import authorization_of, fetch
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
+from gateway.process.log_lines import one_line
 
 DAMAGED_SHOWN: Final = 10
 OPTIONS: Final = ("id", "key", "destination", "from", "to", "from-offset", "to-offset", "before", "limit")
@@ -65,12 +66,12 @@ def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]
 
 def _line(message: dict[str, Any]) -> str:
     keys = f"  keys {' '.join(message['keys'])}" if message["keys"] else ""
-    line = (
+    line = one_line(
         f"{message['id']}  {clock_time(message['store_time_ms'])}  {message['destination']}  "
         f"priority {message['priority']}  entry {message['queue_offset']}  {message['body_bytes']} octets{keys}"
     )
     body = _body(message)
-    return line if body is None else f"{line}\n{body}"
+    return line if body is None else "\n".join([line, *map(one_line, body.split("\n"))])
 
 
 def _body(message: dict[str, Any]) -> str | None:

@@ -52,6 +52,16 @@ def test_what_a_consumer_asked_for_in_vain_is_told() -> None:
     assert "  remark       SUBSCRIBE has a header x that has no effect here" in consumer_lines(view, 0)
 
 
+def test_names_of_clients_add_no_lines_and_give_the_terminal_no_orders() -> None:
+    world = EngineWorld()
+    consumer = world.consumer(world.client("c\n  gate         open\x1b[2J"), remarks=("a header \r\u202e",))
+    view = world.why.consumer(consumer.consumer_id)
+    assert view is not None
+    lines = consumer_lines(view, 0)
+    assert lines[0] == "consumer 1 of connection 1: c\\n  gate         open\\x1b[2J, subscription sub"
+    assert lines[-1] == "  remark       a header \\r\\u202e"
+
+
 def test_who_owns_a_group_is_told_to_consumers_and_of_messages() -> None:
     world = EngineWorld()
     client = world.client("owner")

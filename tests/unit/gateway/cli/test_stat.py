@@ -78,6 +78,13 @@ def test_the_table() -> None:
     assert "slow: consumer 1 of queue://orders, 2 in flight" in lines
 
 
+def test_names_and_reasons_give_the_terminal_no_orders() -> None:
+    stats = broker(destination("a\u202eb"), accepting=False, blocked={5: "full: \x1b[2J"})
+    text = table(stat_document(stats, rates_after((0.0, broker()), (1.0, stats))))
+    assert "queue://a\\u202eb " in text
+    assert text.isascii() and "\x1b" not in text
+
+
 def test_what_is_wrong_with_a_store_that_takes_messages_is_said_too() -> None:
     told = document()
     told["store"] = {"is_accepting": True, "reason": "queue://a: its checksum does not match", "retention": ""}

@@ -93,6 +93,20 @@ def test_a_body_of_octets_is_shown_as_text_where_it_is_one(cli: Cli) -> None:
     assert "body" not in found[0]
 
 
+def test_keys_and_bodies_give_the_terminal_no_orders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = FileHome(StoreSettings())
+    number = home.store.open_destination(QUEUE, "q")
+    keys, body = b"correlation-id:k\\n\x1b[2J\n", "a\n\x1b]0;title\x07\u202eb\r".encode()
+    home.store.append(Message(number, STOMP, PERSISTENT | TEXT | KEYED, 4, 0, 0, 0, b"", keys, body))
+    home.flush()
+    home.stop()
+    copy_to(tmp_path, home.files)
+    assert main(["store", "query", "--destination", "q", "--body", "--data", str(tmp_path / "data")]) == exit_codes.OK
+    line, *lines = capsys.readouterr().out.splitlines()
+    assert line.endswith("keys k\\n\\x1b[2J")
+    assert lines == ["a", "\\x1b]0;title\\x07\\u202eb\\r"]
+
+
 @pytest.mark.parametrize(
     ("time", "expected"), [("2023-11-14T22:13:20Z", 30), ("2023-11-14T23:13:20+01:00", 30), (str(START_WALL_MS + 1), 0)]
 )
