@@ -60,13 +60,17 @@ class Asked:
     message: ClientMessage
 
 
-def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int) -> Asked:
-    """Read the properties, once.  Raises: InvalidOption, FrameError."""
+def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int, names_schedule: bool) -> Asked:
+    """Read the properties, once.
+
+    names_schedule: it is a question to the schedule, in which the id of one is no claim.
+    Raises: InvalidOption, FrameError.
+    """
     properties = read_properties(message.properties)
     duplicate_id = _duplicate_id(properties)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
     plan = plan_of(asked, limits, now_ms) if asked else None
-    if plan is None and JOB_ID not in properties:
+    if plan is None and (names_schedule or JOB_ID not in properties):
         return Asked(None, duplicate_id, message)
     left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name != JOB_ID}
     found = read_stored(message.headers, message.body)

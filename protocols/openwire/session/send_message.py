@@ -12,6 +12,7 @@ from engine.features.scheduler.plan import CRON_PROPERTY
 from engine.open_transaction import Transaction
 from engine.sources.composite import Destination, paced_part, reached
 from engine.sources.identified import identified, sent_again
+from engine.sources.queue import is_management
 from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
@@ -90,11 +91,12 @@ class SendMessage:
             self.producers.check(names.producer_id)
             properties = info.properties
             asked: Asked | None = None
+            destination = self._target(names.destination)
             if properties is not None and asks_more(properties):
                 searched = SEARCH_STEPS if CRON_PROPERTY in properties else 0
                 self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP + searched)
-                asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms)
-            destination = self._target(names.destination)
+                names_schedule = all(is_management(part.name) for part in reached(destination))
+                asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms, names_schedule)
             if asked is not None and asked.plan is not None:
                 destination = delayed(destination, asked.plan)
             destination = self._once(destination, info, None if asked is None else asked.duplicate_id)

@@ -145,6 +145,23 @@ def test_a_delayed_message() -> None:
     assert "scheduledJobId" in found
 
 
+def test_a_client_cancels_a_schedule_by_its_id() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.connect_openwire()
+    later = write_map({"AMQ_SCHEDULED_DELAY": Typed(words.LONG, 5_000)})
+    peer.publish(queue("q"), "first", "second", marshalled_properties=later)
+    answers = gateway.openwire_consumer(queue("answers"))
+    browse = write_map(strings(AMQ_SCHEDULER_ACTION="BROWSE"))
+    peer.publish(topic("ActiveMQ.Scheduler.Management"), "", marshalled_properties=browse, reply_to=queue("answers"))
+    first, _ = answers.dispatches()
+    job_id = str(read_properties(message_in(first).marshalled_properties)["scheduledJobId"].value)
+    remove = write_map(strings(AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id))
+    peer.publish(topic("ActiveMQ.Scheduler.Management"), "", marshalled_properties=remove)
+    consumer = gateway.openwire_consumer(queue("q"))
+    gateway.advance(6_000)
+    assert consumer.texts() == ["second"]
+
+
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_message_that_a_failover_client_sends_again_is_accepted_once(*, is_kept: bool) -> None:
     gateway = OpenWireGateway()
