@@ -20,9 +20,11 @@ from protocols.peer_socket import PeerSocket
 
 INPUT_STEPS: Final = TURN_STEPS // 2  # of one connection in a turn
 INPUT_STEPS_LEAST: Final = 100  # taken at once although others wait or the turn has no steps left
+OVERDRAWN: Final = -TURN_STEPS  # steps left of a turn in which no other connection is served any more
 FRAMES_AT_ONCE: Final = 32  # common frames (messages, acknowledgements, credit): so many are counted together
 COMMON_STEPS: Final = 5 * FRAMES_AT_ONCE  # and cost this
 REFUSED_STEPS: Final = 10  # for a frame that is answered with an error
+COMMITTED_STEPS: Final = 2  # for each action of a transaction that is committed
 
 # How the input has ended, while octets are left over.
 _OPEN: Final = 0
@@ -111,6 +113,11 @@ class InputShare(WaitingInput):
                 return False
         self.wait()
         return True
+
+    def begin(self) -> None:
+        """A read has come: let its frames wait where others of this turn cost far more than a turn has."""
+        if self._steps.left < OVERDRAWN and not self.is_waiting:
+            self.wait()
 
     def go_on(self) -> None:
         if self._end == _GONE:

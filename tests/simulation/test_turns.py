@@ -31,6 +31,8 @@ OF_MESSAGES = {
     "a replay of a queue is read": 110,
     "one cumulative acknowledgement": 20,
     "a transaction of sends commits": 60,
+    "pipelined: transactions of many sends commit": 65,  # one of them
+    "transactions of many sends of many clients commit": 170,  # three of them
     "a transaction of acknowledgements commits": 15,
     "a transaction of acknowledgements is aborted": 30,
     "OpenWire: a transaction with a range is rolled back": 60,
@@ -69,6 +71,7 @@ COUNTED_TOGETHER = {
     "OpenWire pipelined: producers of many new queues at once": 4 * TURN_LINES_MAX,  # 1,000 queues
     "OpenWire pipelined: temporary queues come and go, with requests": 3 * TURN_LINES_MAX,
     "OpenWire pipelined: ranges in transactions that are rolled back": 2 * TURN_LINES_MAX,
+    "OpenWire pipelined: ranges in branches that are rolled back": 2 * TURN_LINES_MAX,
     "pipelined: dispositions of ranges beside many unsettled deliveries": 2 * TURN_LINES_MAX,
     "pipelined: AMQP dispositions of short ranges annotate many deliveries": 3
     * TURN_LINES_MAX,  # 10 clients, a range of each

@@ -8,8 +8,10 @@ from typing import Final
 from engine.api import EngineApi
 from engine.values.xid import Xid
 from protocols.connection import ProtocolConnection
+from protocols.input_share import COMMITTED_STEPS
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere
+from protocols.openwire.session.acknowledgements import ENLISTED_STEPS
 from protocols.openwire.session.send_message import SendMessage
 from protocols.openwire.session.transactions import Transactions
 from protocols.openwire.wire.commands import DataArrayResponse, TransactionInfo
@@ -46,7 +48,9 @@ class BranchCommands:
             if xid not in self.transactions.replayed:
                 branches.active(self.client, xid)
         elif info.type == COMMIT_TWO_PHASE:
-            branches.commit(branches.require_prepared(self.client, xid))
+            branch = branches.require_prepared(self.client, xid)
+            self.client.share.charge(COMMITTED_STEPS * branch.transaction.action_count)
+            branches.commit(branch)
             self.responses.has_logged = True
         elif info.type == ROLLBACK:
             self._roll_back(xid)
@@ -80,8 +84,11 @@ class BranchCommands:
 
     def _roll_back(self, xid: Xid) -> None:
         branches = self.engine.branches
-        if branches.is_prepared(self.client, xid):
-            branches.roll_back(branches.require_prepared(self.client, xid))
+        is_prepared = branches.is_prepared(self.client, xid)
+        branch = branches.require_prepared(self.client, xid) if is_prepared else branches.active(self.client, xid)
+        self.client.share.charge(ENLISTED_STEPS * branch.transaction.action_count)
+        if is_prepared:
+            branches.roll_back(branch)
             self.responses.has_logged = True
         else:
-            self.engine.abort(branches.end(branches.active(self.client, xid)))
+            self.engine.abort(branches.end(branch))

@@ -41,6 +41,7 @@ class OpenWireSession(CommandInput):
         self.times.received_ms = now_ms
         if self.state < LEAVING:
             self.decoder.receive_data(octets)
+            self.share.begin()
             self.read_frames()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:

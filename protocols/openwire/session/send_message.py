@@ -20,6 +20,7 @@ from engine.values.xid import Xid
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
 from protocols.connection import ProtocolConnection
 from protocols.errors import ParkedTooMuch
+from protocols.input_share import COMMITTED_STEPS
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.responses import Responses
@@ -154,6 +155,7 @@ class SendMessage:
             self.engine.abort(transaction)
             raise rolled_back(info.transaction_id, str(error)) from None
         if behind is None:
+            self.client.share.charge(COMMITTED_STEPS * transaction.action_count)
             self.engine.commit(transaction)
             self.responses.has_logged = True
             if info.response_required:
@@ -180,6 +182,7 @@ class SendMessage:
             if behind is not None:
                 self._wait_to_end(info, transaction, None, behind, gate)
                 return
+            self.client.share.charge(COMMITTED_STEPS * transaction.action_count)
             has_work = branches.prepare(branch)
         except EngineError as error:
             self.engine.abort(branches.end(branch))

@@ -16,6 +16,7 @@ from engine.values.message import Message
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 from protocols.connection import ProtocolConnection
 from protocols.errors import ParkedTooMuch
+from protocols.input_share import COMMITTED_STEPS
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.schedule_headers import CRON
@@ -139,6 +140,7 @@ class SendCommand:
                 BlockedFrame(frame, addresses_of(destination) + addresses_sent_to, size_bytes), destination, gate
             )
             return
+        self.client.share.charge(COMMITTED_STEPS * transaction.action_count)
         self.unsettled.forget(transaction.enlisted())
         self.engine.commit(transaction)
         self.receipts.has_logged = True

@@ -34,6 +34,7 @@ class StompSession(FrameInput):
         self.times.received_ms = now_ms
         if self.state < DISCONNECTING:
             self.decoder.receive_data(octets)
+            self.share.begin()
             self.read_frames()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:

@@ -15,6 +15,7 @@ from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import COMMANDS
 from protocols.stomp.codec.versions import VERSION_1_2
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.protocols.stomp_gateway import Peer
 from tests.support.turns.turn_scenarios import Input, scenario
 
 PEERS = 10  # at once
@@ -102,6 +103,41 @@ def _(count: int) -> Input:
     def run() -> None:
         with gateway.one_turn():
             peer.send_octets(octets)
+
+    return run
+
+
+def _filled(gateway: AmqpGateway, transactions: int, count: int) -> Peer:
+    """Return a client with open transactions, each of so many sends."""
+    peer = gateway.connect("1.2")
+    for number in range(transactions):
+        peer.send_octets(_frame("BEGIN", transaction=f"{number}"))
+        peer.send_octets(_frame("SEND", destination="/queue/q", transaction=f"{number}") * count)
+    return peer
+
+
+@scenario("pipelined: transactions of many sends commit")
+def _(count: int) -> Input:
+    gateway = AmqpGateway()
+    peer = _filled(gateway, 10, count)
+    octets = b"".join(_frame("COMMIT", transaction=f"{number}") for number in range(10))
+
+    def run() -> None:
+        with gateway.one_turn():
+            peer.send_octets(octets)
+
+    return run
+
+
+@scenario("transactions of many sends of many clients commit")
+def _(count: int) -> Input:
+    gateway = AmqpGateway()
+    peers = [_filled(gateway, 1, count) for _ in range(PEERS)]
+
+    def run() -> None:
+        with gateway.one_turn():
+            for peer in peers:
+                peer.send_octets(_frame("COMMIT", transaction="0"))
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from protocols import map_message as words
@@ -25,8 +26,16 @@ from protocols.openwire.wire.commands import (
     RemoveInfo,
     SessionInfo,
     Structure,
+    TransactionInfo,
 )
-from protocols.openwire.wire.identities import ConnectionId, Destination, MessageId, SessionId
+from protocols.openwire.wire.identities import (
+    ConnectionId,
+    Destination,
+    MessageId,
+    SessionId,
+    TransactionId,
+    XaTransactionId,
+)
 from protocols.openwire.wire.messages import MapMessage
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode
@@ -413,19 +422,29 @@ def _(count: int) -> Input:
     return _sending(peer, peer.transact(ROLLBACK))
 
 
-@scenario("OpenWire pipelined: ranges in transactions that are rolled back")
-def _(count: int) -> Input:
+def _rolled_back(count: int, name: Callable[[OpenWirePeer], TransactionId]) -> Input:
     gateway, peer, found = _in_flight(count)
     ack = _ack(peer, found[-1])
-    ack.transaction_id = peer.transaction()
-
-    send = _sending(peer, *([peer.transact(BEGIN), ack, peer.transact(ROLLBACK)] * 20))
+    ack.transaction_id = name(peer)
+    begin, roll_back = (
+        TransactionInfo(connection_id=ConnectionId(peer.connection_id), transaction_id=name(peer), type=kind)
+        for kind in (BEGIN, ROLLBACK)
+    )
+    send = _sending(peer, *([begin, ack, roll_back] * 20))
 
     def run() -> None:
         with gateway.one_turn():
             send()
 
     return run
+
+
+scenario("OpenWire pipelined: ranges in transactions that are rolled back")(
+    partial(_rolled_back, name=lambda peer: peer.transaction())
+)
+scenario("OpenWire pipelined: ranges in branches that are rolled back")(
+    partial(_rolled_back, name=lambda _: XaTransactionId(1, b"g", b"b"))
+)
 
 
 @scenario("OpenWire: a transaction of many sends is rolled back")

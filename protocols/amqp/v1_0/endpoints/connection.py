@@ -61,6 +61,7 @@ class AmqpConnection(ConnectionEndpoint):
         self.idle.received_ms = now_ms
         if not self.is_ending:
             self.decoder.receive_data(octets)
+            self.share.begin()
             self.incoming.read()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:

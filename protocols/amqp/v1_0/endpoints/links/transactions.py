@@ -26,10 +26,9 @@ from protocols.amqp.v1_0.mapping.outcomes import refusal_of
 from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, State, TransactionalState
 from protocols.amqp.v1_0.wire.composites.transaction_types import Discharge
 from protocols.amqp.v1_0.wire.errors import RolledBack, UnknownTransaction
+from protocols.input_share import COMMITTED_STEPS
 
-# Steps of a turn for each action of a transaction.
-COMMITTED_STEPS: Final = 2
-UNDONE_STEPS: Final = 4  # the client may settle the same deliveries again
+UNDONE_STEPS: Final = 4  # for each action of a transaction: the client may settle the same deliveries again
 
 
 class OpenTransaction:
