@@ -1,1 +1,1 @@
-"""Branches of distributed transactions: global, prepared in the log, finished by whoever may."""
+"""Branches of distributed transactions (XA): begun by clients, prepared in the log, then committed or rolled back."""
