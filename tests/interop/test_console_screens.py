@@ -10,8 +10,13 @@ from urllib.parse import quote
 
 import pytest
 
+from protocols.openwire.session.branch_commands import END, PREPARE
+from protocols.openwire.session.requests import BEGIN
+from protocols.openwire.wire.commands import TransactionInfo
+from protocols.openwire.wire.identities import QUEUE, Destination, XaTransactionId
 from tests.support.process.console_page import Console
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.raw_openwire import RawOpenWire
 from tests.support.process.rest import RestClient
 from tests.support.process.stomp_py import Connect
 from tests.support.process.waiting import wait_until
@@ -162,6 +167,40 @@ def test_scheduled_messages_are_cancelled(page: Console, rest: RestClient, uniqu
     page.has("It is cancelled.")
 
 
+def test_prepared_transactions_are_decided_and_forgotten(
+    page: Console, shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]
+) -> None:
+    name = unique("xa")
+    client = RawOpenWire(shared_gateway, f"ID:{name}-1")
+    for number, branch in enumerate(("first", "second"), start=1):
+        xid = XaTransactionId(7, f"{name}.{branch}".encode(), b"b")
+        client.ask(TransactionInfo(transaction_id=xid, type=BEGIN))
+        client.ask(client.message(Destination(QUEUE, f"{name}.{branch}"), "x", number, transaction_id=xid))
+        client.ask(TransactionInfo(transaction_id=xid, type=END))
+        client.ask(TransactionInfo(transaction_id=xid, type=PREPARE))
+    client.close()
+    page.open("transactions")
+    page.has("2 distributed transactions are prepared")
+    first, second = page.cells("Prepared")
+    assert (first[3], first[4]) == ("1", "0")
+    page.press("Commit")
+    page.press("Yes")
+    page.has(f"{first[0]} is committed.")
+    page.press("Roll back")
+    page.press("Yes")
+    page.has(f"{second[0]} is rolled back.", "0 distributed transactions are prepared")
+    assert [(one[0], one[3]) for one in page.cells("Decided by operators")] == [
+        (first[0], "committed"),
+        (second[0], "rolled back"),
+    ]
+    assert [len(rest.browse(f"{name}.{branch}")["messages"]) for branch in ("first", "second")] == [1, 0]
+    for one in (first, second):
+        page.press("Forget")
+        page.press("Yes")
+        page.has(f"{one[0]} is forgotten.")
+    page.has("0 distributed transactions are prepared")
+
+
 def test_the_store_the_settings_and_the_charts(
     page: Console, rest: RestClient, shared_gateway: GatewayProcess, unique: Callable[[str], str]
 ) -> None:
@@ -241,7 +280,17 @@ def test_axe_finds_nothing_serious(
     rest.send(name, "x", properties={"AMQ_SCHEDULED_DELAY": LATER_MS})
     rest.send(name, "x", properties={"n": 1})
     (message,) = rest.browse(name)["messages"]
-    views = ["", "connections", "consumers", "producers", "schedule", "store", "alarms", f"settings/{name}"]
+    views = [
+        "",
+        "connections",
+        "consumers",
+        "producers",
+        "schedule",
+        "transactions",
+        "store",
+        "alarms",
+        f"settings/{name}",
+    ]
     views += [f"destination/queue/{name}", f"messages/{name}", f"dead/{DLQ}", f"send/queue/{name}"]
     views += [f"message/{quote(message['id'])}/{name}", f"why/{quote(message['id'])}"]
     scheme = "dark" if is_dark else "light"

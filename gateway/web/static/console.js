@@ -3,7 +3,7 @@
 import { connectionView, destinationView, settingsView, whyView } from "./destination.js";
 import { listView, restart } from "./lists.js";
 import { deadView, messagesView, messageView, sendView } from "./messages.js";
-import { alarmsView, producersView, scheduleView, storeView } from "./operation.js";
+import { alarmsView, producersView, scheduleView, storeView, transactionsView } from "./operation.js";
 import { address, ask, bytes, element, facts, form, logIn, remove, say, session, shown } from "./page.js";
 
 const REFRESH_MS = 1900; // samples come every second
@@ -33,6 +33,7 @@ const VIEWS = {
   producers: () => producersView(overview),
   alarms: () => alarmsView(overview),
   schedule: scheduleView,
+  transactions: transactionsView,
   store: storeView,
   settings: settingsView,
 };

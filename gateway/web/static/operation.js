@@ -44,6 +44,43 @@ export async function scheduleView() {
   };
 }
 
+const DECISIONS = { commit: ["Commit", "committed"], rollback: ["Roll back", "rolled back"] };
+
+export async function transactionsView() {
+  const answer = await ask("../api/transactions?limit=200");
+  const decide = (row, word) => {
+    const [title, outcome] = DECISIONS[word];
+    const question = `${title} ${row.xid}? Its transaction manager will be told that an operator has decided.`;
+    return action(title, question, async () => {
+      await send(`../api/transactions/${word}`, { xid: row.xid });
+      return `${row.xid} is ${outcome}.`;
+    });
+  };
+  const prepared = [
+    ["Transaction", (row) => row.xid],
+    ["User", (row) => row.user],
+    ["Prepared", (row) => time(row.prepared_ms)],
+    ["Sends", (row) => row.messages],
+    ["Acknowledges", (row) => row.acknowledged],
+    ["Size", (row) => bytes(row.size_bytes)],
+    ["Actions", (row) => element("span", {}, decide(row, "commit"), " ", decide(row, "rollback"))],
+  ];
+  const decided = [
+    ["Transaction", (row) => row.xid],
+    ["User", (row) => row.user],
+    ["Decided", (row) => time(row.decided_ms)],
+    ["Outcome", (row) => row.outcome],
+    ["Actions", (row) => action("Forget", `Forget ${row.xid}? Do so only if its transaction manager will never ask.`, async () => {
+      await send("../api/transactions/forget", { xid: row.xid });
+      return `${row.xid} is forgotten.`;
+    })],
+  ];
+  const words = `${shown(answer.prepared)} distributed transactions are prepared and wait for their transaction managers.`;
+  const tables = [table(answer.prepared > answer.transactions.length ? "Prepared first" : "Prepared", prepared, answer.transactions)];
+  if (answer.decided.length) tables.push(table("Decided by operators", decided, answer.decided));
+  return { title: "Transactions", frame: nothing, content: [element("p", {}, words), ...tables] };
+}
+
 function needs(segment) {
   const current = segment.is_current ? ["it is being written"] : [];
   const pins = segment.pins.map((one) => `${one.owner}: ${shown(one.messages)} messages, ${bytes(one.bytes)}, oldest ${time(one.oldest_ms)}`);
