@@ -26,6 +26,7 @@ from spark_bridge.log.heads import ENTRY_COLUMNS
 from spark_bridge.read.plan import Plan, make_plan, read_pieces
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store.store_world import RecordingListener
+from tests.support.world.seeds import taken
 
 SETTINGS = StoreSettings(segment_bytes=16384)
 
@@ -146,7 +147,7 @@ def rows_of(plan: Plan) -> list[dict[str, Any]]:
     return [row for pieces in plan.partitions for batch in read_pieces(plan, pieces, 50) for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", taken(range(12)))
 def test_what_readers_see(tmp_path: Path, seed: int) -> None:
     world = World(tmp_path / "data", seed)
     for _ in range(12):

@@ -15,6 +15,7 @@ from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.long_run import LongRun
 from tests.support.store.scripted_store import ScriptedStore
+from tests.support.world.seeds import taken
 
 LIMITS: Final = {"block": 2, "fail": 3, "free": -1}
 BODY_BYTES: Final = 900
@@ -162,7 +163,7 @@ def run_seed(seed: int) -> HeldWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", taken(SEEDS))
 def test_held_schedule_seed(seed: int) -> None:
     run_seed(seed)
 
