@@ -186,6 +186,10 @@ class Decoder(Reassembly):
                     return Frame(command, head, receipt, id_octets, b"")
         return self._next_slow()
 
+    def forget_heads(self) -> None:
+        """Parse each head anew: what was made of it once (``Head.mapped``) may not hold any more."""
+        self._forget()
+
     def _next_known(self, start: int) -> Frame | None:
         """Return the SEND at ``start`` by way of ``_heads``; parse its head and keep it there if it is new.
 

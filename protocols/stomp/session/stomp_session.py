@@ -116,6 +116,11 @@ class StompSession(FrameInput):
             self.engine.abort(transaction)
         self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
+    def rights_changed(self) -> None:
+        if not self.is_ending:
+            self.decoder.forget_heads()
+            self.resolver.scheduled.clear()
+
     def describe(self) -> dict[str, str]:
         terms = self.handshake.terms
         return {"address": self.socket.peer(), "client_id": terms.client_id, "login": terms.login}
