@@ -51,6 +51,7 @@ from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import StandstillWatch
 from gateway.process.workers import ThreadWorkers
+from gateway.settings.conversions import SESSION_CONVERTER
 from gateway.settings.engine_settings import (
     branch_limits,
     min_disk_free_bytes,
@@ -313,6 +314,7 @@ async def _check_for_ever(engine_loop: EngineLoop, security: Security, manager: 
             standstill.check()
             engine_loop.check()
             security.tls.check()
+            SESSION_CONVERTER.forget()
             manager.alive()
     finally:
         standstill.stop()

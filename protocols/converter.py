@@ -77,6 +77,11 @@ class SharedForms(Converter):
     def raw_form(self, message: Message) -> Message:
         return self._inner.raw_form(message)
 
+    def forget(self) -> None:
+        """Forget all forms: whoever is not done with them has them; call it now and then, as bodies may be large."""
+        self._forms.clear()
+        self._bytes = 0
+
     def _keep(self, message: Message, form: Message) -> None:
         self._forms[message] = form
         self._bytes += _kept_bytes(message, form)

@@ -75,6 +75,18 @@ def test_the_last_forms_are_kept_within_a_bound(form_bytes: int, kept: int) -> N
     assert inner.made == 1
 
 
+def test_forgotten_forms_are_made_again() -> None:
+    inner = Counting(FORMS_BYTES)
+    forms = SharedForms(inner)
+    one = message()
+    for _ in range(2):
+        forms.stomp_form(one)
+        forms.forget()
+    assert inner.made == 2
+    assert forms.stomp_form(one)[1] == STEPS
+    assert forms.stomp_form(one)[1] == KNOWN_STEPS
+
+
 class Watched(Counting):
     def stomp_form(self, message: Message) -> tuple[Message, int]:
         self.made += 1
@@ -100,6 +112,14 @@ def test_a_compressed_message_to_many_subscribers_is_inflated_once() -> None:
     gateway.connect_openwire().publish(topic("t"), "", compressed=True, content=content)
     assert [len(body) for peer in stomp for body in peer.bodies()] == [len(TEXT)] * 20
     assert all(session.transfers() for session in amqp)
+    assert inner.made == 1
+
+
+def test_a_text_of_amqp_is_converted_once_for_all_its_stomp_subscribers() -> None:
+    gateway, inner = watched()
+    stomp = [gateway.subscriber("/topic/t", "auto") for _ in range(30)]
+    gateway.amqp_sender("topic://t").publish("x" * 100_000)
+    assert [len(body) for peer in stomp for body in peer.bodies()] == [100_000] * len(stomp)
     assert inner.made == 1
 
 
