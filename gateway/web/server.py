@@ -111,6 +111,14 @@ class Requests(web.RequestHandler):
         self._share = share
         self._memory = memory
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages:
+            # Let reference counts free it: the error of what is no request is kept, whose frames keep all of this.
+            error = getattr(self._messages[-1][0], "exc", None)
+            if error is not None:
+                error.__traceback__ = None
+
     async def start(self) -> None:
         if self.transport is not None:  # aiohttp fails where the connection is lost before this begins
             await super().start()

@@ -106,8 +106,10 @@ async def with_problems(request: web.Request, handler: Handler) -> web.StreamRes
         error.headers.update(HEADERS)
         raise
     except web.RequestPayloadError as error:
+        _forget_frames(request)
         return Problem(400, f"the body cannot be read: {' '.join(str(error).split())[:200]}").answer()
     except ConnectionError:
+        _forget_frames(request)
         return Problem(400, "the connection was lost within the request").answer()  # nobody reads it
     except Exception as error:
         refused = refusal(error)
@@ -119,6 +121,14 @@ async def with_problems(request: web.Request, handler: Handler) -> web.StreamRes
     if not response.prepared:
         response.headers.update(HEADERS)
     return response
+
+
+def _forget_frames(request: web.Request) -> None:
+    """Let reference counts free a body that was cut off: it keeps its exception, whose frames keep the body."""
+    error: BaseException | None = request.content.exception()
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
 def refusal(error: Exception) -> Problem | None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from gateway.web.server import Requests
 from tests.support.connection_world import Transport
 from tests.support.web import GUARDED, Knowing, listening, serving
 
+LIMIT_S = 30.0  # only a defect takes so long
 MEMBERS = {"type", "title", "status", "detail", "condition"}
 
 
@@ -202,6 +204,47 @@ async def test_a_connection_that_is_lost_as_soon_as_it_is_made_fills_no_log(capl
     gc.collect()
     await runner.cleanup()
     assert caplog.records == []
+
+
+CHUNKED = b"POST /api/retry HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"POST /api/retry HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + b"x" * 50_000,
+        CHUNKED + b"C350\r\n" + b"x" * 40_000,
+        CHUNKED + b"C350\r\n" + b"x" * 50_000 + b"\r\nZZ\r\n",
+        b"\0\1GARBAGE " + b"x" * 50_000 + b"\r\n\r\n",
+    ],
+)
+async def test_a_request_that_is_cut_off_leaves_nothing_to_the_garbage_collector(octets: bytes) -> None:
+    """The collector runs rarely, and hardly ever over what has lived for a while: an upload may be a megabyte."""
+    async with listening() as endpoint:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+                writer.write(octets)
+                await writer.drain()
+                await _until(lambda: _requests() > 0)
+                await asyncio.sleep(0.01)
+                writer.transport.abort()
+            await _until(lambda: _requests() == 0)
+        finally:
+            gc.enable()
+
+
+def _requests() -> int:
+    """Return how many connections exist."""
+    return sum(isinstance(one, Requests) for one in gc.get_objects())
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.sleep(0.001)
 
 
 async def test_an_unknown_sub_protocol_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
