@@ -6,6 +6,7 @@ import base64
 import select
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +18,13 @@ from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslOutcom
 from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder as AmqpDecoder
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.openwire.wire.commands import Command, ConnectionInfo, Response, Structure, WireFormatInfo
+from protocols.openwire.wire.frame_decoder import FrameDecoder
+from protocols.openwire.wire.identities import ConnectionId
+from protocols.openwire.wire.layouts import VERSION
+from protocols.openwire.wire.property_map import write_map
+from protocols.openwire.wire.reader import decode
+from protocols.openwire.wire.writer import encode as encode_command
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import COMMANDS, ERROR, RECEIPT, Frame
@@ -151,6 +159,53 @@ class AmqpPeer(Peer):
         return found
 
 
+class OpenWirePeer(Peer):
+    """behind: commands in the packet of ConnectionInfo.  heard: all octets of the gateway."""
+
+    def __init__(
+        self, host: str, port: int, connection_id: str, user: tuple[str, str], behind: Sequence[Command]
+    ) -> None:
+        super().__init__(host, port)
+        self.connection_id = connection_id
+        self.heard = b""
+        self._number = 0
+        self._decoder = FrameDecoder(1 << 24)
+        opening = ConnectionInfo(0, True, ConnectionId(connection_id), connection_id, user[1], user[0])
+        self.write(encode_command(WireFormatInfo(version=VERSION, marshalled_properties=write_map({}))))
+        self.send(opening, *behind)
+        self.first = self.answer(1)
+
+    def send(self, *commands: Command) -> None:
+        """Write commands in one packet, each of which asks for a response."""
+        octets = b""
+        for command in commands:
+            self._number += 1
+            command.command_id = self._number
+            command.response_required = True
+            octets += encode_command(command)
+        self.write(octets)
+
+    def answer(self, number: int = 0) -> Response:
+        """Return the response to a command, the last one for 0.  Raises: ConnectionLost."""
+        while True:
+            found = self._next()
+            if isinstance(found, Response) and found.correlation_id == (number or self._number):
+                return found
+
+    def ask(self, command: Command) -> Response:
+        self.send(command)
+        return self.answer()
+
+    def _next(self) -> Structure:
+        while (found := self._decoder.next_frame()) is None:
+            octets = self.read()
+            if not octets:
+                raise ConnectionLost("the connection was closed")
+            self.heard += octets
+            self._decoder.receive_data(octets)
+        return decode(found, VERSION)
+
+
 class Hostiles(ExitStack):
     """Makes hostile connections, and closes them at the end."""
 
@@ -169,6 +224,14 @@ class Hostiles(ExitStack):
     def amqp(self, container: str = "hostile", **fields: Any) -> AmqpPeer:
         """fields: of its open."""
         peer = AmqpPeer(self._gateway.stomp_host, self._gateway.stomp_port, Open(container, **fields))
+        self.callback(peer.close)
+        return peer
+
+    def openwire(
+        self, connection_id: str = "ID:hostile", user: tuple[str, str] = HOSTILE, behind: Sequence[Command] = ()
+    ) -> OpenWirePeer:
+        host, port = self._gateway.stomp_host, self._gateway.stomp_port
+        peer = OpenWirePeer(host, port, connection_id, user, behind)
         self.callback(peer.close)
         return peer
 
