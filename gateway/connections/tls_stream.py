@@ -21,6 +21,7 @@ PIECE_RECORDS: Final = 256  # decrypted in one piece: tiny ones take about a mic
 PIECE_BYTES: Final = 64 * 1024
 RECORDS_AT_ONCE: Final = 32  # of each connection in its first read of a turn, whatever the others send
 BYTES_AT_ONCE: Final = 17 * 1024
+HUNG_UP: Final = "the peer has ended the connection"
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +39,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     """The server's side of TLS: the protocol of a plain transport, and the transport of ``protocol``.
 
     ``protocol`` is connected once the handshake is done.
-    _shaken: why the handshake failed, None if it is done.  _is_waiting: until it is this connection's turn.
+    _shaken: why the handshake failed, in words: an error would keep its frames, which keep this connection; "" if it is
+    done.  _is_waiting: until it is this connection's turn.
     _is_input_over: the peer sends no more; _is_input_ended: the protocol knows.  _is_output_over: nor do we.
     """
 
@@ -49,7 +51,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._shared = shared
         self._records = TlsRecords(context)
         self._inner: asyncio.Transport | None = None
-        self._shaken: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._shaken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._is_shaking = True
         self._is_waiting = False
         self._turn = -1  # of the last read
@@ -64,11 +66,11 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         """Wait until the handshake is done.  Raises: OSError, also after ``time_s``."""
         try:
             async with asyncio.timeout(time_s):
-                error = await self._shaken
+                fault = await self._shaken
         except TimeoutError:
             raise ConnectionAbortedError(f"it takes longer than {time_s:g} s") from None
-        if error is not None:
-            raise error
+        if fault:
+            raise ConnectionAbortedError(fault)
 
     # -- called by the event loop
 
@@ -99,7 +101,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         """
         self._is_input_over = True
         if self._is_shaking:
-            self._end_handshake(ConnectionResetError("the peer has ended the connection"))
+            self._end_handshake(HUNG_UP)
             return False
         self._settle()
         return not self.is_closing()
@@ -117,7 +119,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._inner = None
         if self._is_shaking:
-            self._end_handshake(exc or ConnectionResetError("the peer has ended the connection"))
+            self._end_handshake((str(exc) if exc is not None else "") or HUNG_UP)
         else:
             self._protocol.connection_lost(exc)
 
@@ -206,18 +208,18 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
             is_done = self._records.shake()
         except ssl.SSLError as error:
             self._pass_on()  # an alert
-            self._end_handshake(error)
+            self._end_handshake(str(error) or type(error).__name__)
             return
         self._pass_on()
         if is_done:
             self._is_shaking = False
             self._protocol.connection_made(self)
-            self._end_handshake(None)
+            self._end_handshake("")
             self._read()
 
-    def _end_handshake(self, error: Exception | None) -> None:
+    def _end_handshake(self, fault: str) -> None:
         if not self._shaken.done():
-            self._shaken.set_result(error)
+            self._shaken.set_result(fault)
 
     def _read(self) -> None:
         """Decrypt a little at once, and more of it while this turn allows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 import ssl
 from collections import Counter
@@ -16,7 +17,7 @@ from engine.backlog.context import TurnAgenda
 from engine.limits.connection_memory import HANDSHAKE_BYTES, Holdings
 from gateway.connections.acceptor import HANDSHAKES_AT_ONCE, Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
-from gateway.connections.tls_stream import TlsInput
+from gateway.connections.tls_stream import TlsInput, TlsStream
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
 from tests.support.process.certificates import Certificates
@@ -41,6 +42,7 @@ class Greeter(asyncio.Protocol):
         self.transport.write(kind + data)
 
     def connection_lost(self, error: Exception | None) -> None:
+        del self.transport
         self.place.leave()
 
 
@@ -329,3 +331,42 @@ async def test_the_oldest_handshake_makes_room(certificates: Certificates, caplo
     await served.shaking(0)
     await served.close()
     assert served.holdings.used_bytes == 0
+
+
+@pytest.mark.parametrize("end", ["begun", "no TLS", "too long", "cut off", "done"])
+async def test_a_handshake_leaves_nothing_to_the_garbage_collector(certificates: Certificates, end: str) -> None:
+    """The collector hardly ever looks at what has lived for a while, and a handshake takes 20 KB."""
+    served = Served(
+        certificates.gateway,
+        first_octet_s=0.2 if end == "too long" else LIMIT_S,
+        handshakes_most=1 if end == "cut off" else 10,
+    )
+    served.server.start()
+    gc.collect()
+    gc.disable()
+    try:
+        if end == "done":
+            assert await served.said(certificates.client_context()) == b"TLS hello"
+        else:
+            _, writer = await served.connect()
+            writer.write(b"\x16\x03\x01\x00\x05hello and more of it" if end == "no TLS" else b"\x16\x03\x01")
+            if end == "begun":
+                await served.shaking(1)
+                assert _streams() == 1
+            elif end == "cut off":
+                await served.shaking(1)
+                assert await served.said(certificates.client_context()) == b"TLS hello"
+            elif end == "too long":
+                await served.emptied()
+            writer.close()
+        await served.emptied()
+        async with asyncio.timeout(LIMIT_S):
+            while _streams():
+                await asyncio.sleep(0.001)
+    finally:
+        gc.enable()
+    await served.close()
+
+
+def _streams() -> int:
+    return sum(isinstance(one, TlsStream) for one in gc.get_objects())
