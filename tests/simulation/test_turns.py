@@ -106,6 +106,7 @@ DIVIDED = frozenset(
         "a replay looks for something in the bodies of many messages",
         "messages come to many readers of a non-destructive queue that look into bodies",
         "messages come to many replays that look into bodies",
+        "pipelined: AMQP dispositions of short ranges annotate many deliveries",
         "pipelined: BEGIN and ABORT",
         "pipelined: SEND to many queues at once",
         "pipelined: SEND to queues of their own",

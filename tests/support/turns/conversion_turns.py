@@ -13,7 +13,7 @@ from protocols.openwire.wire.property_map import write_map
 from tests.support.protocols.openwire_gateway import OpenWireGateway, queue
 from tests.support.turns.turn_scenarios import Input, scenario
 
-MESSAGES: Final = 100
+MESSAGES: Final = 25  # each takes a turn or more
 Send = Callable[[OpenWireGateway, int], None]
 Receive = Callable[[OpenWireGateway], object]
 
