@@ -22,6 +22,7 @@ from config.reports.explain import BUILT_IN, explain
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_user_argument
 from gateway.process import exit_codes
+from gateway.process.log_lines import one_line
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -114,4 +115,4 @@ def _lines(document: dict[str, Any]) -> list[str]:
     lines += [f"  may {action}: {', '.join(groups) or 'nobody'}" for action, groups in document["permissions"].items()]
     lines += [f"  not applied: {words}" for words in document["left_out"]]
     lines += [f"  connection: {words}" for words in document.get("asked", ())]
-    return lines
+    return [one_line(line) for line in lines]  # clients have named themselves, and what they asked for

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -18,31 +14,8 @@ from gateway.__main__ import main
 from gateway.cli.operation.stat import table
 from gateway.process import exit_codes
 from gateway.web.samples.rates import RateSampler
+from tests.support.answering import answering
 from tests.support.engine.snapshots import broker, destination, rates_after, stat_document
-
-
-@contextmanager
-def answering(status: int, body: bytes, seen: list[str | None] | None = None) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if seen is not None:
-                seen.extend((self.path, self.headers["Authorization"]))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def document() -> dict[str, Any]:
