@@ -17,7 +17,7 @@ from protocols.openwire.mapping.openwire_form import read_properties
 from protocols.openwire.mapping.stomp_content import property_text
 from protocols.openwire.mapping.stored_form import read_stored, stored
 from protocols.openwire.wire.layouts import VERSION
-from protocols.openwire.wire.property_map import write_map
+from protocols.openwire.wire.property_map import Tally, write_map
 from protocols.openwire.wire.writer import encode_structure
 
 PRIORITY_MOST: Final = 9
@@ -60,13 +60,14 @@ class Asked:
     message: ClientMessage
 
 
-def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int, names_schedule: bool) -> Asked:
+def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int, names_schedule: bool, tally: Tally) -> Asked:
     """Read the properties, once.
 
+    tally: of their values.
     names_schedule: it is a question to the schedule, in which the id of one is no claim.
     Raises: InvalidOption, FrameError.
     """
-    properties = read_properties(message.properties)
+    properties = read_properties(message.properties, tally)
     duplicate_id = _duplicate_id(properties)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
     plan = plan_of(asked, limits, now_ms) if asked else None

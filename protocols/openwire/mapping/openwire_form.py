@@ -29,8 +29,8 @@ from protocols.openwire.wire import identities, messages
 from protocols.openwire.wire.identities import Destination, MessageId, ProducerId
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage
+from protocols.openwire.wire.property_map import Tally, write_map, write_stream
 from protocols.openwire.wire.property_map import read_map as read_property_map
-from protocols.openwire.wire.property_map import write_map, write_stream
 from protocols.openwire.wire.writer import encode_structure
 
 SEQUENCE_BITS: Final = 31  # old clients take larger sequences for duplicates
@@ -109,9 +109,9 @@ def with_properties(message: WireMessage, added: Map) -> Stored:
     return stored(encode_structure(message), VERSION)
 
 
-def read_properties(octets: bytes | None) -> Map:
+def read_properties(octets: bytes | None, tally: Tally | None = None) -> Map:
     """Raises: FrameError."""
-    return read_property_map(octets or b"\0\0\0\0")
+    return read_property_map(octets or b"\0\0\0\0", tally)
 
 
 def reply_destination(text: str, is_known: bool) -> Destination:

@@ -19,7 +19,7 @@ from protocols import map_message as words
 from protocols.broker_headers import BESIDE_NAMES
 from protocols.errors import FrameError
 from protocols.map_message import JSON as JSON_MAP
-from protocols.map_message import VALUES_MAX, MapError, Typed, write_map
+from protocols.map_message import MapError, Typed, write_map
 from protocols.message_lines import (
     BODY_HEADER,
     JAVA_OBJECT,
@@ -33,11 +33,10 @@ from protocols.openwire.mapping.stored_form import read_stored
 from protocols.openwire.wire import identities, messages
 from protocols.openwire.wire.identities import Destination
 from protocols.openwire.wire.messages import WireMessage
-from protocols.openwire.wire.property_map import read_map, read_stream
+from protocols.openwire.wire.property_map import Tally, read_map, read_stream
 
 RAW: Final = "application/vnd.openwire"  # content-type of a body that comes as it was on the wire
 OCTETS_A_STEP: Final = 8_192  # of a body
-VALUE_LEAST: Final = 2  # octets of a value
 Content = tuple[bytes, bytes, int]  # header lines, body, TEXT or 0
 _PREFIXES: Final = {
     identities.QUEUE: "/queue/",
@@ -73,28 +72,27 @@ def counted_content(headers: bytes, body: bytes) -> tuple[Content, int]:
     found: dict[str, str] = {}
     _add_fields(found, message)
     steps = 0
+    tally = Tally()
     try:
-        _add_properties(found, message)
-        octets, text_flag = _body(found, message)
+        _add_properties(found, message, tally)
+        octets, text_flag = _body(found, message, tally)
         if message.compressed:
             steps = inflating_steps(message.content or b"", len(octets))
     except (FrameError, MapError):
         found["content-type"] = RAW
         octets, text_flag = body, 0
-        steps = _most_steps(message)
+        steps = tally.values + _octet_steps(message)
     lines = [annotation(name, value) for name, value in found.items()]
     return (b"".join(lines), octets, text_flag), steps
 
 
-def _most_steps(message: WireMessage) -> int:
-    """Return the most that reading properties and content takes."""
+def _octet_steps(message: WireMessage) -> int:
+    """Return the most that the octets of a content take, which may have been inflated."""
     content = message.content or b""
-    size = inflated_most(content) if message.compressed else len(content)
-    values = len(message.marshalled_properties or b"")
-    if message.CODE in (messages.MAP, messages.STREAM):
-        values += size
-    inflating = inflating_steps(content, size) if message.compressed else 0
-    return inflating + size // OCTETS_A_STEP + min(VALUES_MAX, values // VALUE_LEAST)
+    if not message.compressed:
+        return len(content) // OCTETS_A_STEP
+    size = inflated_most(content)
+    return inflating_steps(content, size) + size // OCTETS_A_STEP
 
 
 def raw_content(headers: bytes, body: bytes) -> Content:
@@ -123,9 +121,9 @@ def _add_fields(found: dict[str, str], message: WireMessage) -> None:
         found["JMSXGroupSeq"] = str(message.group_sequence)
 
 
-def _add_properties(found: dict[str, str], message: WireMessage) -> None:
+def _add_properties(found: dict[str, str], message: WireMessage, tally: Tally) -> None:
     types: list[str] = []
-    for name, typed in read_map(message.marshalled_properties or b"\0\0\0\0").items():
+    for name, typed in read_map(message.marshalled_properties or b"\0\0\0\0", tally).items():
         if not name or name.strip(BESIDE_NAMES) in MEANT or typed.kind in (words.NULL, words.MAP, words.LIST):
             continue
         found[name] = property_text(typed)
@@ -145,7 +143,7 @@ def property_text(typed: Typed) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _body(found: dict[str, str], message: WireMessage) -> tuple[bytes, int]:
+def _body(found: dict[str, str], message: WireMessage, tally: Tally) -> tuple[bytes, int]:
     """Return the body and whether it is text; headers say what else it was.  Raises: FrameError, MapError."""
     content = content_of(message)
     match message.CODE:
@@ -158,9 +156,9 @@ def _body(found: dict[str, str], message: WireMessage) -> tuple[bytes, int]:
             return content or b"", 0
         case messages.MAP:
             found["transformation"] = JSON_MAP
-            return write_map(read_map(content or b"\0\0\0\0"), JSON_MAP), TEXT
+            return write_map(read_map(content or b"\0\0\0\0", tally), JSON_MAP), TEXT
         case messages.STREAM:
-            values = [_json_value(one) for one in read_stream(content or b"")]
+            values = [_json_value(one) for one in read_stream(content or b"", tally)]
             found[BODY_HEADER] = "sequence"
             found["content-type"] = JSON
             return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"), TEXT

@@ -32,9 +32,10 @@ from protocols.openwire.session.transactions import Transactions, rolled_back
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
 from protocols.openwire.wire.identities import XaTransactionId
+from protocols.openwire.wire.property_map import Tally
 
 COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
-ASKING_OCTETS_A_STEP: Final = 2  # of properties that are decoded, and written again, for a schedule or a duplicate id
+ASKING_STEPS: Final = 6  # for a property that is decoded, and written again, for a schedule or a duplicate id
 OVERHEAD_BYTES: Final = 1_024  # memory of a waiting message's objects, rounded up
 KNOWN_MOST: Final = 1_000  # destinations that are kept
 KNOWN_NAME_MOST: Final = 300  # characters of the name of one that is kept
@@ -95,9 +96,12 @@ class SendMessage:
             destination = self._target(names.destination)
             if properties is not None and asks_more(properties):
                 searched = SEARCH_STEPS if CRON_PROPERTY in properties else 0
-                self.client.share.charge(len(properties) // ASKING_OCTETS_A_STEP + searched)
                 names_schedule = all(is_management(part.name) for part in reached(destination))
-                asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms, names_schedule)
+                tally = Tally()
+                try:
+                    asked = asked_in(info, engine.scheduler.limits, engine.context.wall_ms, names_schedule, tally)
+                finally:
+                    self.client.share.charge(searched + ASKING_STEPS * tally.values)
             if asked is not None and asked.plan is not None:
                 destination = delayed(destination, asked.plan)
             destination = self._once(destination, info, None if asked is None else asked.duplicate_id)

@@ -46,21 +46,41 @@ _NUMBERS: Final = {
 _TAGS: Final = {word: (tag, form) for tag, (word, form) in _NUMBERS.items()}
 
 
-def read_map(octets: bytes) -> Map:
+class Tally:
+    """values: how many have been read, also of a map or list that is malformed."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values = 0
+
+
+def read_map(octets: bytes, tally: Tally | None = None) -> Map:
     """Return a property map; a null map is empty.  Raises: FrameError."""
     reader = ValueReader(octets)
-    found = reader.map(1)
-    reader.finish()
-    return found
+    try:
+        found = reader.map(1)
+        reader.finish()
+        return found
+    finally:
+        _count(reader, tally)
 
 
-def read_stream(octets: bytes) -> list[Typed]:
+def read_stream(octets: bytes, tally: Tally | None = None) -> list[Typed]:
     """Return the values of a StreamMessage.  Raises: FrameError."""
     reader = ValueReader(octets)
     found: list[Typed] = []
-    while reader.position < len(octets):
-        found.append(reader.value(1))
-    return found
+    try:
+        while reader.position < len(octets):
+            found.append(reader.value(1))
+        return found
+    finally:
+        _count(reader, tally)
+
+
+def _count(reader: ValueReader, tally: Tally | None) -> None:
+    if tally is not None:
+        tally.values += VALUES_MAX - max(0, reader.left)
 
 
 class ValueReader:

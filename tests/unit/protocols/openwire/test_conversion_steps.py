@@ -53,8 +53,8 @@ def steps_of(message: WireMessage) -> int:
         (TextMessage(content=BOMB, compressed=True), inflated(RATIO_MAX * len(BOMB))),
         (BytesMessage(content=bytes(4) + BOMB, compressed=True), inflated(RATIO_MAX * len(BOMB))),
         (MapMessage(content=ENTRIES), 2 * 1_000),
-        (MapMessage(content=ENTRIES + b"\0"), len(ENTRIES) // 2),
-        (MapMessage(content=b"\0" * MIB), VALUES_MAX + MIB // OCTETS_A_STEP),
+        (MapMessage(content=ENTRIES + b"\0"), 1_000),
+        (MapMessage(content=(MIB).to_bytes(4, "big") + b"\0" * 4 * MIB), VALUES_MAX + 4 * MIB // OCTETS_A_STEP),
     ],
 )
 def test_a_conversion_costs_what_was_read(message: WireMessage, steps: int) -> None:
