@@ -6,6 +6,7 @@ An uncounted socket could take the descriptor that the store needs for its next 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from typing import Final
 
 from config.model import ServerConfig
@@ -38,8 +39,19 @@ class Place:
             admission.left(self)
 
 
+class Yielding(ABC):
+    """A socket that may lose its place to a new one."""
+
+    @abstractmethod
+    def give_way(self) -> None:
+        """Give the place back at once; the socket ends."""
+
+
 class Admission:
-    """most: sockets at a time.  address_most: of one address.  counters: count the refused ones."""
+    """most: sockets at a time.  address_most: of one address.  counters: count the refused ones.
+
+    yielding: sockets that lose their place if there is none for a new one, the first one first.
+    """
 
     def __init__(self, most: int, address_most: int, counters: GatewayCounters) -> None:
         self._most = most
@@ -49,6 +61,7 @@ class Admission:
         self._open_count = 0
         self._refused_count = 0
         self._by_address: dict[str, int] = {}
+        self.yielding: dict[Yielding, None] = {}
 
     @property
     def open_count(self) -> int:
@@ -58,6 +71,10 @@ class Admission:
         """Return a place for a socket of this address; None: cut it off at once."""
         address = network_of(address)
         of_address = self._by_address.get(address, 0)
+        if self._open_count >= self._most and of_address < self._address_most and self.yielding:
+            self._counters.refused += 1
+            next(iter(self.yielding)).give_way()
+            of_address = self._by_address.get(address, 0)
         if self._open_count >= self._most:
             return self._refused(address, f"{self._open_count} connections are open, which is the limit")
         if of_address >= self._address_most:

@@ -14,7 +14,6 @@ from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.input_turns import InputTurns
 from gateway.connections.security import Security
-from gateway.process.log_lines import PeerLines
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
@@ -59,7 +58,7 @@ class HttpServer:
         await runner.setup()
         try:
             listening = await listening_socket(endpoint)
-            accepted = partial(_accepted, runner, admission.lines, share, memory, InputTurns())
+            accepted = partial(_accepted, runner, admission, share, memory, InputTurns())
             acceptor = Acceptor(
                 listening,
                 admission,
@@ -83,7 +82,7 @@ class HttpServer:
 
 def _accepted(
     runner: web.AppRunner,
-    lines: PeerLines,
+    admission: Admission,
     share: LoopShare,
     memory: RequestMemory,
     turns: InputTurns,
@@ -94,11 +93,11 @@ def _accepted(
         return None
     options: dict[str, Any] = {
         "access_log": None,
-        "logger": RequestLog(lines, place.address),
+        "logger": RequestLog(admission.lines, place.address),
         "auto_decompress": False,  # aiohttp would inflate a body before we see its request
     }
     requests = Requests(share, memory, server, loop=asyncio.get_running_loop(), **options)
-    return HttpConnection(requests, place, turns=turns)
+    return HttpConnection(requests, place, turns=turns, yielding=admission.yielding)
 
 
 class Requests(web.RequestHandler):

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from gateway.connections.admission import Place
+from gateway.connections.admission import Place, Yielding
 from gateway.connections.input_turns import InputTurns
 from gateway.web.connections.paced_transport import PacedTransport
 
@@ -21,8 +21,8 @@ HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the other connections are for an operator at another address
 
 
-class HttpConnection(asyncio.Protocol):
-    """inner: aiohttp's.  turns: of all connections.
+class HttpConnection(asyncio.Protocol, Yielding):
+    """inner: aiohttp's.  turns: of all connections.  yielding: those of the listener without a whole request.
 
     The application says when a request is whole (``request_taken``) and answered.
     _unparsed: octets that wait for their turn, in pieces; reading rests meanwhile.
@@ -35,7 +35,9 @@ class HttpConnection(asyncio.Protocol):
         request_time_s: float = REQUEST_TIME_S,
         stall_time_s: float = STALL_TIME_S,
         turns: InputTurns | None = None,
+        yielding: dict[Yielding, None] | None = None,
     ) -> None:
+        self._yielding = {} if yielding is None else yielding
         self._inner = inner
         self._place = place
         self._request_time_s = request_time_s
@@ -63,12 +65,15 @@ class HttpConnection(asyncio.Protocol):
     def request_taken(self) -> None:
         """The whole request has come: its processing has no time limit."""
         self._is_serving = True
+        self._yielding.pop(self, None)
         self._cancel()
 
     def request_answered(self) -> None:
         """The next request's time begins now, because its first octets may have come with the one before."""
         self._is_serving = False
         if self._transport is not None:
+            self._yielding.pop(self, None)
+            self._yielding[self] = None  # the last one
             self._arm(self._request_time_s)
 
     def upgraded(self, gather: Callable[[int], None]) -> None:
@@ -88,6 +93,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         paced = self._transport = PacedTransport(cast(asyncio.Transport, transport))
+        self._yielding[self] = None
         self._arm(self._request_time_s)
         self._inner.connection_made(paced)
 
@@ -122,12 +128,18 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._cancel()
+        self._yielding.pop(self, None)
         self._transport = None
         self._unparsed.clear()
         self._place.leave()
         self._inner.connection_lost(error)
         while self._when_lost:
             self._when_lost.popitem()[0]()
+
+    def give_way(self) -> None:
+        self._yielding.pop(self, None)
+        self._place.leave()
+        self._give_up()
 
     def _parse(self) -> None:
         """Give aiohttp the next piece."""

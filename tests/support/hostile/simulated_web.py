@@ -102,7 +102,7 @@ class SimulatedWeb:
         logger = RequestLog(self.admission.lines, place.address)
         options: dict[str, Any] = {"access_log": None, "logger": logger}
         requests = Requests(self._share, self._memory, server, loop=self._gateway.loop, **options)
-        return HttpConnection(requests, place, turns=self._turns)
+        return HttpConnection(requests, place, turns=self._turns, yielding=self.admission.yielding)
 
     def _clock(self) -> float:
         self._now_s += self._draw.choice(STEP_S)

@@ -20,6 +20,8 @@ from gateway.web.limits.request_memory import RequestMemory
 
 LIMIT_S = 60.0
 SHORT_S = 0.05
+HALF = b"GET /x HTTP/1.1\r\nHost: localhost"
+WHOLE = HALF + b"\r\n\r\n"
 LARGE = b"x" * (8 * 1024 * 1024)
 
 
@@ -42,8 +44,8 @@ class Served:
         connection.request_answered()
         return web.Response(body=LARGE if request.path == "/large" else b"answered")
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(self.endpoint.host, self.endpoint.port)
+    async def connect(self, address: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self.endpoint.host, self.endpoint.port, local_addr=(address, 0))
 
     async def emptied(self) -> None:
         async with asyncio.timeout(LIMIT_S):
@@ -64,7 +66,10 @@ async def served() -> AsyncIterator[Served]:
     served.endpoint = Endpoint("http", "127.0.0.1", listening.getsockname()[1])
 
     def factory(place: Place) -> HttpConnection | None:
-        return None if place.refusal else HttpConnection(server(), place, served.request_time_s, served.stall_time_s)
+        if place.refusal:
+            return None
+        times_s = served.request_time_s, served.stall_time_s
+        return HttpConnection(server(), place, *times_s, yielding=served.admission.yielding)
 
     acceptor = Acceptor(
         listening, served.admission, factory, lambda: None, False, LIMIT_S, RequestMemory().holdings, TlsInput()
@@ -245,3 +250,46 @@ async def test_a_lost_connection_parses_nothing_more() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert len(inner.pieces) == PIECES_A_TURN
+
+
+async def test_the_oldest_without_a_whole_request_gives_its_place_to_another_address(served: Served) -> None:
+    served.may_answer.set()
+    halves = []
+    for count in (1, 2):
+        halves.append(await served.connect())
+        halves[-1][1].write(HALF)
+        async with asyncio.timeout(LIMIT_S):
+            while len(served.admission.yielding) < count:
+                await asyncio.sleep(0.001)
+    same, writer = await served.connect()
+    async with asyncio.timeout(LIMIT_S):
+        assert await same.read() == b"", "its address has its part"
+        writer.close()
+        reader, writer = await served.connect("127.0.0.5")
+        writer.write(WHOLE)
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        assert await halves[0][0].read() == b""
+    halves[1][1].write(b"\r\n\r\n")
+    async with asyncio.timeout(LIMIT_S):
+        assert await halves[1][0].readline() == b"HTTP/1.1 200 OK\r\n"
+    for one in (writer, *(half for _, half in halves)):
+        one.close()
+    await served.emptied()
+    assert not served.admission.yielding
+
+
+async def test_a_request_that_is_being_answered_keeps_its_place(served: Served) -> None:
+    peers = [await served.connect() for _ in range(2)]
+    for _, writer in peers:
+        writer.write(WHOLE)
+        await served.taken.get()
+    refused, writer = await served.connect("127.0.0.5")
+    async with asyncio.timeout(LIMIT_S):
+        assert await refused.read() == b""
+    writer.close()
+    served.may_answer.set()
+    for reader, writer in peers:
+        async with asyncio.timeout(LIMIT_S):
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
+    await served.emptied()
