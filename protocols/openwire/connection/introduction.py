@@ -21,8 +21,8 @@ class Introduction:
     """connection_id: the client's own, the same after it reconnects; "" before it has come.
 
     command_id, response_required: of the ConnectionInfo.  has_proved_login: a certificate has proved the login.
-    is_failover: the client connects again and sends again what was not answered.  is_manageable: it lets us close its
-    consumers.
+    is_failover: the client connects again and sends again what was not answered.  is_reconnect: this is such a
+    connection.  is_manageable: it lets us close its consumers.
     """
 
     socket: PeerSocket
@@ -35,6 +35,7 @@ class Introduction:
     response_required: bool = False
     has_proved_login: bool = False
     is_failover: bool = False
+    is_reconnect: bool = False
     is_manageable: bool = False
 
     def take(self, info: ConnectionInfo) -> None:
@@ -45,6 +46,7 @@ class Introduction:
         self.login = info.user_name or ""
         self.passcode = info.password or ""
         self.is_failover = self.is_failover or info.fault_tolerant or info.failover_reconnect
+        self.is_reconnect = info.failover_reconnect
         self.is_manageable = info.manageable
         identity = self.socket.identity()
         if identity and not self.login:

@@ -61,6 +61,7 @@ class Acknowledgements:
         """Raises: FrameError, RequestError, EngineError."""
         ack = self._reader.read(command, version)
         self.client.share.charge(self._reader.steps)
+        self.transactions.is_replaying = False
         if ack.ack_type not in TYPES:
             raise RequestError(f"a MessageAck has the type {ack.ack_type}; allowed are {min(TYPES)} to {max(TYPES)}")
         name = ack.names.consumer_id

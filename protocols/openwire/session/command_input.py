@@ -194,6 +194,7 @@ class CommandInput(MessageOutput):
         connection_id = self.introduction.connection_id
         self.receivers.connection_id = self.producers.connection_id = connection_id
         self.receivers.client_id = self.introduction.client_id
+        self.transactions.is_replaying = self.introduction.is_reconnect
         self.decoder.frame_max = self.settings.frame_bytes
         self.move(ADMIT)
         self._respond(self.introduction.command_id, self.introduction.response_required)

@@ -63,6 +63,10 @@ class Consumers:
         info.client_id = info.additional_predicate = info.broker_path = info.network_consumer_path = None  # not kept
         self._add(name, info, info.destination)
 
+    def is_any(self) -> bool:
+        """Say whether the connection takes messages, and not only advisories about temporary destinations."""
+        return any(one.consumer is not None for one in self.open.values())
+
     def remove(self, name: ConsumerId, last_delivered: int = NOT_KNOWN) -> None:
         """Close a consumer; what it holds returns to its place.  An unknown one is closed already.
 

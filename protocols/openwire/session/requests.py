@@ -11,7 +11,7 @@ from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import NotImplementedHere, RequestError
 from protocols.openwire.session.acknowledgements import ENLISTED_STEPS
-from protocols.openwire.session.branch_commands import RECOVER, ROLLBACK, BranchCommands
+from protocols.openwire.session.branch_commands import END, RECOVER, ROLLBACK, BranchCommands
 from protocols.openwire.session.consumers import Consumers
 from protocols.openwire.session.producers import Producers
 from protocols.openwire.session.pulls import Pulls
@@ -59,8 +59,10 @@ class Requests:
         elif isinstance(command, commands.RemoveSubscriptionInfo):
             self.receivers.unsubscribe(command)
         elif isinstance(command, commands.MessagePull):
+            self.transactions.is_replaying = False
             self._pull(command, now_ms)
         elif isinstance(command, commands.ConsumerControl):
+            self.transactions.is_replaying = False
             self.receivers.control(command)
         elif isinstance(command, commands.SessionInfo):
             self._check_session(command)
@@ -73,6 +75,8 @@ class Requests:
         """Raises: RequestError, EngineError."""
         if info.type == BEGIN:
             self.transactions.begin(info.transaction_id, self._replay(info))
+            if self.transactions.is_replaying and isinstance(info.transaction_id, XaTransactionId):
+                self.transactions.note_again(Xid(*info.transaction_id), info.command_id)
         elif info.type == COMMIT_ONE_PHASE:
             self.send.commit(info)
             return  # it has its own response
@@ -80,6 +84,8 @@ class Requests:
             self.branches.recover(info)
             return
         elif isinstance(info.transaction_id, XaTransactionId):
+            if info.type == END and self.transactions.sent_again and self.receivers.is_any():
+                self.transactions.check_again(Xid(*info.transaction_id), info.command_id)
             self.branches.take(info, Xid(*info.transaction_id))
             return
         elif info.type == ROLLBACK:

@@ -109,6 +109,8 @@ class SendMessage:
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
             if names.transaction_id is not None:
+                if self.transactions.sent_again:
+                    self.transactions.count_again(names.transaction_id)
                 if not self.transactions.is_replayed(names.transaction_id):
                     engine.send_in(self.transactions.named(names.transaction_id).transaction, destination, message)
                 self.accepted(info)

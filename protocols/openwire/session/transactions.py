@@ -43,11 +43,23 @@ class OpenTransaction:
         self.spoiled = ""
 
 
+class SentAgain:
+    """begin_id: of the command that began it.  send_count: its messages since."""
+
+    __slots__ = ("begin_id", "send_count")
+
+    def __init__(self, begin_id: int) -> None:
+        self.begin_id = begin_id
+        self.send_count = 0
+
+
 @dataclass(slots=True, eq=False)
 class Transactions:
     """open: the local ones.  committing: transactions whose commit waits at a gate.
 
     replayed: prepared branches that a client sends again, with all their work, because it has connected again.
+    is_replaying: the client has connected again and sends again what has no outcome; the end shows by its first ack.
+    sent_again: branches that began anew in this way, each with the id of its BEGIN and how many messages have come.
     finished: those of which it did not hear the outcome, or which another connection has decided.
     """
 
@@ -57,6 +69,8 @@ class Transactions:
     open: dict[int, OpenTransaction] = field(default_factory=dict)
     committing: list[Transaction] = field(default_factory=list)
     replayed: set[Xid] = field(default_factory=set)
+    is_replaying: bool = False
+    sent_again: dict[Xid, SentAgain] = field(default_factory=dict)
     finished: set[Xid] = field(default_factory=set)
 
     def begin(self, name: TransactionId | None, replay: str) -> None:
@@ -100,6 +114,31 @@ class Transactions:
             return False
         return Xid(*name) in self.replayed or Xid(*name) in self.finished
 
+    def note_again(self, xid: Xid, begin_id: int) -> None:
+        """A client that has connected again has begun a branch anew."""
+        if xid not in self.replayed and xid not in self.finished and len(self.sent_again) < self.limits.open_count:
+            self.sent_again[xid] = SentAgain(begin_id)
+
+    def count_again(self, name: TransactionId) -> None:
+        """Count a message in a transaction."""
+        found = self.sent_again.get(Xid(*name)) if isinstance(name, XaTransactionId) else None
+        if found is not None:
+            found.send_count += 1
+
+    def check_again(self, xid: Xid, end_id: int) -> None:
+        """Allow only a rollback of a branch that is sent again but not whole.
+
+        Clients do not send its acknowledgements again, so others get its messages.  A client does not notice if it
+        loses the connection while it prepares the branch.  Its commands are numbered, so it shows here.
+        Raises: UnknownBranch, BranchState if it has ended meanwhile.
+        """
+        found = self.sent_again.pop(xid, None)
+        if found is None or self.engine.branches.active(self.client, xid).transaction.accepted:
+            return
+        if end_id - found.begin_id - 1 > found.send_count:
+            name = XaTransactionId(*xid)
+            self.spoil(name, "its client has lost the connection and not sent its acknowledgements again")
+
     def spoil(self, name: TransactionId | None, reason: str) -> None:
         """Allow only a rollback."""
         try:
@@ -135,6 +174,7 @@ class Transactions:
         self.committing.clear()
         self.replayed.clear()
         self.finished.clear()
+        self.sent_again.clear()
 
     def _begin_branch(self, xid: Xid, replay: str) -> None:
         branches = self.engine.branches

@@ -285,6 +285,40 @@ def test_a_failover_client_sends_a_prepared_branch_again() -> None:
     assert texts_of(gateway, "out") == ["a", "b"]
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_branch_is_rolled_back_if_its_acknowledgements_are_not_sent_again(lost: int, is_restarted: bool) -> None:
+    """Its client loses the connection while it prepares, so it does not notice; its messages are delivered again."""
+    gateway = OpenWireGateway(is_restartable=True)
+    gateway.connect_openwire().publish(queue("q"), "a")
+    peer = gateway.connect_openwire(connection_id="ID:same", fault_tolerant=True)
+    peer.consume(queue("q"))
+    (dispatch,) = peer.dispatches()
+    again = commands_of(peer, "answer")
+    *commands, prepare_it = again
+    for one in commands[-1:]:
+        one.command_id += lost
+    for one in commands:
+        peer.send(one)
+    if lost:
+        peer.acknowledge(dispatch, transaction_id=XID)
+    peer.vanish()
+    later = OpenWireGateway(earlier=gateway) if is_restarted else gateway
+    peer = later.connect_openwire(connection_id="ID:same", failover_reconnect=True)
+    peer.consume(queue("q"), prefetch=0)
+    peer.take()
+    for one in again:
+        peer.send(one)
+    *_, answer = peer.take()
+    if lost:
+        assert "xaErrorCode:100" in str(answer)
+        assert recovered(peer) == []
+        assert texts_of(later, "q") == ["a"]
+    else:
+        assert isinstance(answer, IntegerResponse)
+        assert answer.correlation_id == prepare_it.command_id
+
+
 @pytest.mark.parametrize(("is_commit", "expected"), [(True, HEURCOM), (False, HEURRB)])
 @pytest.mark.parametrize("is_again", [True, False])
 def test_a_transaction_manager_hears_of_an_operators_outcome(is_commit: bool, expected: int, is_again: bool) -> None:
