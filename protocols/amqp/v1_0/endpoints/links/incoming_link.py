@@ -57,8 +57,7 @@ class IncomingLink(TargetLink):
 
     destination: of its messages; None for an anonymous relay, where each message names its own.
     node: the temporary destination that was made for it, and ends with it.
-    producer: its number in producer advisories; 0 for none.  is_checked: its login was checked.
-    withdrawn: credit that was taken back while the peer may have been using it.
+    producer: its number in producer advisories; 0 for none.  withdrawn: credit taken back that the peer may have used.
     credit_low: at this credit more is granted.  is_listed: it gets more at the end of the turn.
     limited: the destination, if its address has a limit and the policy BLOCK; None for any other.
     message_bytes: of the last message, 0 before the first.  is_short: it gets more credit once the address has room.
