@@ -164,6 +164,7 @@ class RandomLives:
         check_holdings(gateway)
         self._check_nothing_held()
         self._forget_subscriptions()
+        self._roll_back_branches()
         self._drain()
         if is_last:
             self._witness.finish(gateway)
@@ -242,6 +243,15 @@ class RandomLives:
         for client_id, name, is_durable in list(gateway.subscriptions()):
             if is_durable:
                 gateway.broker.delete_subscription(operator, client_id, name)
+
+    def _roll_back_branches(self) -> None:
+        """Decide about all prepared branches, as an operator: their transaction managers will not come back."""
+        branches = self._gateway.branches
+        self._gateway.engine_loop.open_turn()
+        for branch in branches.prepared():
+            branches.roll_back(branch, is_heuristic=True)
+        for decided in branches.heuristics.all():
+            branches.heuristics.forget(decided.xid)
 
     def _queues(self) -> list[Queue]:
         return [queue for queue in self._gateway.queues() if not queue.name.startswith("honest.")]
