@@ -210,7 +210,7 @@ def test_statistics_tell_nothing_of_what_may_not_be_read(hostile: Hostiles, trip
         assert one.command == MESSAGE, f"{one.head.headers} {one.body!r}"
         told += f"{one.head.headers} {one.body!r}"
     assert "plain.known" in told, f"a wildcard finds what it may see; found {told}"
-    assert "honest" not in told
+    assert "://honest" not in told  # another test has made one whose name begins with a blank
     peer.write(frame("SEND", destination="/queue/ActiveMQ.Statistics.Broker", **{"reply-to": "/temp-queue/mine"}))
     assert peer.refusal()[0] == "access-denied"
 
