@@ -26,6 +26,7 @@ from tests.support.world.seeds import asked_or, telling
 SEEDS: Final = 5
 OPERATIONS: Final = 500  # of a life
 LONG_OPERATIONS: Final = 4_000
+OPERATIONS_OF_A_FAILURE: Final = 600
 LEFT_BY_NOBODY: Final = (ProtocolConnection, SessionSocket, Endpoint)  # Endpoint: sessions and links of AMQP
 LIVES_MOST: Final = 3
 SEEDS_OF_A_BUG: Final = 10
@@ -43,6 +44,12 @@ def run_seed(seed: int, operations: int, has_web: bool | None = None) -> list[ob
 @pytest.mark.parametrize("seed", asked_or(range(1, SEEDS + 1)))
 def test_hostile_seed(seed: int) -> None:
     run_seed(seed, OPERATIONS)
+
+
+@pytest.mark.parametrize("seed", [8060053, 8060094])
+def test_seeds_that_once_failed(seed: int) -> None:
+    """A thinned segment had the settlement of a closed subscription without what it had kept."""
+    run_seed(seed, OPERATIONS_OF_A_FAILURE)
 
 
 def test_hostile_seed_with_http() -> None:
