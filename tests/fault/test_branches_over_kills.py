@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import pytest
@@ -14,6 +15,7 @@ from protocols.openwire.wire.commands import Command, DataArrayResponse, Excepti
 from protocols.openwire.wire.identities import Destination, XaTransactionId
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.raw_openwire import GatewayGone, RawOpenWire, take_all
+from tests.support.process.waiting import wait_until
 
 OUTCOMES: Final = [COMMIT_TWO_PHASE, ROLLBACK]
 ALL_BEFORE: Final = 5  # commands until the branch is prepared
@@ -87,6 +89,10 @@ class Work:
         return take_all(self.gateway, self.taken, f"ID:{name}-4"), take_all(self.gateway, self.sent, f"ID:{name}-5")
 
 
+def returned(gateway: GatewayProcess, name: str) -> bool:
+    return ("m0", True) in take_all(gateway, name, "ID:looks")
+
+
 @pytest.mark.parametrize("waits", [True, False], ids=["answered", "at-once"])
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=["commit", "rollback"])
 def test_a_branch_is_whole_after_a_kill(
@@ -109,7 +115,7 @@ def test_a_branch_is_whole_after_a_kill(
             assert take_all(gateway, work.sent, "ID:looks") == []
             work.finish()
             if outcome == ROLLBACK:
-                assert ("m0", True) in take_all(gateway, work.taken, "ID:looks"), "it was delivered before"
+                wait_until(partial(returned, gateway, work.taken), "what the branch had acknowledged is back")
             gateway.kill9()
             gateway.start()
             assert not work.recovered()
