@@ -28,6 +28,7 @@ MODULES: Final = {
     "lint": "gateway.cli.config.lint",
     "migrate": "gateway.cli.config.migrate",
     "user": "gateway.cli.config.user",
+    "tls": "gateway.cli.config.tls",
     "send": "gateway.cli.messages.send",
     "receive": "gateway.cli.messages.receive",
     "stat": "gateway.cli.operation.stat",

@@ -15,6 +15,12 @@ from gateway.connections.security import Security
 from gateway.connections.tls import FILE_BYTES_MAX, ServerTls, common_name, context_of, read_files, server_context
 from tests.support.process.certificates import Certificates
 
+ALERT = 21
+HANDSHAKE_FAILURE = 40  # SSL 3 has no other word for it
+PROTOCOL_VERSION = 70
+INAPPROPRIATE_FALLBACK = 86
+FALLBACK_SCSV = 0x5600
+
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
@@ -195,3 +201,33 @@ def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
     with file.open("wb") as sparse:
         sparse.truncate(FILE_BYTES_MAX + 1)
     assert f"{str(file)!r} has more than {FILE_BYTES_MAX} octets" in refusal(configured(certificate=file))
+
+
+def hello(version: int, *suites: int) -> bytes:
+    """Return the first record of a client that knows nothing newer than this version."""
+    named = b"".join(suite.to_bytes(2, "big") for suite in suites)
+    body = version.to_bytes(2, "big") + bytes(32) + b"\0" + len(named).to_bytes(2, "big") + named + b"\1\0"
+    handshake = b"\1" + len(body).to_bytes(3, "big") + body
+    return b"\x16\3\1" + len(handshake).to_bytes(2, "big") + handshake
+
+
+@pytest.mark.parametrize(
+    ("octets", "alert"),
+    [
+        pytest.param(hello(0x0300, 0xC02B, 0xC02F, 0x002F), HANDSHAKE_FAILURE, id="SSL 3"),
+        pytest.param(hello(0x0301, 0xC02B, 0xC02F, 0xC009, 0x002F), PROTOCOL_VERSION, id="TLS 1.0"),
+        pytest.param(hello(0x0302, 0xC02B, 0xC02F, 0xC009, 0x002F), PROTOCOL_VERSION, id="TLS 1.1"),
+        pytest.param(hello(0x0303, 0xC02B, 0xC02F, FALLBACK_SCSV), INAPPROPRIATE_FALLBACK, id="RFC 7507"),
+    ],
+)
+def test_old_versions_are_refused_and_nobody_is_talked_into_one(
+    certificates: Certificates, octets: bytes, alert: int
+) -> None:
+    context = server_context(configured(certificate=certificates.gateway))
+    assert context is not None
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    there.write(octets)
+    with pytest.raises(ssl.SSLError):
+        context.wrap_bio(there, back, server_side=True).do_handshake()
+    record = back.read()
+    assert (record[0], record[-1]) == (ALERT, alert)
