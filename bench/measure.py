@@ -49,22 +49,26 @@ class Bench:
         self.beside = beside
         self._count = 0
 
-    def _home(self) -> Path:
+    def home(self) -> Path:
+        """Return a new directory for a server."""
         self._count += 1
         home = self.work / f"{os.getpid()}-{self._count}"
         shutil.rmtree(home, ignore_errors=True)
         return home
 
     def _servers(self, scenario: Scenario, with_ceiling: bool) -> list[Server]:
-        servers: list[Server] = [Gateway(self._home())]
+        servers: list[Server] = [Gateway(self.home())]
         if with_ceiling and scenario.has_ceiling:
-            servers.append(Ceiling(self._home(), self.yardstick, scenario.protocol))
+            servers.append(Ceiling(self.home(), self.yardstick, scenario.protocol))
         return servers + [server for server in self.beside if scenario.protocol in server.addresses]
 
     def scenario(self, scenario: Scenario, with_ceiling: bool) -> dict[str, list[dict[str, Any]]]:
+        """Return the reports by server."""
+        return self.in_turn(scenario, self._servers(scenario, with_ceiling))
+
+    def in_turn(self, scenario: Scenario, servers: list[Server]) -> dict[str, list[dict[str, Any]]]:
         """Return the reports by server.  The servers take turns, so that both have the same conditions."""
         reports: dict[str, list[dict[str, Any]]] = {}
-        servers = self._servers(scenario, with_ceiling)
         try:
             counts: dict[str, int] = {}
             for server in servers:
@@ -95,7 +99,8 @@ class Bench:
         for attempt in range(NOISY_RUNS_MAX + 1):
             self._await_quiet_machine()
             name = f"{scenario.name}.{run}.{attempt}"
-            report = load(self.loadgen, server, name, messages, [*BASE, *scenario.arguments], scenario.protocol)
+            with server.attended():
+                report = load(self.loadgen, server, name, messages, [*BASE, *scenario.arguments], scenario.protocol)
             report["is_noisy"] = report["other_cores"] > NOISE_CORES
             self.say(f"{scenario.name:6} {server.name:9} {brief(report)}")
             if not report["is_noisy"]:
@@ -113,7 +118,7 @@ class Bench:
 
     def backlog(self, messages: int) -> dict[str, Any]:
         """Fill a queue without a consumer, restart in both ways, drain it."""
-        gateway = Gateway(self._home())
+        gateway = Gateway(self.home())
         arguments = [*BASE, *PERSISTENT, "--timeline", "--idle-timeout", "60"]
         destination = "backlog"
         try:
@@ -150,7 +155,7 @@ class Bench:
         starts: list[float] = []
         memories: list[float] = []
         for _ in range(self.runs):
-            gateway = Gateway(self._home())
+            gateway = Gateway(self.home())
             try:
                 gateway.start()
                 starts.append(round(gateway.start_ms))

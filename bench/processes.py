@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -65,6 +66,10 @@ class Server(ABC):
     def start(self) -> None:
         """Start it; return once it accepts connections."""
 
+    def attended(self) -> AbstractContextManager[None]:
+        """Return what surrounds each measured run."""
+        return nullcontext()
+
     def _launched(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
@@ -115,6 +120,11 @@ class Gateway(Server):
     http_port = 0
     tree: ClassVar[Path] = ROOT
 
+    def __init__(self, home: Path, options: tuple[str, ...] = ()) -> None:
+        """options: further words for ``penstock run``."""
+        super().__init__(home)
+        self._options = options
+
     @classmethod
     def build(cls) -> str:
         """Return the measured build by its ``--version``: compiled or interpreted."""
@@ -126,6 +136,7 @@ class Gateway(Server):
     def start(self) -> None:
         command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--data", str(self.home / "data")]
         command += ["--stomp", "tcp://127.0.0.1:0", "--amqp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        command += self._options
         environment = {
             "PYTHONPATH": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "",
