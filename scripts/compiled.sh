@@ -12,7 +12,7 @@ built=$root/.venv/built
 source_state() {
     (
         cd -- "$1"
-        find config engine protocols gateway penstock pyspark_penstock spark_bridge setup.py pyproject.toml -name __pycache__ -prune -o \
+        find config engine protocols gateway penstock pyspark_penstock spark_bridge what_if setup.py pyproject.toml -name __pycache__ -prune -o \
             -type f ! -name '*.so' -print0 | LC_ALL=C sort -z | xargs -0 cksum | cksum | tr ' ' -
     )
 }
@@ -56,7 +56,7 @@ build_for_run() {
     exec >"$built/log" 2>&1
     rm -rf -- "$new"
     mkdir -- "$new" "$new/sources"
-    (cd -- "$root" && tar --create --exclude __pycache__ --exclude '*.so' config engine protocols gateway penstock pyspark_penstock spark_bridge \
+    (cd -- "$root" && tar --create --exclude __pycache__ --exclude '*.so' config engine protocols gateway penstock pyspark_penstock spark_bridge what_if \
         pyproject.toml setup.py README.md LICENSE) | tar --extract --directory "$new/sources"
     state=$(source_state "$new/sources")
     if [[ -d $built/$state ]]; then # another start has made it meanwhile

@@ -31,11 +31,14 @@ class WorkersInTurn(Workers):
     def submit(self, job: Job, lane: int) -> None:
         self._jobs.append(job)
 
-    def run_all(self) -> None:
+    def run_all(self) -> bool:
+        """Run all jobs, and those that they submit; return whether there were any."""
+        had_any = bool(self._jobs)
         while self._jobs:
             job = self._jobs.popleft()
             job.run()
             job.finish()
+        return had_any
 
 
 class NoTimers(Timers):

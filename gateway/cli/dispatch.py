@@ -46,6 +46,7 @@ MODULES: Final = {
     "replay": "gateway.cli.messages.replay",
     "export": "gateway.cli.export",
     "import": "gateway.cli.lake_import",
+    "simulate": "gateway.cli.simulate",
     "demo": "gateway.cli.demo",
     "doctor": "gateway.cli.doctor",
     "completion": "gateway.cli.completion",

@@ -36,7 +36,16 @@ class Project:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.built = root / ".venv" / "built"
-        for package in ("config", "engine", "protocols", "gateway", "penstock", "pyspark_penstock", "spark_bridge"):
+        for package in (
+            "config",
+            "engine",
+            "protocols",
+            "gateway",
+            "penstock",
+            "pyspark_penstock",
+            "spark_bridge",
+            "what_if",
+        ):
             (root / package).mkdir(parents=True)
             (root / package / "__init__.py").write_text('"""A room."""\n')
         (root / "gateway" / "__main__.py").write_text(MAIN)

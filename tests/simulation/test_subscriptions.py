@@ -15,6 +15,7 @@ from tests.support.histories.view_world import ViewWorld
 from tests.support.store.memory_store import MemoryStore
 from tests.support.world.bugs import ChoresForgotten, IdleForgotten
 from tests.support.world.seeds import READER_SEEDS, SUBSCRIPTION_SEEDS, Runnable, first_found
+from what_if.ports.virtual_store import VirtualStore
 
 
 class _CursorsForgotten(MemoryStore):
@@ -49,7 +50,7 @@ def _as(kind: type[MemoryStore]) -> Callable[[MemoryStore], MemoryStore]:
 
     def wrap(store: MemoryStore) -> MemoryStore:
         wrapped = kind.__new__(kind)
-        for name in MemoryStore.__slots__:
+        for name in (*VirtualStore.__slots__, *MemoryStore.__slots__):
             setattr(wrapped, name, getattr(store, name))
         return wrapped
 

@@ -9,38 +9,27 @@ from typing import Final
 
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.ports.clock import Clock
-from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Job, Workers
 from engine.values.broker_stats import BrokerStats, DestinationStats
 from engine.values.delivery import Delivery
 from engine.values.errors import EngineError
 from engine.values.message import Message
 from protocols.peer_socket import PeerSocket
+from what_if.ports import virtual_time
 
 START_MONOTONIC_MS: Final = 5_000
 START_WALL_MS: Final = 1_700_000_000_000
 
 
-class VirtualClock(Clock):
-    """Stands still until a test, ``VirtualTimers.advance`` or a World moves it.
-
-    now_ms: of the monotonic clock.  wall_ms: of the other one at the start.
-    """
+class VirtualClock(virtual_time.VirtualClock):
+    """Stands still until a test, ``VirtualTimers.advance`` or a World moves it."""
 
     def __init__(self, wall_ms: int = START_WALL_MS, now_ms: int = START_MONOTONIC_MS) -> None:
-        self.now_ms = now_ms
-        self.wall_offset_ms = wall_ms - now_ms
+        super().__init__(wall_ms, now_ms)
 
     def set_wall(self, by_ms: int) -> None:
         """Set the wall clock forward or back."""
         self.wall_offset_ms += by_ms
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms + self.wall_offset_ms
 
 
 class HastyClock(VirtualClock):
@@ -51,38 +40,12 @@ class HastyClock(VirtualClock):
         return self.now_ms
 
 
-class VirtualTimers(Timers):
+class VirtualTimers(virtual_time.VirtualTimers):
     """Fires in order of time, then of setting; never inside ``call_at``."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock = clock
-        self._number = 0
-        self._due: list[tuple[int, int, TimerTarget, int]] = []
-
-    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
-        self._number += 1
-        heapq.heappush(self._due, (when_ms, self._number, target, key))
-
-    def next_ms(self) -> int | None:
-        """Return when the next timer is due."""
-        return self._due[0][0] if self._due else None
 
     def pending(self) -> int:
         """Return how many timers are set."""
         return len(self._due)
-
-    def fire_due(self) -> None:
-        """Fire all due timers; timers set meanwhile are for the next call, as in an event loop."""
-        last = self._number
-        later: list[tuple[int, int, TimerTarget, int]] = []
-        while self._due and self._due[0][0] <= self.clock.now_ms:
-            timer = heapq.heappop(self._due)
-            if timer[1] > last:
-                later.append(timer)
-                continue
-            timer[2].timer_fired(timer[3])
-        for timer in later:
-            heapq.heappush(self._due, timer)
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, timer by timer; timers set meanwhile for that time fire, too."""

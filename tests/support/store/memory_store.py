@@ -1,35 +1,13 @@
-"""A store that keeps nothing on a disk, for tests of the code above it.
-
-It fulfils the contract of the one on disk, offsets included.  Its workers decide what is durable: a sync is a job
-without work, so a test that holds the job back also holds the confirmation back.
-"""
+"""The store in memory with what only tests need of it: crashes and restarts, a failing medium, retention."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final
-
-from engine.ports.store import Store, StoreListener
-from engine.ports.workers import READ_LANE, SYNC_LANE, Job, Workers
+from engine.ports.workers import Workers
 from engine.store.format import layout
-from engine.store.state.consume_queue import ConsumeQueue
-from engine.store.state.log_state import StoreState, compact_json
+from engine.store.state.log_state import compact_json
 from engine.values.message import Message
-from engine.values.stored import (
-    DELIVERY_COUNT_MAX,
-    SEEK_ENTRY,
-    SEEK_LOG,
-    DestinationState,
-    EntryColumns,
-    LanePlace,
-    Range,
-    expired_entries,
-    single_ranges,
-)
-
-COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
-SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
+from engine.values.stored import Range, single_ranges
+from what_if.ports.virtual_store import VirtualStore, counted_ranges
 
 
 class MemoryRecord:
@@ -69,55 +47,20 @@ class MemoryRecord:
         self.ranges: list[Range] = []
 
 
-class MemoryStore(Store):
+class MemoryStore(VirtualStore):
     """is_restartable: keep every record, so that ``restarted`` knows the state after a crash."""
 
-    __slots__ = (
-        "_workers",
-        "_store_id",
-        "_start_count",
-        "_is_restartable",
-        "_state",
-        "_messages",
-        "_records",
-        "_recovered",
-        "_listener",
-        "_end",
-        "_written",
-        "_durable",
-        "_time_ms",
-        "_is_in_transaction",
-        "_transaction_start",
-        "_is_in_flight",
-        "_is_wanted",
-        "_reason",
-        "_is_closed",
-        "_log_start",
-    )
+    __slots__ = ("_is_restartable", "_records", "_reason")
 
     def __init__(
         self, workers: Workers, store_id: str = "00000000", start_count: int = 1, is_restartable: bool = False
     ) -> None:
-        self._workers = workers
-        self._store_id = store_id
-        self._start_count = start_count
+        super().__init__(workers, store_id, start_count)
         self._is_restartable = is_restartable
-        self._state = StoreState()
-        self._messages: dict[int, dict[int, Message]] = {}
         self._records: list[MemoryRecord] = []
-        self._recovered: list[DestinationState] = []
-        self._listener: StoreListener | None = None
-        self._end = 0
-        self._written = 0
-        self._durable = 0
-        self._time_ms = 0
-        self._is_in_transaction = False
-        self._transaction_start = 0
-        self._is_in_flight = False
-        self._is_wanted = False
         self._reason = ""
-        self._is_closed = False
-        self._log_start = 0
+
+    # -- restarts
 
     def restarted(self, workers: Workers) -> MemoryStore:
         """Return the store after a crash and a start: with its durable records only."""
@@ -157,74 +100,92 @@ class MemoryStore(Store):
         elif record.record_type == layout.ATTEMPTS:
             state.fail_attempts(number, record.consumer_id, record.cause, record.due_ms, record.time_ms, record.ranges)
 
-    def _keep(self, message: Message) -> None:
-        key = (message.destination_id << layout.LANE_SHIFT) | message.priority
-        self._messages.setdefault(key, {})[message.queue_offset] = message
-
-    def _settle(self, number: int, ranges: list[Range], freed_bytes: int) -> None:
-        state = self._state
-        state.settle(number, ranges, freed_bytes)
-        subscription = state.subscriptions.get(number)
-        for entries in ranges:
-            if subscription is not None:
-                self._forget_settled(subscription.topic_id, entries.priority)
-                continue
-            messages = self._messages.get((number << layout.LANE_SHIFT) | entries.priority)
-            if messages:
-                for entry in range(entries.first, entries.first + entries.count):
-                    messages.pop(entry, None)
-
-    def _forget_settled(self, topic_id: int, priority: int) -> None:
-        """Drop a topic's messages that every durable subscription has settled."""
-        topic = self._state.destinations[topic_id]
-        messages = self._messages.get((topic_id << layout.LANE_SHIFT) | priority)
-        if messages and not self._is_restartable:
-            needed = topic.first_needed(self._state.open_lane(topic_id, priority))
-            for entry in [entry for entry in messages if entry < needed]:
-                del messages[entry]
-
-    def _close(self, number: int) -> None:
-        state = self._state
-        subscription = state.subscriptions.get(number)
-        if subscription is None:
-            for lane in state.destinations[number].lanes:
-                self._messages.pop((number << layout.LANE_SHIFT) | lane.priority, None)
-            state.close(number)
-            return
-        state.close(number)
-        topic = state.destinations[subscription.topic_id]
-        if number in state.subscriptions:
-            # Messages that it alone kept live are freed at once: their sizes are at hand.
-            for priority, own in list(subscription.lanes.items()):
-                messages = self._messages.get((topic.destination_id << layout.LANE_SHIFT) | priority, {})
-                left = [entry for entry in range(own.settled.cursor, own.end) if not own.settled.contains(entry)]
-                for entry in left:
-                    ranges = [Range(priority, entry, 1, 0, 0, (messages[entry].size,))]
-                    state.settle(number, ranges, state.freed_bytes(number, ranges))
-        for lane in topic.lanes:
-            self._forget_settled(topic.destination_id, lane.priority)
-
-    def _require_open(self, number: int) -> None:
-        """Fail for a closed number, which a store on a disk knows until its segment ends, hiding mistakes."""
-        state = self._state
-        is_open = number in state.destinations or number in state.subscriptions
-        assert is_open, f"destination {number} has been closed, and must not be used any more"
-
-    def _append(self, record_type: int, destination_id: int, size: int) -> MemoryRecord:
-        self._end += layout.padded(size)
+    def _record(self, record_type: int, destination_id: int) -> MemoryRecord:
+        """Return the record of what has just been appended."""
         record = MemoryRecord(record_type, destination_id, self._end)
         if self._is_restartable:
             self._records.append(record)
         return record
 
+    def _forget_settled(self, topic_id: int, priority: int) -> None:
+        if not self._is_restartable:
+            super()._forget_settled(topic_id, priority)
+
+    # -- records
+
+    def open_destination(self, kind: int, name: str) -> int:
+        is_new = self._state.number_of(kind, name) == 0
+        number = super().open_destination(kind, name)
+        if is_new:
+            record = self._record(layout.DESTINATION, number)
+            record.kind = kind
+            record.name = name
+        return number
+
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        found = self._starts(topic_id, starts or {})
+        number = super().open_subscription(topic_id, name, description, starts)
+        record = self._record(layout.SUBSCRIPTION, number)
+        record.kind = topic_id
+        record.name = name
+        record.described = dict(description)
+        record.starts = found
+        return number
+
+    def close_destination(self, number: int) -> None:
+        super().close_destination(number)
+        self._record(layout.CLOSE, number)
+
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        number = super().open_consumer(destination_id, description)
+        record = self._record(layout.CONSUMER, destination_id)
+        record.consumer_id = number
+        record.described = dict(description)
+        return number
+
+    def append(self, message: Message) -> None:
+        super().append(message)
+        self._record(layout.MESSAGE, message.destination_id).message = message
+        if self._is_restartable:
+            self._keep(message)
+
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        self._require_open(destination_id)
+        kept = [  # copies, because the caller may reuse its own
+            Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
+            for one in single_ranges(ranges)
+        ]
+        freed_bytes = self._state.freed_bytes(destination_id, kept)
+        super().settle(destination_id, consumer_id, outcome, cause, ranges)
+        record = self._record(layout.SETTLEMENT, destination_id)
+        record.ranges = kept
+        record.freed_bytes = freed_bytes
+
+    def fail_attempts(
+        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
+    ) -> None:
+        super().fail_attempts(destination_id, consumer_id, cause, due_ms, ranges)
+        record = self._record(layout.ATTEMPTS, destination_id)
+        record.consumer_id = consumer_id
+        record.cause = cause
+        record.due_ms = due_ms
+        record.time_ms = self._time_ms
+        record.ranges = counted_ranges(ranges)
+
+    def commit(self) -> None:
+        before = self._end
+        super().commit()
+        if self._end > before:
+            self._record(layout.COMMIT, 0)
+
+    # -- the medium and retention
+
     def drop(self, destination_id: int, priority: int, first: int, log_start: int) -> None:
         """Act as if retention had dropped everything below ``log_start``: in one lane the entries below ``first``."""
         self._state.open_lane(destination_id, priority).kept_first = first
         self._log_start = log_start
-
-    def message_at(self, destination_id: int, priority: int, entry: int) -> Message | None:
-        """Return the appended message, None if it is settled or was dropped."""
-        return self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {}).get(entry)
 
     def fail(self, reason: str) -> None:
         """Act as if the medium refused every write from now on."""
@@ -241,251 +202,15 @@ class MemoryStore(Store):
         if self._listener is not None:
             self._listener.store_healed()
 
-    def store_id(self) -> str:
-        return self._store_id
-
-    def start_count(self) -> int:
-        return self._start_count
-
-    def attach(self, listener: StoreListener) -> None:
-        self._listener = listener
-
-    def recovered(self) -> list[DestinationState]:
-        return self._recovered
-
-    def open_destination(self, kind: int, name: str) -> int:
-        number = self._state.number_of(kind, name)
-        if number == 0:
-            number = self._state.next_destination
-            described = compact_json({"id": number, "kind": kind, "name": name})
-            record = self._append(layout.DESTINATION, number, layout.RECORD_HEADER_BYTES + len(described.encode()))
-            record.kind = kind
-            record.name = name
-            self._state.add_destination(number, kind, name)
-        return number
-
-    def open_subscription(
-        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
-    ) -> int:
-        state = self._state
-        wanted = {} if starts is None else starts
-        number = state.next_destination
-        record = self._append(layout.SUBSCRIPTION, number, layout.RECORD_HEADER_BYTES + len(compact_json(description)))
-        record.kind = topic_id
-        record.name = name
-        record.described = dict(description)
-        record.starts = [
-            (lane.priority, min(max(wanted.get(lane.priority, lane.tail), lane.kept_first), lane.tail), lane.tail)
-            for lane in state.destinations[topic_id].lanes
-        ]
-        state.add_subscription(number, topic_id, name, record.described, record.starts)
-        return number
-
-    def close_destination(self, number: int) -> None:
-        self._append(layout.CLOSE, number, layout.RECORD_HEADER_BYTES)
-        self._close(number)
-
-    def state_of(self, number: int) -> DestinationState:
-        return self._state.state_of(number)
-
-    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
-        number = self._state.consumers.next_number
-        described = compact_json(description)
-        record = self._append(layout.CONSUMER, destination_id, layout.RECORD_HEADER_BYTES + len(described.encode()))
-        record.consumer_id = number
-        record.described = dict(description)
-        self._state.consumers.add(number, described)
-        return number
-
-    def close_consumer(self, number: int) -> None:
-        self._state.close_consumer(number)
-
-    def consumer_description(self, number: int) -> dict[str, str]:
-        return self._state.consumers.description(number)
-
-    def set_time(self, wall_ms: int) -> None:
-        self._time_ms = max(self._time_ms, wall_ms)
-
-    def append(self, message: Message) -> None:
-        self._require_open(message.destination_id)
-        lane = self._state.open_lane(message.destination_id, message.priority)
-        message.log_offset = self._end
-        message.queue_offset = lane.tail
-        message.store_time_ms = self._time_ms
-        lane.tail += 1
-        lane.live_bytes += message.size
-        self._append(layout.MESSAGE, message.destination_id, _message_bytes(message)).message = message
-        if not lane.is_topic or self._is_restartable or self._state.destinations[lane.destination_id].holders.members:
-            self._keep(message)
-
-    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        assert ranges, "a settlement of nothing"
-        self._require_open(destination_id)
-        ranges = [  # copies, because the caller may reuse its own
-            Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
-            for one in single_ranges(ranges)
-        ]
-        record = self._append(layout.SETTLEMENT, destination_id, _settlement_bytes(len(ranges)))
-        record.ranges = ranges
-        record.freed_bytes = self._state.freed_bytes(destination_id, ranges)
-        self._settle(destination_id, ranges, record.freed_bytes)
-
-    def fail_attempts(
-        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
-    ) -> None:
-        assert ranges, "failed attempts of nothing"
-        record = self._append(layout.ATTEMPTS, destination_id, _settlement_bytes(len(ranges)))
-        record.consumer_id = consumer_id
-        record.cause = cause
-        record.due_ms = due_ms
-        record.time_ms = self._time_ms
-        record.ranges = [
-            Range(entries.priority, entries.first, entries.count, min(entries.delivery_count, DELIVERY_COUNT_MAX))
-            for entries in ranges
-        ]
-        self._state.fail_attempts(destination_id, consumer_id, cause, due_ms, record.time_ms, record.ranges)
-
-    def begin(self) -> None:
-        assert not self._is_in_transaction, "transactions do not nest"
-        self._is_in_transaction = True
-        self._transaction_start = self._end
-
-    def commit(self) -> None:
-        assert self._is_in_transaction, "no transaction is open"
-        self._is_in_transaction = False
-        if self._end > self._transaction_start:
-            self._append(layout.COMMIT, 0, COMMIT_BYTES)
-
     def write(self) -> None:
-        assert not self._is_in_transaction, "a batch ends inside a transaction"
         if not self._reason:
-            self._written = self._end
+            super().write()
+        else:
+            assert not self._is_in_transaction, "a batch ends inside a transaction"
 
     def sync(self) -> None:
-        if self._is_in_flight:
-            self._is_wanted = True
-            return
-        self.write()
-        if self._durable < self._written and not self._reason:
-            self._is_in_flight = True
-            self._workers.submit(Answer(partial(self.sync_finished, self._written)), SYNC_LANE)
-
-    def sync_finished(self, target: int) -> None:
-        """Mark everything below ``target`` as durable."""
-        self._is_in_flight = False
-        if self._is_closed:
-            return
-        self._set_durable(target)
-        if self._is_wanted:
-            self._is_wanted = False
-            self.sync()
-
-    def _set_durable(self, target: int) -> None:
-        if target > self._durable:
-            self._durable = target
-            if self._listener is not None:
-                self._listener.durable(target)
-
-    def append_offset(self) -> int:
-        return self._end
-
-    def written_offset(self) -> int:
-        return self._written
-
-    def durable_offset(self) -> int:
-        return self._durable
-
-    def confirmed_offset(self) -> int:
-        return self._durable
+        if self._is_in_flight or not self._reason:
+            super().sync()
 
     def is_accepting(self) -> bool:
         return not self._reason
-
-    def request(
-        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
-    ) -> None:
-        assert self._listener is not None, "the answer needs a listener"
-        self._require_open(destination_id)
-        lane = self._state.open_lane(destination_id, priority)
-        messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
-        found: list[Message] = []
-        entry = first
-        end = min(first + count, lane.tail)
-        while entry < end and (limit_bytes > 0 or not found):
-            message = messages.get(entry)
-            if message is not None:
-                if message.log_offset >= self._written:
-                    break
-                found.append(message)
-                limit_bytes -= message.size
-            entry += 1
-        self._answer(self._listener.page_loaded, destination_id, priority, first, entry, found, reader)
-
-    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
-        assert self._listener is not None, "the answer needs a listener"
-        self._require_open(destination_id)
-        end = min(first + count, self._state.open_lane(destination_id, priority).tail)
-        found = expired_entries(self.entries(destination_id, priority, first, end - first), wall_ms)
-        self._answer(self._listener.expired_found, destination_id, priority, first, end, *found)
-
-    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
-        assert self._listener is not None, "the answer needs a listener"
-        places = [
-            LanePlace(lane.priority, value if what == SEEK_ENTRY else self._first(lane, what, value), lane.kept_first)
-            for lane in self._state.destinations[destination_id].lanes
-        ]
-        self._answer(self._listener.sought, reader, self._log_start, places)
-
-    def _answer(self, tell: Callable[..., None], *what: object) -> None:
-        """Hand over an answer when the workers reach it."""
-        self._workers.submit(Answer(partial(tell, *what)), READ_LANE)
-
-    def _first(self, lane: ConsumeQueue, what: int, value: int) -> int:
-        """Return the first entry in memory whose log offset or store time is not below ``value``."""
-        messages = self._messages.get((lane.destination_id << layout.LANE_SHIFT) | lane.priority, {})
-        entries = [
-            entry
-            for entry, message in messages.items()
-            if (message.log_offset if what == SEEK_LOG else message.store_time_ms) >= value
-        ]
-        return min(entries, default=lane.tail)
-
-    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
-        columns = EntryColumns(first)
-        messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
-        for entry in range(first, first + count):
-            message = messages.get(entry)
-            columns.places.append(0 if message is None else message.log_offset)
-            columns.sizes.append(0 if message is None else message.size)
-            columns.tags.append(0 if message is None else message.tag_hash)
-            columns.expiries.append(0 if message is None else message.expires_ms)
-        return columns
-
-    def read_messages(self, destination_id: int, priority: int, first: int, count: int) -> list[Message]:
-        known = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
-        return [known[entry] for entry in range(first, first + count) if entry in known]
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._written = self._durable = self._end
-
-
-class Answer(Job):
-    """A job without work on a thread; it hands over the store's answer."""
-
-    def __init__(self, answer: Callable[[], None]) -> None:
-        self._answer = answer
-
-    def run(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        self._answer()
-
-
-def _message_bytes(message: Message) -> int:
-    return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
-
-
-def _settlement_bytes(range_count: int) -> int:
-    return layout.padded(SETTLEMENT_BYTES + layout.RANGE_BYTES * range_count)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ("config", "engine", "protocols", "gateway", "spark_bridge")
+ROOMS = ("config", "engine", "protocols", "gateway", "spark_bridge", "what_if")
 
 
 def _rows() -> dict[str, str]:

@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ("bench", "config", "docs", "engine", "examples", "gateway", "protocols", "scripts", "spark_bridge", "tests")
+ROOMS = (
+    "bench",
+    "config",
+    "docs",
+    "engine",
+    "examples",
+    "gateway",
+    "protocols",
+    "scripts",
+    "spark_bridge",
+    "tests",
+    "what_if",
+)
 KINDS = tuple(place for place in (ROOT / "docs").iterdir() if place.is_dir())
 PAGE = re.compile(r"(?<![\w./:-])[\w./-]*\w\.md\b")
 # As seen from the root; a page may also name a file by its last part alone.

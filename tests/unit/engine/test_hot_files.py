@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interpreted
 
 ROOT = Path(__file__).resolve().parents[3]
 HOT_FILES = frozenset(runpy.run_path(str(ROOT / "setup.py"))["hot_files"]())
-FOLDERS = ("config", "engine", "protocols", "gateway", "tests", "bench")
+FOLDERS = ("config", "engine", "protocols", "gateway", "what_if", "tests", "bench")
 CLASS = re.compile(r"^ *class ", re.MULTILINE)
 
 
@@ -170,4 +170,4 @@ def test_a_field_of_a_dataclass_has_a_type_that_is_imported(path: str) -> None:
 
 def test_the_tree_is_seen(made: Classes, compiled: Classes) -> None:
     assert ("engine/ports/store.py", "Store") in compiled
-    assert made["tests/support/store/memory_store.py", "MemoryStore"].bases == (("engine/ports/store.py", "Store"),)
+    assert made["what_if/ports/virtual_store.py", "VirtualStore"].bases == (("engine/ports/store.py", "Store"),)

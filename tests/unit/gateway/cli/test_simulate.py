@@ -1,0 +1,140 @@
+"""``penstock simulate``: on a store that a broker has written, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.consumers.consumer import INDIVIDUAL
+from engine.store.disk.files import RealFiles
+from engine.store.file_store import FileStore
+from engine.store.offline import NoTimers, WorkersInTurn
+from engine.store.settings import StoreSettings
+from engine.values.delivery import AS_THE_ADDRESS_SAYS
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
+from gateway.cli.dispatch import execute
+from gateway.process import exit_codes
+from tests.support.engine.broker_view import BrokerView
+from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
+
+pytest.importorskip("pyarrow")
+
+MESSAGES = 60
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a store in which two consumers had 60 messages of a queue; each sixth failed once, and two always."""
+    directory = tmp_path / "data"
+    clock = VirtualClock()
+    timers = VirtualTimers(clock)
+    workers = WorkersInTurn()
+    store = FileStore(str(directory), RealFiles(), workers, clock, NoTimers(), StoreSettings())
+    broker = Broker(store, clock, timers, AddressMatcher(()), 1 << 28)
+    queue = BrokerView(broker).own_queue("orders.eu")
+    clients = [FakeClient(f"192.0.2.{number}:40000") for number in range(2)]
+    for client in clients:
+        broker.connect(client)
+        broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, 10)).start()
+    for now_ms in range(20_000):
+        clock.now_ms += 1
+        broker.begin_turn()
+        timers.fire_due()
+        for client in clients:
+            for delivery in client.take():
+                number = int(delivery.message.body)
+                if number in (10, 20) or (number % 6 == 0 and not delivery.failed_attempts):
+                    broker.refuse(delivery, AS_THE_ADDRESS_SAYS)
+                else:
+                    broker.acknowledge(delivery)
+        if now_ms % 4 == 0 and now_ms // 4 < MESSAGES:
+            body = b"%d" % (now_ms // 4)
+            broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", body))
+        broker.end_turn()
+        broker.sync()
+        workers.run_all()
+    store.close()
+    return directory
+
+
+def simulated(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert execute(["simulate", "--json", *options]) == exit_codes.OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_present_configuration_gives_what_happened(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = simulated(capsys, "--from", str(data))
+    assert report["runs"] == ["really", "present"]
+    runs = report["destinations"]["queue://orders.eu"]
+    assert runs["really"]["messages"] == MESSAGES
+    assert (runs["really"]["dead_letters"], runs["really"]["acknowledged"]) == (2, MESSAGES - 2)
+    counted = ("messages", "acknowledged", "redeliveries", "dead_letters", "waiting_at_end")
+    assert [runs["present"][key] for key in counted] == [runs["really"][key] for key in counted]
+    assert report["destinations"]["queue://ActiveMQ.DLQ"]["present"]["messages"] == 2
+
+
+def test_settings_and_numbers_make_runs(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chart = tmp_path / "chart.svg"
+    options = ("--set", "redelivery.maximum-redeliveries=0,1", "--consumers", "1,3", "--chart", str(chart))
+    report = simulated(capsys, "--from", str(data), "--processes", "1", *options)
+    assert len(report["runs"]) == 2 + 4
+    runs = report["destinations"]["queue://orders.eu"]
+    assert runs["redelivery.maximum-redeliveries=0 consumers=1"]["dead_letters"] == 12
+    assert runs["redelivery.maximum-redeliveries=1 consumers=3"]["dead_letters"] == 2
+    ElementTree.parse(chart)
+
+
+def test_a_file_is_a_run_and_processes_give_the_same(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "new.yaml"
+    config.write_text("addresses:\n- match: '>'\n  redelivery: {maximum-redeliveries: 0}\n")
+    options = ("--from", str(data), "--config", str(config), "--service", "drawn")
+    reports = [simulated(capsys, *options, "--processes", str(count)) for count in (1, 2)]
+    assert reports[0] == reports[1]
+    assert reports[0]["destinations"]["queue://orders.eu"]["new.yaml"]["redeliveries"] == 0
+
+
+def test_the_report_is_a_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["simulate", "--from", str(data), "--destination", "orders.>"]) == exit_codes.OK
+    words = [line.split() for line in capsys.readouterr().out.split("\n")]
+    assert ["queue://orders.eu", "really", "present"] in words
+    assert ["messages", "60", "60"] in words
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--set", "redelivery.maximum-redelivery=1"], "did you mean 'redelivery.maximum-redeliveries'?"),
+        (["--set", "redelivery.maximum-redeliveries=many"], "'many', allowed is"),
+        (["--set", "redelivery.maximum-redeliveries"], "allowed is KEY=VALUE"),
+        (["--consumers", "0"], "--consumers is '0'; allowed is a whole number from 1 to 10000"),
+        (["--prefetch", "1,x"], "--prefetch is '1,x'"),
+        (["--processes", "-1"], "--processes is -1"),
+        (["--destination", "nobody"], "has no messages of 'nobody' in this time"),
+        (["--from-time", "today"], "option 'from-time' is 'today'"),
+        (["--from-time", "2026-01-02", "--to-time", "2026-01-01"], "--from-time 2026-01-02 is not before"),
+        (["--consumers", ",".join(["1"] * 70)], "these are 71 runs; at most 64 are allowed"),
+        (["--config", "missing.yaml"], "missing.yaml"),
+    ],
+)
+def test_wrong_options(data: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str) -> None:
+    assert execute(["simulate", "--from", str(data), *options]) == exit_codes.USAGE
+    assert text in capsys.readouterr().err
+
+
+def test_what_is_no_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["simulate", "--from", str(tmp_path)]) == exit_codes.USAGE
+    assert "neither an export nor the data directory of a store" in capsys.readouterr().err
+    assert execute(["simulate", "--from", str(tmp_path / "missing")]) == exit_codes.USAGE
+    assert "which is not a directory" in capsys.readouterr().err
+    (tmp_path / "store.json").write_text("{}")
+    assert execute(["simulate", "--from", str(tmp_path)]) == exit_codes.STORE

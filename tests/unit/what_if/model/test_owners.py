@@ -1,0 +1,99 @@
+"""Simulated durable subscriptions, groups, lost connections and consumers that are too slow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.values.destination import QUEUE, TOPIC
+from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
+from tests.support.engine.engine_world import address
+from tests.support.fakes import START_WALL_MS
+from tests.support.what_if.recorded_world import batch_of, time_of
+from tests.support.what_if.scenarios import scenario
+from what_if.figures import Figures
+from what_if.model.simulation import simulate
+from what_if.run import really, run
+from what_if.trace.read import trace_of
+from what_if.trace.tables import DELIVERY_COLUMNS, MESSAGE_COLUMNS
+from what_if.trace.trace import Owner, Trace
+
+TOPIC_ROW = {"destination_kind": "topic", "destination_name": "t"}
+QUEUE_ROW = {"destination_kind": "queue", "destination_name": "q"}
+
+
+def message(number: int, at_ms: int, **values: Any) -> dict[str, Any]:
+    return {
+        "log_offset": number,
+        "store_time": time_of(START_WALL_MS + at_ms),
+        "priority": 4,
+        "headers": [],
+        "body": b"12345",
+        **values,
+    }
+
+
+def delivery(number: int, at_ms: int, came_ms: int, consumer: int, **values: Any) -> dict[str, Any]:
+    return {
+        "log_offset": 100_000 + at_ms,
+        "store_time": time_of(START_WALL_MS + at_ms),
+        "message_offset": number,
+        "message_time": time_of(START_WALL_MS + came_ms),
+        "outcome": "acknowledged",
+        "attempt": 1,
+        "consumer": consumer,
+        **values,
+    }
+
+
+def made(messages: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> Trace:
+    return trace_of(
+        iter([batch_of(messages, MESSAGES, MESSAGE_COLUMNS)]),
+        iter([batch_of(deliveries, DELIVERIES, DELIVERY_COLUMNS)]),
+    )
+
+
+def test_each_durable_subscription_gets_the_messages_of_its_topic() -> None:
+    times = [number * 10 for number in range(100)]
+    messages = [message(number + 1, at, **TOPIC_ROW) for number, at in enumerate(times)]
+    fast = [delivery(n + 1, at + 3, at, 1, subscription="a:fast", **TOPIC_ROW) for n, at in enumerate(times)]
+    late = [delivery(n + 1, at + 7, at, 2, subscription="b:late", **TOPIC_ROW) for n, at in enumerate(times) if n >= 40]
+    trace = made(messages, fast + late)
+    assert really(trace).figures == run(trace, scenario()).figures
+    found = simulate(trace, scenario())
+    assert [found[Owner(TOPIC, "t", name)].acknowledged for name in ("a:fast", "b:late")] == [100, 60]
+    doubled = simulate(trace, scenario(consumers=2))[Owner(TOPIC, "t", "a:fast")]
+    assert doubled.acknowledged == 100
+
+
+def grouped(consumers: int) -> Figures:
+    messages = [message(number + 1, number, group_id="g", **QUEUE_ROW) for number in range(50)]
+    deliveries = [delivery(number + 1, number * 10 + 10, number, 1, **QUEUE_ROW) for number in range(50)]
+    return simulate(made(messages, deliveries), scenario(consumers=consumers))[Owner(QUEUE, "q")]
+
+
+def test_more_consumers_do_not_help_one_group() -> None:
+    assert grouped(1).mean_depth() == grouped(4).mean_depth()
+
+
+def test_a_connection_is_lost_again_and_comes_back() -> None:
+    messages = [message(number + 1, number * 10, **QUEUE_ROW) for number in range(50)]
+    before = [delivery(n + 1, n * 10 + 5, n * 10, 1, **QUEUE_ROW) for n in range(10)]
+    lost = delivery(11, 105, 100, 1, outcome="failed", cause="connection-lost", **QUEUE_ROW)
+    again = delivery(11, 110, 100, 2, attempt=2, **QUEUE_ROW)
+    after = [delivery(n + 1, n * 10 + 5, n * 10, 2, **QUEUE_ROW) for n in range(11, 50)]
+    trace = made(messages, [*before, lost, again, *after])
+    found = simulate(trace, scenario())[Owner(QUEUE, "q")]
+    assert (found.acknowledged, found.redelivered) == (50, 1)
+    never = address("q", redelivery__maximum_redeliveries=0)
+    found = simulate(trace, scenario(never, consumers=1))[Owner(QUEUE, "q")]
+    assert (found.acknowledged, found.dead) == (49, 1)
+
+
+def test_a_consumer_that_is_expelled_comes_again() -> None:
+    messages = [message(number + 1, number, **QUEUE_ROW) for number in range(100)]
+    deliveries = [delivery(n + 1, n * 100 + 100, n, 1, **QUEUE_ROW) for n in range(100)]
+    slow = address(
+        "q", slow_consumers__threshold=100, slow_consumers__policy="KILL", slow_consumers__check_period_ms=1_000
+    )
+    found = simulate(made(messages, deliveries), scenario(slow))[Owner(QUEUE, "q")]
+    assert found.acknowledged > 80

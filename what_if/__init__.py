@@ -1,0 +1,1 @@
+"""What would have happened: recorded traffic through the engine on virtual time, with another configuration."""

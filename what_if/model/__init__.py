@@ -1,0 +1,1 @@
+"""What is simulated: producers, consumers and the events between them and the engine."""

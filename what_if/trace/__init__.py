@@ -1,0 +1,1 @@
+"""What happened: the messages, attempts and consumers of an export or a store."""
