@@ -71,11 +71,17 @@ STORE = """
     queues/queue_flush queues/subscription_release state/consume_queue state/consumer_records state/destination
     state/log_state state/progress state/settled_entries
 """
+# Likewise of the gateway: what each read, write and turn passes.
+GATEWAY = """
+    connections/connection connections/peer_watch connections/session_socket connections/unread_output
+    loop/engine_loop loop/full_reads loop/ticks process/workers
+"""
 
 
 def hot_files() -> list[str]:
     """Return the files to compile, from the root."""
     hot = [f"engine/store/{name}.py" for name in STORE.split()]
+    hot += [f"gateway/{name}.py" for name in GATEWAY.split()]
     for room, cold_names in ROOMS_BUT.items():
         names = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
         cold = set(cold_names.split())

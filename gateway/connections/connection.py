@@ -21,7 +21,7 @@ from protocols.detect import STOMP, UNDECIDED, detect
 FULL_READ_BYTES: Final = 128 * 1024  # of one read, from which on there may be more
 
 
-class Connection(asyncio.Protocol, SessionSocket):
+class Connection(SessionSocket):
     """place: of the socket among all; the host gives it back.
 
     write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Final, cast
 
 from config.model import SERVER_NAME, ServerConfig
 from engine.broker import Broker
@@ -81,7 +81,7 @@ class Listener(ConnectionHost):
         self._acceptors[name] = Acceptor(
             listening,
             self._admission,
-            self.new_connection,
+            self.new_protocol,
             self._security.tls_context,
             endpoint.is_tls(),
             self._connect_time_s,
@@ -94,6 +94,10 @@ class Listener(ConnectionHost):
         """Return a connection for a new transport; it gives the place back."""
         limit_bytes = self._settings.unread_output_bytes
         return Connection(self, self._engine_loop, self._counters, place, limit_bytes, self._write_stall_ms)
+
+    def new_protocol(self, place: Place) -> asyncio.Protocol:
+        """Return the same for an event loop."""
+        return cast(asyncio.Protocol, self.new_connection(place))  # a compiled class has no base class in asyncio
 
     def new_socket_connection(self, address: str) -> Connection | None:
         """Return a connection for a WebSocket; None if there is no place for one more."""

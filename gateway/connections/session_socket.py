@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from gateway.connections.admission import Place
 from gateway.connections.tls import common_name
 from gateway.loop.engine_loop import EngineLoop, Flushable
 from gateway.loop.faults import is_engine_whole
-from gateway.loop.ticks import Ticking
 from gateway.process.audit_log import Audited
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
-from protocols.peer_socket import PeerSocket
 
 log: Final = logging.getLogger("penstock.connection")
 
 
-class ConnectionHost(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConnectionHost:
     """The listener, as its connections see it."""
 
     @abstractmethod
@@ -63,7 +64,7 @@ class ConnectionHost(ABC):
         """Do the same for a login whose result is known."""
 
 
-class SessionSocket(PeerSocket, Flushable, Ticking):
+class SessionSocket(Flushable):
     """The socket as its session uses it.  place: of the socket among all; the host gives it back."""
 
     def __init__(self, host: ConnectionHost, engine_loop: EngineLoop, counters: GatewayCounters, place: Place) -> None:
@@ -85,6 +86,10 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
     @abstractmethod
     def credentials_checked(self, is_allowed: bool) -> None:
         """Take the result of the host's check."""
+
+    @abstractmethod
+    def tick(self, now_ms: int) -> None:
+        """Do the timed work.  now_ms: all octets that had reached the socket by then have been read."""
 
     @abstractmethod
     def shut_down(self) -> None:
@@ -190,4 +195,4 @@ class SessionSocket(PeerSocket, Flushable, Ticking):
 
     def _schedule_tick(self, delay_ms: int) -> None:
         self._cancel_tick()
-        self._tick = self._engine_loop.ticks.call_later(delay_ms, self)
+        self._tick = self._engine_loop.ticks.call_later(delay_ms, self.tick)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from engine.broker import Broker
 from engine.limits.disk_watch import DiskWatch
@@ -18,6 +21,7 @@ from gateway.loop.alarms import Alarms
 from gateway.loop.full_reads import FullReads
 from gateway.loop.ticks import Ticks
 from gateway.process.workers import JobSink
+from protocols.peer_socket import PeerSocket
 
 log: Final = logging.getLogger("penstock.engine")
 
@@ -25,6 +29,8 @@ HELD_BACK_S: Final = 0.02  # between two checks whether held-back output has roo
 HELD_BACK_ROUNDS: Final = 250  # checks without room for any of it; then connections end
 READ_PART: Final = 100  # part of the connections' budget: while they read this much in total, they are waited for
 LAZY_SYNC_S: Final = 0.05  # records that nobody waits for are synced this long after they were written
+
+TurnEnd = Callable[[int, int], None]  # with the arguments of ``Flushable.flush``
 
 
 class LoopTimers(Timers):
@@ -53,8 +59,9 @@ class LoopTimers(Timers):
             engine_loop.fail()
 
 
-class Flushable(ABC):
-    """A connection that may have octets to write at the end of a turn."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Flushable(PeerSocket):
+    """A socket whose session may have octets to write at the end of a turn."""
 
     @abstractmethod
     def flush(self, offset: int, confirmed_offset: int) -> None:
@@ -77,6 +84,7 @@ class EngineLoop(JobSink):
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
         self.touched: list[Flushable] = []
+        self._ends: list[TurnEnd] = []
         self._held_back: list[Flushable] = []
         self._held_back_rounds = 0
         self._held_back_before: set[Flushable] = set()
@@ -120,6 +128,10 @@ class EngineLoop(JobSink):
                 self.disk_watch.turn_ended(offset, store.written_offset())
             self.is_open = False  # connections touched up to here are flushed in this turn
             confirmed_offset = store.confirmed_offset()
+            if self._ends:
+                ends, self._ends = self._ends, []
+                for turn_end in ends:
+                    turn_end(offset, confirmed_offset)
             touched = self.touched
             if touched:
                 self.touched = []
@@ -191,6 +203,11 @@ class EngineLoop(JobSink):
         except Exception:
             log.critical("a %s raised an error that it should have returned", type(job).__name__)
             self.fail()
+
+    def at_turn_end(self, turn_end: TurnEnd) -> None:
+        """Call ``turn_end`` once when the present turn ends; open one if there is none."""
+        self._ends.append(turn_end)
+        self.open_turn()
 
     def flush_later(self, connection: Flushable) -> None:
         """Have ``flush`` called again soon, because its output is held back."""

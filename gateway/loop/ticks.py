@@ -8,7 +8,7 @@ time.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from engine.ports.clock import Clock
@@ -18,10 +18,7 @@ from engine.ports.clock import Clock
 ROUNDS: Final = 4
 
 
-class Ticking(ABC):
-    @abstractmethod
-    def tick(self, now_ms: int) -> None:
-        """Do the timed work.  now_ms: all octets that had reached the socket by then have been read."""
+Tick = Callable[[int], None]  # with the time, in ms, by which all octets that had reached the socket have been read
 
 
 class Ticks:
@@ -30,14 +27,14 @@ class Ticks:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
-        self._due: list[Ticking] = []
+        self._due: list[Tick] = []
 
-    def call_later(self, delay_ms: int, ticking: Ticking) -> asyncio.TimerHandle:
-        """Call ``ticking`` once, ``delay_ms`` from now; a cancelled one may still be called if it was due."""
-        return self._loop.call_later(delay_ms / 1000, self._is_due, ticking)
+    def call_later(self, delay_ms: int, tick: Tick) -> asyncio.TimerHandle:
+        """Call ``tick`` once, ``delay_ms`` from now; a cancelled one may still be called if it was due."""
+        return self._loop.call_later(delay_ms / 1000, self._is_due, tick)
 
-    def _is_due(self, ticking: Ticking) -> None:
-        self._due.append(ticking)
+    def _is_due(self, tick: Tick) -> None:
+        self._due.append(tick)
         if len(self._due) == 1:
             self._loop.call_soon(self._begin)
 
@@ -46,9 +43,9 @@ class Ticks:
         self._due = []
         self._loop.call_soon(self._wait, due, self._clock.monotonic_ms(), ROUNDS - 1)
 
-    def _wait(self, due: list[Ticking], now_ms: int, rounds: int) -> None:
+    def _wait(self, due: list[Tick], now_ms: int, rounds: int) -> None:
         if rounds > 1:
             self._loop.call_soon(self._wait, due, now_ms, rounds - 1)
             return
-        for ticking in due:
-            ticking.tick(now_ms)
+        for tick in due:
+            tick(now_ms)

@@ -6,9 +6,11 @@ import asyncio
 import queue
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 from engine.values.histogram import Histogram
@@ -21,7 +23,8 @@ FORGETTING: Final = 0.5  # of how slow a sync was, with each one after it
 LANE_NAMES = {SYNC_LANE: "penstock-sync", READ_LANE: "penstock-read", FILE_LANE: "penstock-file"}
 
 
-class JobSink(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class JobSink:
     """Takes finished jobs on the event loop's thread."""
 
     @abstractmethod

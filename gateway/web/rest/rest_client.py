@@ -11,7 +11,7 @@ from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
 from engine.values.errors import EngineError, StoreError
 from engine.values.message import Message
-from gateway.loop.engine_loop import EngineLoop, Flushable
+from gateway.loop.engine_loop import EngineLoop
 
 PAGE_BYTES: Final = 4 * 1024 * 1024  # of the messages in one answer
 CONFIRMATION_S: Final = 30.0  # after that a request is answered without one
@@ -83,18 +83,17 @@ class RestClient(Client):
 
     # -- the end of a turn
 
-    def flush(self, offset: int) -> None:
-        """Owe the confirmations of this turn.  offset: they wait for it."""
-        if self.is_refusing:
-            return
-        self._owed += [(offset, future) for future in self._asked]
-        self._asked.clear()
-        if self._owed:
-            self._engine.store_events.await_confirmation(self)
+    def _turn_ended(self, offset: int, confirmed_offset: int) -> None:
+        """Owe the confirmations of this turn, which wait for ``offset``, and give those that are there."""
+        if not self.is_refusing:
+            self._owed += [(offset, future) for future in self._asked]
+            self._asked.clear()
+            if self._owed:
+                self._engine.store_events.await_confirmation(self)
+        self.release_confirmations(confirmed_offset)
 
     def _touch(self) -> None:
-        self._engine_loop.touched.append(_Output(self))
-        self._engine_loop.open_turn()
+        self._engine_loop.at_turn_end(self._turn_ended)
 
     # -- the engine's side
 
@@ -141,12 +140,3 @@ class RestClient(Client):
 
     def describe(self) -> dict[str, str]:
         return {"address": self.address, "client_id": "", "login": self.user}
-
-
-class _Output(Flushable):
-    def __init__(self, client: RestClient) -> None:
-        self._client = client
-
-    def flush(self, offset: int, confirmed_offset: int) -> None:
-        self._client.flush(offset)
-        self._client.release_confirmations(confirmed_offset)

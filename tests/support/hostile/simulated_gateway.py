@@ -176,7 +176,7 @@ class SimulatedGateway(BrokerView):
     ) -> Socket:
         place = self._admission.admit(address)
         assert place is not None
-        return self.attach(self.listener.new_connection(place), address, draw or self.draw)
+        return self.attach(self.listener.new_protocol(place), address, draw or self.draw)
 
     def attach(self, connection: asyncio.Protocol, address: str, draw: random.Random) -> Socket:
         """Return the peer's end of a new connection."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 
@@ -15,14 +14,13 @@ from engine.ports.timers import TimerTarget
 from engine.ports.workers import Job
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
-from gateway.connections.connection import Connection
-from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.loop.engine_loop import EngineLoop, Flushable, LoopTimers
 from tests.support.engine.broker_view import BrokerView
 from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
 from tests.support.store.scripted_store import ScriptedStore
 
 
-class Touched:
+class Touched(Flushable):
     """Stands for a connection: remembers with which offsets it was flushed."""
 
     def __init__(self) -> None:
@@ -30,6 +28,30 @@ class Touched:
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
         self.flushed.append((offset, confirmed_offset))
+
+    def touch(self) -> None:
+        raise AssertionError("nobody asks a socket for anything here")
+
+    def authenticate(self, login: str, passcode: str) -> None:
+        self.touch()
+
+    def login_proved(self, login: str, is_right: bool) -> None:
+        self.touch()
+
+    def pause_reading(self) -> None:
+        self.touch()
+
+    def resume_reading(self) -> None:
+        self.touch()
+
+    def tick_soon(self) -> None:
+        self.touch()
+
+    def warn(self, text: str) -> None:
+        self.touch()
+
+    def peer(self) -> str:
+        return "1.2.3.4:5"
 
 
 class CountingBroker(Broker):
@@ -52,7 +74,7 @@ class World(BrokerView):
 
     def touch(self) -> Touched:
         touched = Touched()
-        self.loop.touched.append(cast(Connection, touched))
+        self.loop.touched.append(touched)
         self.loop.open_turn()
         return touched
 
@@ -182,7 +204,7 @@ async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:
             super().flush(offset, confirmed_offset)
             queue.mark_dirty()
 
-    world.loop.touched.append(cast(Connection, Draining()))
+    world.loop.touched.append(Draining())
     world.loop.open_turn()
     await rounds(5)
     assert world.broker.turns == 2
@@ -253,7 +275,7 @@ async def test_a_fault_of_ours_stops_the_process_wherever_it_is_found() -> None:
         await world.loop.failed.wait()
 
     world = World()
-    world.loop.touched.append(cast(Connection, BrokenConnection()))
+    world.loop.touched.append(BrokenConnection())
     world.loop.open_turn()
     async with asyncio.timeout(20):
         await world.loop.failed.wait()

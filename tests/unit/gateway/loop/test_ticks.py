@@ -9,11 +9,11 @@ from collections.abc import Coroutine
 
 import uvloop
 
-from gateway.loop.ticks import ROUNDS, Ticking, Ticks
+from gateway.loop.ticks import ROUNDS, Ticks
 from tests.support.fakes import VirtualClock
 
 
-class Listed(Ticking):
+class Listed:
     def __init__(self, name: str, seen: list[str]) -> None:
         self.name = name
         self.seen = seen
@@ -57,7 +57,7 @@ async def _octets_are_read_first(hops: int) -> None:
         await rounds(ROUNDS)  # the event loop watches it
         listed = Listed("looked at", seen)
         loop.call_later(0.001, theirs.send, b"in time")
-        Ticks(loop, clock).call_later(1, listed)
+        Ticks(loop, clock).call_later(1, listed.tick)
         time.sleep(0.01)  # both timers are due in the same round, and no socket is polled between them
         while "looked at" not in seen:
             await asyncio.sleep(0)
@@ -86,8 +86,8 @@ async def _share() -> None:
 
     ticks = Ticks(asyncio.get_running_loop(), CountingClock())
     for number in range(100):
-        ticks.call_later(0, Listed(str(number), seen))
-    cancelled = ticks.call_later(0, Listed("cancelled", seen))
+        ticks.call_later(0, Listed(str(number), seen).tick)
+    cancelled = ticks.call_later(0, Listed("cancelled", seen).tick)
     cancelled.cancel()
     while len(seen) < 100:
         await asyncio.sleep(0)
