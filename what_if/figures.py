@@ -52,7 +52,6 @@ class Figures:
         "depth",
         "deepest",
         "waits",
-        "wait_sum_ms",
         "longest_ms",
         "areas",
         "most",
@@ -76,7 +75,6 @@ class Figures:
         self.depth = 0
         self.deepest = 0
         self.waits: dict[int, int] = {}
-        self.wait_sum_ms = 0
         self.longest_ms = 0
         self.areas = [0] * parts
         self.most = [0] * parts
@@ -97,20 +95,18 @@ class Figures:
             self.most[part] = self.depth
 
     def leave(self, now_ms: int, wait_ms: int, outcome: int) -> None:
-        """Count a message that is settled.  wait_ms: since it came, below 0 if that is not known."""
+        """Count a message that is settled.  wait_ms: since it came."""
         self._pass(now_ms)
         self.depth -= 1
         part = self.period.part(now_ms)
         if outcome == ACKNOWLEDGED:
             self.acknowledged += 1
             self.done_by_part[part] += 1
-            if wait_ms >= 0:
-                self.waits_by_part[part] += wait_ms
-                self.wait_sum_ms += wait_ms
-                if wait_ms > self.longest_ms:
-                    self.longest_ms = wait_ms
-                counted = wait_ms if wait_ms < EXACT_MS else three_digits(wait_ms)
-                self.waits[counted] = self.waits.get(counted, 0) + 1
+            self.waits_by_part[part] += wait_ms
+            if wait_ms > self.longest_ms:
+                self.longest_ms = wait_ms
+            counted = wait_ms if wait_ms < EXACT_MS else three_digits(wait_ms)
+            self.waits[counted] = self.waits.get(counted, 0) + 1
         elif outcome == DEAD_LETTERED:
             self.dead += 1
             self.dead_by_part[part] += 1

@@ -123,7 +123,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not source.is_dir():
         raise CommandError(f"--from is {arguments.source!r}, which is not a directory")
     try:
-        trace = read_trace(source, Chosen(arguments.destination, arguments.from_time, arguments.to_time))
+        chosen = Chosen(arguments.destination, arguments.from_time, arguments.to_time)
+        trace = read_trace(source, chosen, present.addresses)
     except StoreError as error:
         raise CommandError(str(error), exit_codes.STORE) from None
     except ValueError as error:

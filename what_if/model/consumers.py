@@ -18,11 +18,13 @@ from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_CLOSED, CAUSE_REJECTED
 from what_if.trace.trace import (
+    AT_ONCE,
     CLOSED,
     FAILED,
     GIVEN_UP,
     LOST,
     REJECTED,
+    ROLLED_BACK,
     WORKED,
     Attempts,
     Owner,
@@ -36,6 +38,7 @@ US: Final = 1_000  # in a millisecond
 REFERENCE: Final = Struct("<qqi")  # the body of a simulated message: log offset in the trace, first attempt, attempts
 REFUSALS: Final = {
     FAILED: AS_THE_ADDRESS_SAYS,
+    AT_ONCE: AS_THE_ADDRESS_SAYS,
     REJECTED: Refusal("dead-letter", cause=CAUSE_REJECTED),
     CLOSED: Refusal("redeliver", 0, CAUSE_CLOSED),
 }
@@ -265,6 +268,8 @@ class SimulatedConsumer(Actor):
         delivery = self.held.popleft()
         if self.kind == WORKED:
             broker.acknowledge(delivery)
+        elif self.kind == ROLLED_BACK:
+            broker.roll_back([delivery])
         else:
             broker.refuse(delivery, REFUSALS[self.kind])
         if self.held:

@@ -40,7 +40,11 @@ class Producer(Client):
             self.waiting.append(message)
 
     def end(self) -> None:
-        """Count the time until the end of the simulation."""
+        """Count the time until the end of the simulation, and what a full address has discarded."""
+        account = self.destination.account
+        if account is not None:
+            for figures in self.figures:
+                figures.dropped += account.dropped_count
         if self.waiting:
             self._count_blocked()
 

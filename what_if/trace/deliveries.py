@@ -21,6 +21,7 @@ from what_if.trace.columns import Int64s, codes, joined, milliseconds, numbers, 
 from what_if.trace.tables import Batches
 from what_if.trace.trace import (
     ALWAYS_MS,
+    AT_ONCE,
     CLOSED,
     FAILED,
     GIVEN_UP,
@@ -47,6 +48,7 @@ NAMES: Final = (
     "time",
     "message",
     "message_time",
+    "lane",
     "outcome",
     "cause",
     "attempt",
@@ -84,6 +86,7 @@ def read_deliveries(batches: Batches) -> DeliveryColumns:
             "time": milliseconds(batch.column("store_time")),
             "message": numbers(batch.column("message_offset"), -1),
             "message_time": milliseconds(batch.column("message_time"), -1),
+            "lane": numbers(batch.column("lane")),
             "outcome": codes(batch.column("outcome"), outcomes),
             "cause": codes(batch.column("cause"), found.causes),
             "attempt": numbers(batch.column("attempt")),
@@ -103,12 +106,11 @@ def read_deliveries(batches: Batches) -> DeliveryColumns:
     return found
 
 
-def ends_of(rows: DeliveryColumns, first_offset: int) -> Ends:
-    """Return how the messages from a log offset on really ended."""
+def ends_of(rows: DeliveryColumns, messages: Int64s, start_ms: int) -> Ends:
+    """Return how some messages really ended, and how long they waited since ``start_ms``.  messages: log offsets."""
     found = rows.columns
-    chosen = (found["message"] >= first_offset) & (found["outcome"] <= max(OUTCOME_NAMES))
-    known = found["message_time"] >= 0
-    waits = np.where(known, found["time"] - found["message_time"], -1)
+    chosen = np.isin(found["message"], messages) & (found["outcome"] <= max(OUTCOME_NAMES))
+    waits = found["time"] - np.maximum(found["message_time"], start_ms)
     return Ends(
         packed("i", found["owner"][chosen]),
         packed("q", found["time"][chosen]),
@@ -166,6 +168,8 @@ def since_of(rows: DeliveryColumns, count: int) -> list[int]:
 def _kinds(rows: DeliveryColumns, found: dict[str, Int64s]) -> Int64s:
     of_cause = np.array([KINDS.get(cause, FAILED) for cause in rows.causes] or [FAILED], np.int64)
     kinds = np.where(found["outcome"] == 1, WORKED, of_cause[found["cause"]])
+    is_at_once = (kinds == FAILED) & (found["outcome"] == 0) & (found["due"] == 0)
+    kinds[is_at_once] = AT_ONCE
     # Of several messages that one lost connection had, the first is taken to be the cause of it.
     again = (kinds[1:] == LOST) & (kinds[:-1] == LOST) & (found["offset"][1:] == found["offset"][:-1])
     kinds[1:][again] = WORKED

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.values.destination import KINDS_BY_NAME
+from engine.values.destination import KINDS_BY_NAME, QUEUE
 from what_if.trace.columns import Int64s, codes, joined, milliseconds, numbers, packed
+from what_if.trace.deliveries import DeliveryColumns
 from what_if.trace.tables import Batches
 from what_if.trace.trace import Messages
 
@@ -72,6 +73,33 @@ def read_messages(batches: Batches) -> MessageColumns:
     hashes = np.array([crc32(text.encode()) if text else 0 for text in groups], np.int64)
     found.columns["group"] = hashes[found.columns["group"]]
     return found
+
+
+def with_waiting(sent: MessageColumns, rows: DeliveryColumns, from_ms: int) -> MessageColumns:
+    """Add the messages of queues that waited at ``from_ms``, as far as they were settled or failed later.
+
+    They come at that time, with the size of an average message; their expiry and group are not known.
+    """
+    found, columns = rows.columns, sent.columns
+    is_queue = np.array([rows.owner_of(text).kind == QUEUE for text in rows.owners] or [False])[found["owner"]]
+    is_earlier = is_queue & (found["message"] >= 0) & (found["message_time"] < from_ms)
+    offsets, at = np.unique(found["message"][is_earlier], return_index=True)
+    names = np.array(
+        [sent.names.setdefault(text.partition("\n")[0], len(sent.names)) for text in rows.owners], np.int64
+    )
+    nothing = np.zeros(len(offsets), np.int64)
+    size = int(columns["size"].mean()) if len(columns["size"]) else 0
+    earlier = {
+        "destination": names[found["owner"][is_earlier][at]] if len(offsets) else nothing,
+        "offset": offsets,
+        "time": nothing + from_ms,
+        "priority": found["lane"][is_earlier][at],
+        "dead_letter": nothing,
+        "expires": nothing,
+        "size": nothing + size,
+        "group": nothing,
+    }
+    return MessageColumns(sent.names, {name: np.concatenate([earlier[name], columns[name]]) for name in columns})
 
 
 def _sizes(batch: pa.RecordBatch) -> Int64s:

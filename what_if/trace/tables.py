@@ -39,6 +39,7 @@ DELIVERY_COLUMNS: Final = (
     "store_time",
     "message_offset",
     "message_time",
+    "lane",
     "outcome",
     "cause",
     "attempt",

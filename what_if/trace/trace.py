@@ -1,6 +1,6 @@
 """A recorded traffic: owners, consumers and attempts in columns, and the messages in the order of the log.
 
-All of it is in memory: some 60 octets for each message and 20 for each attempt, so it goes to other processes as it is.
+All of it is in memory: some 90 octets for each message with one delivery, so it goes to other processes as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ FAILED: Final = 1  # NACK, modified, a rollback: the policy of the address decid
 REJECTED: Final = 2  # it can never be processed
 LOST: Final = 3  # its connection was lost meanwhile
 CLOSED: Final = 4  # it was closed in order after the application had received it
+AT_ONCE: Final = 5  # as FAILED, and it could be tried again at once
+ROLLED_BACK: Final = 6  # as AT_ONCE, where the address has a delay: so it was a rollback
 GIVEN_UP: Final = 8  # added to one of these: the message was given up after it
 
 ALWAYS_MS: Final = -(2**62)
@@ -94,7 +96,7 @@ class Messages:
 class Ends:
     """What really happened, one row per settlement or failed attempt in the order of the log.
 
-    waits_ms: since the message was stored, -1 where that is not known.  outcomes: those of
+    waits_ms: since the message was stored, or since the start.  outcomes: those of
     engine.values.outcomes, 0 for a failed attempt.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -22,7 +22,8 @@ from engine.values.options import SubscribeOptions
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
+from tests.support.fakes import START_WALL_MS, FakeClient, VirtualClock, VirtualTimers
+from tests.support.store.one_process_spark import OneProcessSpark
 
 pytest.importorskip("pyarrow")
 
@@ -79,6 +80,28 @@ def test_the_present_configuration_gives_what_happened(data: Path, capsys: pytes
     counted = ("messages", "acknowledged", "redeliveries", "dead_letters", "waiting_at_end")
     assert [runs["present"][key] for key in counted] == [runs["really"][key] for key in counted]
     assert report["destinations"]["queue://ActiveMQ.DLQ"]["present"]["messages"] == 2
+
+
+def test_an_export_gives_the_same_as_its_store(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    from spark_bridge.export import Request, export
+
+    lake = tmp_path / "lake"
+    one_process = cast(Any, OneProcessSpark())
+    export(Request(data, ">", lake, tables=("messages", "deliveries")), spark=one_process)
+    assert simulated(capsys, "--from", str(lake)) == simulated(capsys, "--from", str(data))
+    alone = tmp_path / "alone"
+    export(Request(data, ">", alone), spark=one_process)
+    assert execute(["simulate", "--from", str(alone)]) == exit_codes.USAGE
+    assert "an export of messages; needed are messages and deliveries" in capsys.readouterr().err
+
+
+def test_a_part_of_the_time(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = ("--from-time", str(START_WALL_MS + 101), "--to-time", str(START_WALL_MS + 201))
+    report = simulated(capsys, "--from", str(data), *times)
+    runs = report["destinations"]["queue://orders.eu"]
+    assert runs["really"]["messages"] == 25 + 7  # those that came, and those that waited for another attempt
+    assert report["to_ms"] == START_WALL_MS + 200
 
 
 def test_settings_and_numbers_make_runs(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

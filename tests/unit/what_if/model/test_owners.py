@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from config.matching import AddressMatcher
 from engine.values.destination import QUEUE, TOPIC
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
 from tests.support.engine.engine_world import address
@@ -13,7 +14,7 @@ from tests.support.what_if.scenarios import scenario
 from what_if.figures import Figures
 from what_if.model.simulation import simulate
 from what_if.run import really, run
-from what_if.trace.read import trace_of
+from what_if.trace.read import find_rollbacks, trace_of
 from what_if.trace.tables import DELIVERY_COLUMNS, MESSAGE_COLUMNS
 from what_if.trace.trace import Owner, Trace
 
@@ -45,10 +46,11 @@ def delivery(number: int, at_ms: int, came_ms: int, consumer: int, **values: Any
     }
 
 
-def made(messages: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> Trace:
+def made(messages: list[dict[str, Any]], deliveries: list[dict[str, Any]], from_ms: int = 0) -> Trace:
     return trace_of(
         iter([batch_of(messages, MESSAGES, MESSAGE_COLUMNS)]),
         iter([batch_of(deliveries, DELIVERIES, DELIVERY_COLUMNS)]),
+        from_ms,
     )
 
 
@@ -97,3 +99,35 @@ def test_a_consumer_that_is_expelled_comes_again() -> None:
     )
     found = simulate(made(messages, deliveries), scenario(slow))[Owner(QUEUE, "q")]
     assert found.acknowledged > 80
+
+
+def test_a_rollback_is_one_again_where_the_address_has_a_delay() -> None:
+    messages = [message(number + 1, number * 10, **QUEUE_ROW) for number in range(50)]
+    failed = delivery(1, 5, 0, 1, outcome="failed", cause="nack", **QUEUE_ROW)
+    done = [delivery(n + 1, n * 10 + 9, n * 10, 1, attempt=2 if n == 0 else 1, **QUEUE_ROW) for n in range(50)]
+    trace = made(messages, [failed, *done])
+    find_rollbacks(trace, AddressMatcher(()))
+    assert simulate(trace, scenario())[Owner(QUEUE, "q")].longest_ms == 9
+    trace = made(messages, [failed, *done])
+    delays = {"redelivery__initial_redelivery_delay_ms": 0, "redelivery__redelivery_delay_ms": 0}
+    find_rollbacks(trace, AddressMatcher([address("q", **delays)]))
+    assert simulate(trace, scenario(address("q", **delays)))[Owner(QUEUE, "q")].longest_ms == 9
+    delayed = address("q", redelivery__initial_redelivery_delay_ms=200)
+    assert simulate(trace, scenario(delayed))[Owner(QUEUE, "q")].longest_ms in range(205, 215)
+
+
+def test_what_waited_at_the_beginning_is_part_of_it() -> None:
+    messages = [message(number + 100, 500 + number * 10, **QUEUE_ROW) for number in range(30)]
+    waited = [delivery(n + 1, 510 + n * 10, n, 1, lane=4, **QUEUE_ROW) for n in range(20)]
+    later = [delivery(n + 100, 710 + n * 10, 500 + n * 10, 1, lane=4, **QUEUE_ROW) for n in range(30)]
+    trace = made(messages, waited + later, START_WALL_MS + 500)
+    found = simulate(trace, scenario())[Owner(QUEUE, "q")]
+    assert (found.came, found.acknowledged, found.deepest) == (50, 50, 22)
+    assert really(trace).figures == run(trace, scenario()).figures
+
+
+def test_deliveries_of_messages_that_are_gone_do_not_count() -> None:
+    gone = delivery(5, 20, 0, 1, **QUEUE_ROW)
+    trace = made([message(10, 30, **QUEUE_ROW)], [gone, delivery(10, 40, 30, 1, **QUEUE_ROW)])
+    (found,) = really(trace).figures.values()
+    assert (found["messages"], found["acknowledged"], found["waiting_at_end"]) == (1, 1, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spark_bridge.arrow.schema import DELIVERIES
@@ -11,7 +12,7 @@ from tests.support.fakes import START_WALL_MS
 from tests.support.what_if.recorded_world import batch_of, time_of
 from what_if.trace.deliveries import attempts_of, ends_of, read_deliveries, since_of
 from what_if.trace.tables import DELIVERY_COLUMNS
-from what_if.trace.trace import ALWAYS_MS, CLOSED, FAILED, GIVEN_UP, LOST, NEVER_MS, REJECTED, WORKED
+from what_if.trace.trace import ALWAYS_MS, AT_ONCE, CLOSED, FAILED, GIVEN_UP, LOST, NEVER_MS, REJECTED, WORKED
 
 
 def row(at_ms: int, message: int, came_ms: int, consumer: int | None = 1, **values: Any) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def test_an_idle_consumer_is_there_while_no_message_comes() -> None:
     ("outcome", "cause", "kind"),
     [
         ("acknowledged", None, WORKED),
-        ("failed", "nack", FAILED),
+        ("failed", "nack", AT_ONCE),
         ("failed", "connection-lost", LOST),
         ("failed", "closed", CLOSED),
         ("dead-lettered", "rejected", REJECTED + GIVEN_UP),
@@ -107,8 +108,9 @@ def test_what_was_with_no_consumer_is_no_attempt() -> None:
     expired = row(10, 1, 0, None, outcome="expired", cause="expired", attempt=None)
     rows = read_deliveries(iter([batch_of([expired, row(20, 2, 0)], DELIVERIES, DELIVERY_COLUMNS)]))
     assert list(attempts_of(rows).messages) == [2]
-    assert list(ends_of(rows, 0).outcomes) == [3, 1]
-    assert list(ends_of(rows, 2).waits_ms) == [20]
+    assert list(ends_of(rows, np.array([1, 2]), 0).outcomes) == [3, 1]
+    assert list(ends_of(rows, np.array([2]), 0).waits_ms) == [20]
+    assert list(ends_of(rows, np.array([2]), START_WALL_MS + 5).waits_ms) == [15]
 
 
 def test_a_subscription_begins_with_its_first_message() -> None:
@@ -129,4 +131,4 @@ def test_a_subscription_begins_with_its_first_message() -> None:
 def test_an_empty_table() -> None:
     rows = read_deliveries(iter([]))
     found = attempts_of(rows)
-    assert (found.consumers, len(found.messages), len(ends_of(rows, 0).times_ms)) == ([], 0, 0)
+    assert (found.consumers, len(found.messages), len(ends_of(rows, np.array([1]), 0).times_ms)) == ([], 0, 0)
