@@ -84,13 +84,14 @@ def serve(
     skip_corruption: bool = False,
     files: Files | None = None,
     log_format: str = "text",
+    clock: Clock | None = None,
 ) -> int:
     """Run the gateway until SIGTERM or SIGINT; return the exit code.
 
     read: reads the configuration, at the start and again on SIGHUP.
     log_format: a key of FORMATTERS.
     skip_corruption: continue past damage in the middle of the log, which is lost; otherwise it is an error.
-    files: the store's file system, the machine's where None is given.
+    files: the store's file system, clock: the engine's time; the machine's where None is given.
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
@@ -109,7 +110,18 @@ def serve(
     if few:
         raise OSError(few)
     try:
-        return uvloop.run(_serve(config, read, security, counters, json_output, skip_corruption, files or RealFiles()))
+        return uvloop.run(
+            _serve(
+                config,
+                read,
+                security,
+                counters,
+                json_output,
+                skip_corruption,
+                files or RealFiles(),
+                clock or SystemClock(),
+            )
+        )
     finally:
         gc.enable()
 
@@ -122,6 +134,7 @@ async def _serve(
     json_output: bool,
     skip_corruption: bool,
     files: Files,
+    clock: Clock,
 ) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -131,9 +144,7 @@ async def _serve(
     garbage_collection.suspend()
     workers = ThreadWorkers(loop, sync_times=counters.sync_times)
     disk = StoreDisk(config.data_directory)
-    engine_loop, store, spill, firing_faults = assemble(
-        loop, config, SystemClock(), workers, files, disk, skip_corruption
-    )
+    engine_loop, store, spill, firing_faults = assemble(loop, config, clock, workers, files, disk, skip_corruption)
     workers.attach(engine_loop)
     broker = engine_loop.broker
     admission = admission_of(config, counters)

@@ -9,10 +9,12 @@ import random
 import shutil
 import signal
 import subprocess
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,9 @@ from tests.support.process import guardian, raw_stomp
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM
 from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # Spark's driver, its launcher, and Maven.
 JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "MAVEN_OPTS")
@@ -224,3 +229,21 @@ def node() -> str:
     if not _answers("node", "--version"):
         pytest.skip("needs node on the PATH")
     return "node"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
+    """One Spark for all tests in a process that need it."""
+    pytest.importorskip("pyspark")
+    from spark_bridge.spark.jvm import JavaNotFound, find_java_home, packaged_java
+    from spark_bridge.spark.session import start
+
+    try:
+        find_java_home(os.environ, packaged_java())
+    except JavaNotFound as error:
+        pytest.skip(str(error))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        context = start("local[2]", tmp_path_factory.mktemp("spark"))
+    yield context
+    context.stop()

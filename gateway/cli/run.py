@@ -12,6 +12,7 @@ from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
+    from engine.ports.clock import Clock
     from engine.store.disk.files import Files
 
 # Flag -> key of the configuration that it overrides.
@@ -54,8 +55,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
 
 
-def run(arguments: argparse.Namespace, files: Files | None = None) -> int:
-    """files: the store's file system, None for the machine's."""
+def run(arguments: argparse.Namespace, files: Files | None = None, clock: Clock | None = None) -> int:
+    """files: the store's file system, clock: the engine's time; None for the machine's."""
     flags = {key: (text, f"--{flag}") for flag, key in _FLAGS.items() if (text := getattr(arguments, flag)) is not None}
     from gateway.app import serve
 
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace, files: Files | None = None) -> int:
             arguments.skip_corruption,
             files,
             arguments.log_format,
+            clock,
         )
     except StoreError as error:
         raise CommandError(str(error), exit_codes.STORE) from None
