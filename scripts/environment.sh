@@ -1,6 +1,7 @@
 # Sourced by run and test, not started by itself: a virtual environment beside scripts/, brought up to date when needed.
 #
 #   ensure_environment EXTRAS   makes $root/.venv hold the project (editable) with these extras; sets $python
+#   ensure_spark VERSION        makes $root/.venv/spark-VERSION hold that PySpark, for PYTHONPATH; sets $spark
 #
 # Costs a few milliseconds when there is nothing to do.  Two at once are safe: one installs, the other waits for it.
 
@@ -62,4 +63,17 @@ ensure_environment() {
         mv "$root/.venv/installed.new" "$root/.venv/installed"
     fi
     exec 9<&-
+}
+
+ensure_spark() {
+    spark=$root/.venv/spark-$1
+    if [[ -f $spark/installed ]]; then
+        return 0
+    fi
+    printf 'Installing PySpark %s into %s; the first time this takes a minute or two\n' "$1" "$spark" >&2
+    rm -rf -- "$spark" "$spark.new"
+    timeout 900 "$python" -m pip install --quiet --disable-pip-version-check --no-input --target "$spark.new" \
+        "pyspark==$1.*" >&2 || return 1
+    touch -- "$spark.new/installed"
+    mv -- "$spark.new" "$spark"
 }
