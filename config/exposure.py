@@ -26,7 +26,7 @@ _PLAIN_BESIDE_TLS: Final = (
 
 def refuse_open_listeners(config: ServerConfig) -> None:
     """Raises: ConfigError that names each listener beyond loopback if nobody has to log in."""
-    if config.users:
+    if config.checks_logins:
         return
     problems = [
         _problem(config.sources, name, _OPEN.format(endpoint))
@@ -38,7 +38,7 @@ def refuse_open_listeners(config: ServerConfig) -> None:
 
 def plain_passwords(config: ServerConfig) -> list[Problem]:
     """Return a note for each listener beyond loopback over which passwords are sent unencrypted."""
-    if not config.users:
+    if not config.checks_logins:
         return []
     return plain_listeners(_endpoints(config), bool(config.tls.certificate), config.sources)
 

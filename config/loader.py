@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from config.errors import ConfigError, Problem
+from config.login_servers import contradictions
 from config.matching import AddressEntry, with_values
 from config.model import Endpoint, ServerConfig
 from config.reserved_names import formed_name
@@ -149,6 +150,9 @@ def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Pr
                 key = f"{protocol}.limits.block-park-bytes"
             text = f"block-park-max-bytes {most} is below block-park-bytes {least}"
             problems.append(Problem(*place_of(sources[key]), key, text))
+    for key, text in contradictions(config.security, frozenset(sources)):
+        place = sources.get(key, sources.get("security.jwt.issuer", ""))
+        problems.append(Problem(*place_of(place), key, text))
     return problems
 
 

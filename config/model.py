@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from config.errors import Problem
+from config.login_servers import SecurityConfig
 from config.matching import AddressEntry
 from config.permissions import Permission
 from config.policies import UNLIMITED
@@ -308,7 +309,7 @@ class ServerConfig:
     destinations_max: queues and topics together; one more is an error.
     temporary_destinations_max: of one connection.
     expire_messages_period_ms: interval of the scans for expired messages that no consumer takes.
-    users: login -> SCRAM verifiers of one password; without users: loopback only, any credentials.
+    users: login -> SCRAM verifiers of one password.  Where ``checks_logins`` is False: loopback only, any credentials.
     access_tokens: login -> texts of its tokens (config.access_tokens); only of users.
     groups: login -> its groups.
     permissions: of groups; without any, everybody may do everything.
@@ -334,6 +335,7 @@ class ServerConfig:
     http: HttpConfig = field(default_factory=HttpConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: Limits = field(default_factory=Limits)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     advisory_support: bool = True
@@ -346,3 +348,8 @@ class ServerConfig:
     addresses: tuple[AddressEntry, ...] = ()
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[Problem, ...] = ()
+
+    @property
+    def checks_logins(self) -> bool:
+        """Say whether clients must log in, because there are users, or tokens of an issuer."""
+        return bool(self.users or self.security.jwt.issuer)

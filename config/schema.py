@@ -12,11 +12,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from config.login_servers import ALGORITHMS
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
 from config.names import TimeZone
 from config.permissions import Action
 from config.sources.uri import TLS_SCHEMES, ListenerUri, OptionalListenerUri
-from config.values import Boolean, Bytes, Choice, Duration, Integer, Kind, Number, OptionalFile, Origins, Text
+from config.values import (
+    Boolean,
+    Bytes,
+    Choice,
+    Duration,
+    Integer,
+    Kind,
+    Number,
+    OptionalFile,
+    OptionalText,
+    Origins,
+    Text,
+    Words,
+)
 
 TIB: Final = 1024 * GIB
 DAY_MS: Final = 24 * HOUR_MS
@@ -179,6 +193,23 @@ SERVER: Final[Tree] = {
         "key": Leaf("tls.key", OptionalFile()),
         "client-ca": Leaf("tls.client_ca", OptionalFile()),
         "client-certificate": Leaf("tls.client_certificate", Choice("wanted", "required")),
+    },
+    "security": {
+        "jwt": {
+            "issuer": Leaf("security.jwt.issuer", OptionalText("the claim iss of tokens")),
+            "audience": Leaf("security.jwt.audience", OptionalText("a text of their claim aud")),
+            "keys": Leaf("security.jwt.keys", OptionalText("a file or URL of public keys (JWKS)", 2048)),
+            "ca": Leaf("security.jwt.ca", OptionalFile()),
+            "algorithms": Leaf("security.jwt.algorithms", Words("algorithms", *ALGORITHMS)),
+            "leeway": Leaf("security.jwt.leeway_ms", Duration(0, 10 * 60 * SECOND_MS)),
+            "user-claim": Leaf("security.jwt.user_claim", Text("the name of a claim", 255)),
+            "user-prefix": Leaf("security.jwt.user_prefix", OptionalText("a beginning of names", 100)),
+            "groups-claim": Leaf("security.jwt.groups_claim", OptionalText("the name of a claim", 255)),
+            "groups-prefix": Leaf("security.jwt.groups_prefix", OptionalText("a beginning of names", 100)),
+            "scope": Leaf("security.jwt.scope", OptionalText("a scope", 255)),
+            "refresh": Leaf("security.jwt.refresh_ms", Duration(1 * SECOND_MS, DAY_MS)),
+            "fetch-time": Leaf("security.jwt.fetch_time_ms", Duration(100, 60 * SECOND_MS)),
+        },
     },
 }
 

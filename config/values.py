@@ -290,13 +290,34 @@ class Origins(Kind):
         return ", ".join(value)
 
 
-class OptionalFile(Text):
-    """A file's path, or "" for none."""
+class Words(Kind):
+    """Some of a few words, separated by commas."""
+
+    __slots__ = ("_noun", "_options")
+
+    def __init__(self, noun: str, *options: str) -> None:
+        self._noun = noun
+        self._options = options
+
+    @property
+    def allowed(self) -> str:
+        return f"{self._noun}, separated by commas, of {', '.join(self._options)}"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+        if not set(words) <= set(self._options):
+            raise ValueError
+        return words
+
+    def show(self, value: object) -> str:
+        assert isinstance(value, tuple), f"words are {type(value)}"
+        return ", ".join(value)
+
+
+class OptionalText(Text):
+    """Such a text, or "" for none."""
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__("a file", 4096)
 
     @property
     def allowed(self) -> str:
@@ -304,6 +325,15 @@ class OptionalFile(Text):
 
     def parse(self, text: str) -> str:
         return super().parse(text) if text else ""
+
+
+class OptionalFile(OptionalText):
+    """A file's path, or "" for none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("a file", 4096)
 
 
 def moment_ms(text: str) -> int:

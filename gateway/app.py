@@ -147,6 +147,7 @@ async def _serve(
     engine_loop, store, spill, firing_faults = assemble(loop, config, clock, workers, files, disk, skip_corruption)
     workers.attach(engine_loop)
     broker = engine_loop.broker
+    broker.access.adopt(PermissionMap(config.permissions, security.known_groups))
     admission = admission_of(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
     manager = ServiceManager()
@@ -324,7 +325,7 @@ async def _check_for_ever(engine_loop: EngineLoop, security: Security, manager: 
             await asyncio.sleep(CHECK_INTERVAL_S)
             standstill.check()
             engine_loop.check()
-            security.tls.check()
+            security.tick()
             SESSION_CONVERTER.forget()
             manager.alive()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from mypy_extensions import mypyc_attr
 
@@ -36,6 +37,22 @@ class ProtocolConnection(GuardedClient):
         self.holdings = engine.holdings
         self.store_events = engine.store_events
         self.subscribed = SubscribedMemory()
+
+    def take_login(self, login: str, groups: Mapping[str, frozenset[str]]) -> str:
+        """Become the user whose login was checked, and return its name.
+
+        login: as the client gave it, or its certificate; a token may name another one.
+        groups: of the users in the configuration.
+        """
+        found = self.socket.logged_in()
+        if found is None:
+            self.groups = groups.get(login, self.groups)
+        else:
+            login = found.user
+            self.groups = found.groups
+            self.is_external = found.is_external
+        self.user = login
+        return login
 
     def count_selector(self, characters: int) -> None:
         """Take note of a subscription's selector that has come, or, below 0, gone."""

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 from mypy_extensions import mypyc_attr
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """A user whose login was checked.
+
+    ends_s: since 1970, None for never.  is_external: the configuration does not have the user, and a token names the
+    groups.
+    """
+
+    user: str
+    groups: frozenset[str]
+    ends_s: float | None = None
+    is_external: bool = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -69,6 +84,10 @@ class PeerSocket:
     def identity(self) -> str:
         """Return the user that the peer's TLS certificate names, "" for none."""
         return ""
+
+    def logged_in(self) -> LoggedIn | None:
+        """Return the user of the last check that ``authenticated`` was called for; None if nothing was checked."""
+        return None
 
     def frames_dropped(self, count: int) -> None:
         """Log that ``count`` unconfirmed frames, which waited at a gate, were lost with the connection."""

@@ -29,14 +29,14 @@ def changes(old: ServerConfig, new: ServerConfig) -> Changes:
     """Return what differs, without the places of the settings in their files."""
     rights = [*_users(old, new), *_permissions(old, new)]
     others = [*_settings(old, new)]
-    if bool(old.users) != bool(new.users):  # listeners that ask for a login are made so
+    if old.checks_logins != new.checks_logins:  # listeners that ask for a login are made so
         return Changes([], [*rights, *others])
     return Changes(rights, others)
 
 
 def with_rights_of(old: ServerConfig, new: ServerConfig) -> ServerConfig:
     """Return ``old`` with what ``changes`` calls applied."""
-    if bool(old.users) != bool(new.users):
+    if old.checks_logins != new.checks_logins:
         return old
     sources = {key: place for key, place in old.sources.items() if not key.startswith("users.")}
     sources.update({key: place for key, place in new.sources.items() if key.startswith("users.")})

@@ -56,8 +56,10 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
 
 
 def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
-    """Passwords sent unencrypted over the network."""
-    if not any(document.users or document.passwords for document in documents):
+    """Passwords and tokens sent unencrypted over the network."""
+    if not any(
+        document.users or document.passwords or document.values.get("security.jwt.issuer") for document in documents
+    ):
         return
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -146,7 +148,7 @@ def _in_memory(documents: Sequence[Document]) -> Iterator[Finding]:
 
 def _permissions(documents: Sequence[Document]) -> Iterator[Finding]:
     entries = [entry for document in documents for entry in document.permissions]
-    if not entries:
+    if not entries or any(document.values.get("security.jwt.issuer") for document in documents):  # tokens name groups
         return
     granted = {group for entry in entries for groups in entry.grants.values() for group in groups} - {"*"}
     held = {group for document in documents for groups in document.groups.values() for group in groups}

@@ -108,7 +108,7 @@ class Client(Outlet):
 
     user: login that was checked, "" without a check.
     holder: the holder for whom ``Quotas`` counts what it makes, "" for none.
-    groups: of its user, from the configuration; permissions depend on them.
+    groups: of its user; permissions depend on them.  is_external: they, and the user, are not of the configuration.
     held_bytes: what it holds and has not sent, as counted in ``Holdings``.  is_holding: that may have changed, so it is
     counted again at the end of the turn; a part that makes it hold something sets this.
     fed_topics: topics of its subscriptions to wildcards, in memory.
@@ -125,6 +125,7 @@ class Client(Outlet):
         "is_awaiting",
         "user",
         "groups",
+        "is_external",
         "held_bytes",
         "fed_topics",
         "holder",
@@ -141,6 +142,7 @@ class Client(Outlet):
         self.is_awaiting = False
         self.user = ""
         self.groups: frozenset[str] = frozenset()
+        self.is_external = False
         self.held_bytes = 0
         self.fed_topics = 0
         self.holder = ""

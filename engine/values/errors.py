@@ -152,6 +152,13 @@ class ConnectionForced(EngineError):
     scope: ClassVar[str] = "connection"
 
 
+class LoginExpired(EngineError):
+    """The token that the client has logged in with has ended."""
+
+    condition: ClassVar[str] = "login-expired"
+    scope: ClassVar[str] = "connection"
+
+
 class StoreError(PenstockError):
     """The disk failed, or its contents cannot be trusted."""
 

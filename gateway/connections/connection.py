@@ -133,7 +133,7 @@ class Connection(SessionSocket):
             self._fail("resuming output")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._cancel_tick()
+        self._cancel_timers()
         if self._close is not None:
             self._close.cancel()
         session = self._session

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from config.model import SERVER_NAME, ServerConfig
 from engine.broker import Broker
@@ -25,12 +25,15 @@ from protocols.connection import ProtocolConnection
 from protocols.detect import OPENWIRE, STOMP
 from protocols.openwire.connection.settings import OpenWireSettings
 from protocols.openwire.session.openwire_session import OpenWireSession
+from protocols.peer_socket import LoggedIn
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import ERROR
 from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.mapping.dialects import DIALECTS
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
+
+Checking: TypeAlias = "Coroutine[None, None, LoggedIn | None]"
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -173,24 +176,29 @@ class Listener(ConnectionHost):
             self._audit.denied(connection.place.address, entry)
 
     def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
-        if self._security.remembers(login, passcode):
-            connection.credentials_checked(True)
+        found = self._security.remembered(login, passcode)
+        if found is not None:
+            connection.login_checked(found)
             return
-        self._await(connection, login, self._security.logins.check(connection.place.address, login, passcode))
+        check = self._security.log_in(connection.place.address, login, passcode)
+        self._await(connection, login, passcode, check)
 
     def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
-        is_right = is_right and bool(self._security.user_named(login))  # it may have been removed meanwhile
-        self._await(connection, login, self._security.logins.proved(connection.place.address, login, is_right))
+        check = self._security.log_in_proved(connection.place.address, login, is_right)
+        self._await(connection, login, "", check)
 
-    def _await(self, connection: SessionSocket, login: str, check: Coroutine[None, None, bool]) -> None:
-        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, login, check))
+    def _await(self, connection: SessionSocket, login: str, passcode: str, check: Checking) -> None:
+        task = asyncio.get_running_loop().create_task(self._check(connection, login, passcode, check))
+        self._checks[connection] = task
 
-    async def _check(self, connection: SessionSocket, login: str, check: Coroutine[None, None, bool]) -> None:
-        is_allowed = await check
-        if not is_allowed:
+    async def _check(self, connection: SessionSocket, login: str, passcode: str, check: Checking) -> None:
+        found = await check
+        if found is None:
+            if reason := self._security.refusal(passcode):
+                self.warn(connection, f"the token is refused: {reason}")
             self.audit(connection, connection.audited(login, "login", "", "login-refused"))
         self._checks.pop(connection, None)
-        connection.credentials_checked(is_allowed)
+        connection.login_checked(found)
 
 
 def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings:

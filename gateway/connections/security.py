@@ -1,4 +1,4 @@
-"""Logins: passwords checked with SCRAM verifiers (config.scram), certificates, no open listener without users.
+"""Logins: passwords checked with SCRAM verifiers (config.scram), tokens, certificates, no open listener without users.
 
 The iterations of one check take tens of milliseconds, so ``check`` belongs on a worker thread.
 """
@@ -11,6 +11,8 @@ import hmac
 import os
 import ssl
 import threading
+from collections import ChainMap
+from collections.abc import Mapping
 from time import time
 from typing import Final
 
@@ -21,11 +23,14 @@ from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
 from gateway.connections.login_queue import LoginChecks
 from gateway.connections.tls import ServerTls
+from gateway.logins.configured import tokens_of
 from gateway.process.counters import GatewayCounters
-from protocols.amqp.sasl import Credentials, ScramVerifier
+from protocols.amqp.sasl import OAUTHBEARER, XOAUTH2, Credentials, ScramVerifier
+from protocols.peer_socket import LoggedIn
 
 NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
+EXTERNAL_KEPT: Final = 10_000  # users of tokens whose groups are known; the one who was seen longest ago is forgotten
 
 # Longer ones are refused unread, so that no client makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
@@ -35,8 +40,9 @@ PASSCODE_MAX_CHARACTERS: Final = 4_096
 class Security(Credentials):
     """Checks credentials; safe to call from several threads.
 
-    logins: passwords that wait for ``check``.  groups: of users, by login.
-    Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
+    logins: passwords that wait for ``check``.  groups: of users, by login.  tokens: the check of JWTs, if there is one.
+    known_groups: also those of the last token of other users, for what is done on their behalf while they are away.
+    Raises: ConfigError for a listener that would be open to the network without logins, and for unusable files.
     """
 
     def __init__(self, config: ServerConfig, counters: GatewayCounters | None = None) -> None:
@@ -44,12 +50,16 @@ class Security(Credentials):
         self._users: dict[str, tuple[Verifier, ...]] = {}
         self.tls = ServerTls(config)
         self.groups: dict[str, frozenset[str]] = {}
+        self._external: dict[str, frozenset[str]] = {}
+        self.known_groups: Mapping[str, frozenset[str]] = ChainMap(self.groups, self._external)
+        counters = counters or GatewayCounters()
+        self.tokens = tokens_of(config, counters)
         self._tokens: dict[str, tuple[str, AccessToken]] = {}  # by digest, with the login
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
         self.adopt(config)
-        self.logins = LoginChecks(self.check, counters or GatewayCounters())
+        self.logins = LoginChecks(self.check, counters)
 
     def adopt(self, config: ServerConfig) -> None:
         """Take over users, groups and permissions; passwords of changed users are checked anew."""
@@ -67,6 +77,19 @@ class Security(Credentials):
         self._permissions = PermissionMap(config.permissions)
         self.groups.clear()
         self.groups.update(config.groups)
+        for login in users:
+            self._external.pop(login, None)
+
+    def tick(self) -> None:
+        """Look after files and keys; called each second."""
+        self.tls.check()
+        if self.tokens is not None:
+            self.tokens.source.check()
+
+    def refresh(self) -> None:
+        """Read the keys of tokens again: the configuration is read again."""
+        if self.tokens is not None:
+            self.tokens.source.refresh()
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Return the TLS context of the next connection, None without TLS."""
@@ -75,7 +98,7 @@ class Security(Credentials):
     @property
     def is_required(self) -> bool:
         """Say whether credentials are checked; if not, any are accepted, and none."""
-        return bool(self._users)
+        return bool(self._users) or self.tokens is not None
 
     def verifiers_of(self, login: str) -> tuple[Verifier, ...] | None:
         """Return those of a user's password; None for an unknown user."""
@@ -85,21 +108,72 @@ class Security(Credentials):
         """Return the user in a verified certificate, "" for none."""
         return name if name in self._users or not self.is_required else ""
 
-    def may_everywhere(self, login: str, action: Action) -> bool:
-        """Say whether a user ("" for nobody) has a permission for every destination."""
-        return self._permissions.allows_everywhere(action, self.groups_of(login))
+    def may_everywhere(self, groups: frozenset[str], action: Action) -> bool:
+        """Say whether a user in these groups has a permission for every destination."""
+        return self._permissions.allows_everywhere(action, groups)
 
-    def may(self, login: str, action: Action, kind: int, name: str) -> bool:
+    def may(self, groups: frozenset[str], action: Action, kind: int, name: str) -> bool:
         """Say the same for one destination.  kind: QUEUE or TOPIC of config.matching."""
-        return self._permissions.allows(action, kind, name, self.groups_of(login))
+        return self._permissions.allows(action, kind, name, groups)
+
+    async def log_in(self, address: str, login: str, passcode: str) -> LoggedIn | None:
+        """Return the user of credentials once they were checked; None for wrong ones, or if too many wait.
+
+        A token says itself who its user is; ``login`` has no meaning then.  Cancel it when the client has gone.
+        """
+        tokens = self.tokens
+        if tokens is None or not tokens.is_meant(passcode):
+            is_right = await self.logins.check(address, login, passcode)
+            return LoggedIn(login, self.groups_of(login)) if is_right else None
+        await tokens.look_for_key(passcode)
+        if not await self.logins.check(address, tokens.claimed_user(passcode), passcode):
+            return None
+        return self.remembered("", passcode)
+
+    async def log_in_proved(self, address: str, login: str, is_right: bool) -> LoggedIn | None:
+        """Do the same for a login whose proof was checked."""
+        is_right = is_right and bool(self.user_named(login))  # it may have been removed meanwhile
+        is_right = await self.logins.proved(address, login, is_right)
+        return LoggedIn(login, self.groups_of(login)) if is_right else None
+
+    def remembered(self, login: str, passcode: str) -> LoggedIn | None:
+        """Return the user of credentials if they need no check (any more); does not block."""
+        tokens = self.tokens
+        if tokens is None or not tokens.is_meant(passcode):
+            return LoggedIn(login, self.groups_of(login)) if self.remembers(login, passcode) else None
+        found = tokens.known(passcode)
+        if found is None or found.user in self._users:
+            return None
+        self._external.pop(found.user, None)
+        if len(self._external) >= EXTERNAL_KEPT:
+            del self._external[next(iter(self._external))]
+        self._external[found.user] = found.groups
+        return found
+
+    def refusal(self, passcode: str) -> str:
+        """Return why a token was refused; "" for a password, and if that is not known."""
+        if self.tokens is None or not self.tokens.is_meant(passcode):
+            return ""
+        if self.tokens.known(passcode) is not None:
+            return "its user is one of the configuration, who has a password"
+        return self.tokens.refusal(passcode)
+
+    def is_token(self, passcode: str) -> bool:
+        """Say whether a password is a token, of ours or of an issuer."""
+        return bool(self.login_of_token(passcode)) or (self.tokens is not None and self.tokens.is_meant(passcode))
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.
 
         An unknown user costs the same work as a known one.
         """
+        if self.tokens is not None and self.tokens.is_meant(passcode):
+            found = self.tokens.check(passcode)
+            return found is not None and found.user not in self._users
         if not self.is_required or self.remembers(login, passcode):
             return True
+        if not self._users:
+            return False
         if len(login) > LOGIN_MAX_CHARACTERS or len(passcode) > PASSCODE_MAX_CHARACTERS:
             return False
         # All verifiers of a user have one password, so the first decides.
@@ -114,12 +188,15 @@ class Security(Credentials):
         return self.check(login, passcode)  # the user was changed meanwhile
 
     def scram_mechanisms(self) -> tuple[str, ...]:
-        """Return the mechanisms for which every user has a verifier, the strongest first."""
+        """Return the mechanisms for which every user has a verifier, the strongest first; none without users."""
         return tuple(
             mechanism
             for mechanism in reversed(MECHANISMS)
-            if all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
+            if self._users and all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
         )
+
+    def token_mechanisms(self) -> tuple[str, ...]:
+        return () if self.tokens is None else (OAUTHBEARER, XOAUTH2)
 
     def scram(self, mechanism: str, login: str) -> ScramVerifier:
         for one in self._users.get(login, ()):

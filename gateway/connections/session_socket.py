@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
+from time import time
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from engine.values.errors import LoginExpired
 from gateway.connections.admission import Place
 from gateway.connections.tls import common_name
 from gateway.loop.engine_loop import EngineLoop, Flushable
@@ -16,6 +18,7 @@ from gateway.loop.faults import is_engine_whole
 from gateway.process.audit_log import Audited
 from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
+from protocols.peer_socket import LoggedIn
 
 log: Final = logging.getLogger("penstock.connection")
 
@@ -80,12 +83,21 @@ class SessionSocket(Flushable):
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
         self._gathered_bytes = 0
+        self._login: LoggedIn | None = None
+        self._login_end: asyncio.TimerHandle | None = None
         self._fault: Exception | None = None  # a defect of ours that ends the connection with this turn
         self._more_faults = 0  # after it, in the same turn
 
+    def login_checked(self, found: LoggedIn | None) -> None:
+        """Take the result of the host's check, None for a refusal.  A login that ends has the connection end then."""
+        self._login = found
+        if found is not None and found.ends_s is not None:
+            self._login_end = asyncio.get_running_loop().call_later(found.ends_s - time(), self._end_login)
+        self.credentials_checked(found is not None)
+
     @abstractmethod
     def credentials_checked(self, is_allowed: bool) -> None:
-        """Take the result of the host's check."""
+        """Continue with the result of the check."""
 
     @abstractmethod
     def tick(self, now_ms: int) -> None:
@@ -111,6 +123,9 @@ class SessionSocket(Flushable):
         transport = self._transport
         name = "" if transport is None else common_name(transport.get_extra_info("peercert"))
         return self._host.user_named(name) if name else ""
+
+    def logged_in(self) -> LoggedIn | None:
+        return self._login
 
     def pause_reading(self) -> None:
         self._is_reading_paused = True
@@ -188,6 +203,17 @@ class SessionSocket(Flushable):
             transport.pause_reading()
         else:
             transport.resume_reading()
+
+    def _cancel_timers(self) -> None:
+        self._cancel_tick()
+        if self._login_end is not None:
+            self._login_end.cancel()
+
+    def _end_login(self) -> None:
+        session = self._session
+        if session is not None and not self._engine_loop.is_shut:
+            self._engine_loop.open_turn()
+            session.give_up(LoginExpired("the token has expired: connect again with a new one"))
 
     def _cancel_tick(self) -> None:
         if self._tick is not None:

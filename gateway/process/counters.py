@@ -15,7 +15,7 @@ class GatewayCounters:
     stalled: connections ended because the peer read no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
     left_out_lines: lines missing in the log because an address or an operator had caused too many.
-    left_out_lines: lines missing in the log because an address had caused too many.
+    failed_key_readings: of the issuer of tokens.
     sync_times: of the commit log's syncs, None where they are not measured.
     session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
@@ -26,6 +26,7 @@ class GatewayCounters:
     failed_logins: int = 0
     refused_logins: int = 0
     left_out_lines: int = 0
+    failed_key_readings: int = 0
     session_faults: int = 0
     conversion_faults: int = 0
     sync_times: Histogram | None = None

@@ -1,8 +1,9 @@
-"""SASL mechanisms, the server's side: PLAIN, ANONYMOUS, EXTERNAL, SCRAM-SHA-256 and -512.
+"""SASL mechanisms, the server's side: PLAIN, ANONYMOUS, EXTERNAL, SCRAM-SHA-256 and -512, OAUTHBEARER, XOAUTH2.
 
 A login is a few steps, and each returns what to do next.  Nothing here hashes a password, which takes tens of
 milliseconds: the owner of the users checks PLAIN's password, and SCRAM works on verifiers.
-Sources: RFC 4616 (PLAIN), 4505 (ANONYMOUS), 4422 appendix A (EXTERNAL), 5802 and 7677 (SCRAM).
+Sources: RFC 4616 (PLAIN), 4505 (ANONYMOUS), 4422 appendix A (EXTERNAL), 5802 and 7677 (SCRAM),
+7628 (OAUTHBEARER); XOAUTH2 is what Google's servers took before that (its "SASL XOAUTH2 Mechanism").
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Final
 PLAIN: Final = "PLAIN"
 ANONYMOUS: Final = "ANONYMOUS"
 EXTERNAL: Final = "EXTERNAL"
+OAUTHBEARER: Final = "OAUTHBEARER"
+XOAUTH2: Final = "XOAUTH2"
 SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 RESPONSE_BYTES_MAX: Final = 16 * 1024
@@ -40,6 +43,10 @@ class Credentials(ABC):
     def scram_mechanisms(self) -> tuple[str, ...]:
         """Return the SCRAM mechanisms that every user can log in with, the strongest first."""
 
+    def token_mechanisms(self) -> tuple[str, ...]:
+        """Return the mechanisms for bearer tokens, if such are accepted."""
+        return ()
+
     @abstractmethod
     def scram(self, mechanism: str, login: str) -> ScramVerifier:
         """Return the verifier of a user; an unknown user gets one that looks the same and that no password fits."""
@@ -61,10 +68,11 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check whether this is the user's password."""
+    """Check whether this is the user's password.  authorization: the user that it must turn out to be, "" for any."""
 
     login: str
     passcode: str
+    authorization: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,8 @@ class Login:
             return Success("")
         if self.mechanism == EXTERNAL:
             return self._external(response)
+        if self.mechanism in (OAUTHBEARER, XOAUTH2):
+            return _bearer(self.mechanism, response)
         if self.scram is None:
             self.scram = _Scram(self.mechanism, self.credentials)
             return self.scram.first(response)
@@ -147,6 +157,27 @@ def _plain(response: bytes) -> Step:
     if authorization not in ("", login):
         return Failure("PLAIN has another authorization identity")
     return Check(login, passcode)
+
+
+def _bearer(mechanism: str, response: bytes) -> Step:
+    """Take a token: ``n,a=user,^Aauth=Bearer token^A^A`` or ``user=user^Aauth=Bearer token^A^A``; ^A is the octet 1."""
+    try:
+        first, *pairs = response.decode().split("\1")
+    except UnicodeDecodeError:
+        return Failure(f"{mechanism} that is not UTF-8")
+    tokens = [pair[5:].partition(" ") for pair in pairs if pair.startswith("auth=")]
+    if pairs[-2:] != ["", ""] or len(tokens) != 1 or tokens[0][0].lower() != "bearer":
+        return Failure(f"{mechanism} without one auth=Bearer, or without its end")
+    token = tokens[0][2].strip()
+    if mechanism == XOAUTH2:
+        login = first.removeprefix("user=")
+        return Check(login, token) if first.startswith("user=") else Failure("XOAUTH2 does not begin with user=")
+    binding, _, rest = first.partition(",")
+    authorization, _, more = rest.partition(",")
+    name = _name(authorization[2:]) if authorization else ""
+    if binding not in ("n", "y") or more or name is None or (authorization and authorization[:2] != "a="):
+        return Failure("OAUTHBEARER does not begin as in n,a=user,")
+    return Check(name, token, name)
 
 
 class _Scram:

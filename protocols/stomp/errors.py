@@ -54,6 +54,7 @@ MESSAGES: Final[dict[str, str]] = {
     "duplicate-id": "duplicate id",
     "connection-memory": "connection holds too much",
     "connection-forced": "closed by an operator",
+    "login-expired": "login expired",
     "store-error": "store not available",
     "store-locked": "store not available",
     "store-corrupt": "store not available",

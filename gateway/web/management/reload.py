@@ -65,6 +65,7 @@ class LiveReload:
             found = changes(self.config, new)
             if found.applied:
                 self._apply(new)
+            self._security.refresh()
             self.config = with_rights_of(self.config, new)
         for line in found.applied:
             # Without a limit: as many as the files have changes, and each is applied once.
@@ -100,11 +101,16 @@ class LiveReload:
         broker = self._engine_loop.broker
         self._security.adopt(config)
         self._engine_loop.open_turn()
-        broker.access.adopt(PermissionMap(config.permissions, config.groups))
+        broker.access.adopt(PermissionMap(config.permissions, self._security.known_groups))
         for client in list(broker.clients.values()):
             if not client.user:
                 continue
-            if client.user in config.users:
+            if client.is_external:
+                if client.user in config.users:  # whose rights a token does not give
+                    client.give_up(ConnectionForced(f"the user {client.user} is one of the configuration now"))
+                else:
+                    client.rights_changed()
+            elif client.user in config.users:
                 client.groups = config.groups.get(client.user, frozenset())
                 client.rights_changed()
             else:

@@ -24,7 +24,7 @@ from gateway.web.rest.requests import (
     Watch,
 )
 from gateway.web.routing.bodies import refuse_charset
-from gateway.web.routing.credentials import login_of
+from gateway.web.routing.credentials import external_groups, login_of
 from gateway.web.routing.fields import (
     Anything,
     Choice,
@@ -302,7 +302,7 @@ class MessageRoutes:
 
 
 def asking_of(request: web.Request) -> Asking:
-    return Asking(login_of(request), request.remote or "?")
+    return Asking(login_of(request), request.remote or "?", external_groups())
 
 
 def _page(page: Page) -> web.Response:

@@ -194,6 +194,7 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
         ("left_out_log_lines", "Log lines left out because one peer caused too many", counters.left_out_lines),
         ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
         ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
+        ("failed_key_readings", "Readings of the keys of security.jwt that failed", counters.failed_key_readings),
         ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
         ("conversion_faults", "Messages sent unconverted because of a defect, see the log", counters.conversion_faults),
         ("slow_consumers_found", "Consumers found slow, at addresses that check it", stats.slow_consumers.found),

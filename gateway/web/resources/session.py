@@ -64,11 +64,9 @@ class SessionRoutes:
         login, passcode = asked["login"], asked.pop("passcode")  # the audit log shows what is asked for
         if not self._security.is_required:
             raise Problem(409, "no users are configured, so nobody needs to log in")
-        if self._security.login_of_token(passcode):
-            raise Problem(
-                401, "an access token begins no session; allowed is the password, or Bearer with each request"
-            )
-        if not await self._logins.is_right(request, login, passcode):
+        if self._security.is_token(passcode):
+            raise Problem(401, "a token begins no session; allowed is the password, or Bearer with each request")
+        if await self._logins.checked(request, login, passcode) is None:
             raise Problem(401, "wrong login or password", headers={"WWW-Authenticate": FORM})
         key, session = self._logins.sessions.begin(login)
         answer = web.json_response({"login": login, "csrf": session.csrf}, status=201)

@@ -15,7 +15,7 @@ from config.names import DestinationName
 from gateway.connections.security import Security
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.rest.named_destination import Named
-from gateway.web.routing.credentials import holder_of_request, login_of
+from gateway.web.routing.credentials import checked_groups, holder_of_request
 from gateway.web.routing.fields import Destination, Flag, Text, Whole
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.routes import MANAGES, Permission, Route, Values
@@ -175,4 +175,4 @@ class UpkeepRoutes:
             raise Problem(403, f"{request.method} {request.path} needs the permission delete for {shown}")
 
     def _may_delete(self, request: web.Request, destination: Named) -> bool:
-        return self._security.may(login_of(request), "delete", *destination)
+        return self._security.may(checked_groups(), "delete", *destination)

@@ -64,8 +64,10 @@ class RestClients:
     def client(self, asking: Asking) -> RestClient:
         """Return a new client, not in the engine yet."""
         user = asking.login if self._is_login_required else ""
-        client = RestClient(self.engine, self._engine_loop, user, self._groups(user), asking.address)
+        groups = self._groups(user) if asking.groups is None else asking.groups
+        client = RestClient(self.engine, self._engine_loop, user, groups, asking.address)
         client.holder = holder_at(user, asking.address)
+        client.is_external = asking.groups is not None
         return client
 
     def sender(self, asking: Asking) -> RestClient:

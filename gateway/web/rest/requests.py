@@ -17,10 +17,15 @@ OUTCOMES: Final = (ACKNOWLEDGE, RELEASE, "fail", "dead-letter")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks.  login: as in the request, checked where logins are; address: of the peer."""
+    """Who asks.
+
+    login: as in the request, checked where logins are.  address: of the peer.
+    groups: of a user who is not in the configuration, None for others.
+    """
 
     login: str
     address: str
+    groups: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

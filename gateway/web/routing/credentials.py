@@ -10,10 +10,11 @@ from aiohttp import web
 
 from engine.consumers.user_quota import holder_at
 from gateway.connections.security import Security
+from protocols.peer_socket import LoggedIn
 
-# Of the request that a task answers, once its session or token was checked; "" for none.  Keys of aiohttp's requests
-# need 3.14.
-CHECKED_LOGIN: Final[ContextVar[str]] = ContextVar("checked_login", default="")
+# Of the request that a task answers, once its password, session or token was checked.  Keys of aiohttp's requests need
+# 3.14.
+CHECKED: Final[ContextVar[LoggedIn | None]] = ContextVar("checked", default=None)
 
 
 def basic_credentials(authorization: str) -> tuple[str, str] | None:
@@ -35,9 +36,23 @@ def bearer_token(authorization: str) -> str | None:
 
 
 def login_of(request: web.Request) -> str:
-    """Return the login in the request, unchecked, or that of its session or token; "" for none."""
+    """Return the login that was checked, otherwise the one in the request, unchecked; "" for none."""
+    if (checked := CHECKED.get()) is not None:
+        return checked.user
     credentials = basic_credentials(request.headers.get("Authorization", ""))
-    return credentials[0] if credentials is not None else CHECKED_LOGIN.get()
+    return credentials[0] if credentials is not None else ""
+
+
+def checked_groups() -> frozenset[str]:
+    """Return the groups of the user whose login was checked; none where logins are not checked."""
+    checked = CHECKED.get()
+    return frozenset() if checked is None else checked.groups
+
+
+def external_groups() -> frozenset[str] | None:
+    """Return the groups of a user who is not in the configuration; None for others."""
+    checked = CHECKED.get()
+    return checked.groups if checked is not None and checked.is_external else None
 
 
 def holder_of_request(request: web.Request, security: Security) -> str:

@@ -1,4 +1,7 @@
-"""Who asks: by the credentials of the request, HTTP Basic or a token, or by the cookie of a session."""
+"""Who asks: by the credentials of the request, HTTP Basic or a token, or by the cookie of a session.
+
+Sources: RFC 7617 (Basic), RFC 6750 (Bearer).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Final
 from aiohttp import web
 
 from gateway.connections.security import Security
-from gateway.web.routing.credentials import CHECKED_LOGIN, basic_credentials, bearer_token
+from gateway.web.routing.credentials import CHECKED, basic_credentials, bearer_token
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.sessions import Session, Sessions, is_token_of
+from protocols.peer_socket import LoggedIn
 
 CSRF_HEADER: Final = "X-Penstock-CSRF"
 COOKIE: Final = "penstock-session"
@@ -28,20 +32,23 @@ class Logins:
         """Let a known user in.  Raises: Problem."""
         authorization = request.headers.get("Authorization", "")
         credentials, token = basic_credentials(authorization), bearer_token(authorization)
+        found: LoggedIn | None = None
         if credentials is not None:
-            if await self.is_right(request, *credentials):
-                return
+            found = await self.checked(request, *credentials)
         elif token is not None:
-            if login := await self._login_of_token(request, token):
-                CHECKED_LOGIN.set(login)
-                return
+            found = await self._user_of_token(request, token)
         elif (session := self.session_of(request)) is not None:
             if request.method not in SAFE and not is_token_of(session, request.headers.get(CSRF_HEADER, "")):
                 raise Problem(
                     403, f"{CSRF_HEADER} is wrong or missing; with a session allowed is the csrf of GET /api/session"
                 )
-            CHECKED_LOGIN.set(session.login)
+            found = LoggedIn(session.login, self._security.groups_of(session.login))
+        CHECKED.set(found)
+        if found is not None:
             return
+        if token is not None and (reason := self._security.refusal(token)):
+            challenge = f'Bearer realm="penstock", error="invalid_token", error_description="{reason}"'
+            raise Problem(401, f"the token is refused: {reason}", headers={"WWW-Authenticate": challenge})
         is_console = CSRF_HEADER in request.headers or self.cookie_of(request) is not None
         raise Problem(
             401,
@@ -50,17 +57,21 @@ class Logins:
             headers={"WWW-Authenticate": FORM if is_console else BASIC},
         )
 
-    async def is_right(self, request: web.Request, login: str, passcode: str) -> bool:
-        if self._security.remembers(login, passcode):
-            return True
-        return await self._security.logins.check(request.remote or "?", login, passcode)
+    async def checked(self, request: web.Request, login: str, passcode: str) -> LoggedIn | None:
+        """Return the user of login and password, None for wrong ones."""
+        security = self._security
+        found = security.remembered(login, passcode)
+        if found is None:
+            found = await security.log_in(request.remote or "?", login, passcode)
+        # A token in place of the password may be of another user; alone (Bearer) it is clear whose request it is.
+        return found if found is not None and found.user == login else None
 
-    async def _login_of_token(self, request: web.Request, token: str) -> str:
-        """Return the login; a wrong token is a guess like any other, so it fails late and counts."""
-        login = self._security.login_of_token(token)
-        if not login:
-            await self._security.logins.check(request.remote or "?", "", token)
-        return login
+    async def _user_of_token(self, request: web.Request, token: str) -> LoggedIn | None:
+        """Return the user; a wrong token is a guess like any other, so it fails late and counts."""
+        security = self._security
+        if login := security.login_of_token(token):
+            return LoggedIn(login, security.groups_of(login))
+        return security.remembered("", token) or await security.log_in(request.remote or "?", "", token)
 
     def session_of(self, request: web.Request) -> Session | None:
         cookie = self.cookie_of(request)

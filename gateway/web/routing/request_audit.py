@@ -10,7 +10,7 @@ from aiohttp import web
 from config.names import DestinationName
 from gateway.connections.security import Security
 from gateway.process.audit_log import Audited, AuditLog
-from gateway.web.routing.credentials import CHECKED_LOGIN, login_of
+from gateway.web.routing.credentials import CHECKED, login_of
 from gateway.web.routing.problems import Handler, Problem, http_problem, refusal
 from gateway.web.routing.routes import ASKED, Route, route_of
 
@@ -26,7 +26,7 @@ class RequestAudit:
     @web.middleware
     async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         ASKED.set(None)
-        CHECKED_LOGIN.set("")
+        CHECKED.set(None)
         try:
             response = await handler(request)
         except asyncio.CancelledError:

@@ -65,8 +65,7 @@ class Introduction:
                 raise RequestError(f"{name} has {len(text)} characters, the limit is {ID_MOST_CHARACTERS}")
         settings = self.settings
         if settings.needs_login:  # an unchecked login proves nothing
-            connection.groups = settings.groups.get(self.login, connection.groups)
-            connection.user = self.login
+            self.login = connection.take_login(self.login, settings.groups)
         settings.peers.enter(self.key(), peer)
         settings.connection_ids.enter(self.connection_id, connection.user, peer)
         connection.engine.introduce(connection, host_of(self.socket.peer()), self.client_id, True)

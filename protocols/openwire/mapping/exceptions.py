@@ -19,6 +19,7 @@ _OTHERWISE: Final = "JMS.JMSException"
 CLASSES: Final[dict[str, str]] = {
     "login-refused": "java.lang.SecurityException",
     "access-denied": "java.lang.SecurityException",
+    "login-expired": "java.lang.SecurityException",
     "no-client-id": "JMS.InvalidClientIDException",
     "client-id-in-use": "JMS.InvalidClientIDException",
     "invalid-selector": "JMS.InvalidSelectorException",

@@ -188,8 +188,7 @@ class FrameInput(MessageOutput):
         terms = self.handshake.terms
         terms.passcode = ""
         if settings.needs_login:  # an unchecked login proves nothing
-            self.groups = settings.groups.get(terms.login, self.groups)
-            self.user = terms.login
+            terms.login = self.take_login(terms.login, settings.groups)
         is_sole = settings.dialect.is_client_id_sole
         try:
             self.engine.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)

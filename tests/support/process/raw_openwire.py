@@ -40,7 +40,9 @@ class GatewayGone(Exception):
 class RawOpenWire:
     """A connection with one consumer at most, which takes one message for each pull."""
 
-    def __init__(self, gateway: GatewayProcess, connection_id: str, is_again: bool = False) -> None:
+    def __init__(
+        self, gateway: GatewayProcess, connection_id: str, is_again: bool = False, login: str = "", passcode: str = ""
+    ) -> None:
         """connection_id: of the client.  is_again: it has lost a connection."""
         self.connection_id = connection_id
         self.command_id = 0
@@ -48,10 +50,12 @@ class RawOpenWire:
         self._socket = socket.create_connection((gateway.stomp_host, gateway.stomp_port), PATIENCE_S)
         self.send(WireFormatInfo(version=VERSION, marshalled_properties=write_map({})))
         self.next(WireFormatInfo)
-        self.ask(
+        self.opened = self.ask(
             ConnectionInfo(
                 connection_id=ConnectionId(connection_id),
                 client_id=connection_id,
+                user_name=login or None,
+                password=passcode or None,
                 fault_tolerant=True,
                 failover_reconnect=is_again,
             )

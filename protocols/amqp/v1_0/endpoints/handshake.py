@@ -53,6 +53,7 @@ class Handshake:
     """is_sole: no other connection may have its container-id.
 
     proof_octets: the server's own proof (SCRAM), sent once the client's proof has been accepted.
+    authorization: the user that the client says its token is of; "" if it leaves that to the token.
     """
 
     connection: ConnectionEndpoint
@@ -60,6 +61,7 @@ class Handshake:
     login: Login | None = None
     is_sole: bool = False
     proof_octets: bytes | None = None
+    authorization: str = ""
 
     def header(self, header: ProtocolHeader) -> None:
         connection = self.connection
@@ -73,7 +75,9 @@ class Handshake:
         if event == AMQP_HEADER:
             return
         needs_login = connection.settings.needs_login
-        mechanisms = (*self.credentials.scram_mechanisms(), PLAIN) if needs_login else (PLAIN, ANONYMOUS)
+        mechanisms: tuple[str, ...] = (PLAIN, ANONYMOUS)
+        if needs_login:
+            mechanisms = (*self.credentials.scram_mechanisms(), PLAIN, *self.credentials.token_mechanisms())
         identity = connection.socket.identity()
         if identity:
             mechanisms = (EXTERNAL, *mechanisms)
@@ -98,7 +102,7 @@ class Handshake:
         """Take the result of the check of login and passcode."""
         connection = self.connection
         connection.advance(CHECKED)
-        if is_allowed:
+        if is_allowed and self.authorization in ("", self._user()):
             self._logged_in(Success(connection.login_name, self.proof_octets))
         else:
             self._login_failed("login and passcode match no user")
@@ -146,6 +150,7 @@ class Handshake:
             connection.out.append(encode_sasl_frame(SaslChallenge(step.octets)))
         elif isinstance(step, Check):
             connection.login_name = step.login
+            self.authorization = step.authorization
             if not connection.settings.needs_login:
                 self._logged_in(Success(step.login))
                 return
@@ -161,6 +166,10 @@ class Handshake:
         else:
             self._login_failed(step.reason)
 
+    def _user(self) -> str:
+        found = self.connection.socket.logged_in()
+        return "" if found is None else found.user
+
     def _await_check(self) -> None:
         connection = self.connection
         connection.advance(CHECK)
@@ -172,8 +181,7 @@ class Handshake:
         self.login = None
         connection.login_name = success.login
         if connection.settings.needs_login:
-            connection.groups = connection.settings.groups.get(success.login, connection.groups)
-            connection.user = success.login
+            connection.login_name = connection.take_login(success.login, connection.settings.groups)
         connection.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
         connection.advance(LOGGED_IN)
         connection.decoder.expect_header()

@@ -199,6 +199,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "unknown-subscription": "amqp:not-found",
     "replay-gone": "amqp:not-found",
     "access-denied": "amqp:unauthorized-access",
+    "login-expired": "amqp:unauthorized-access",
 }
 
 

@@ -147,3 +147,53 @@ def test_external_is_who_the_certificate_names() -> None:
 
 def test_only_what_is_offered_is_taken() -> None:
     assert login("PLAIN").start("ANONYMOUS", b"") == Failure("mechanism 'ANONYMOUS' is not offered; offered are PLAIN")
+
+
+BEARER = b"auth=Bearer eyJ.a.b"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response", "expected"),
+    [
+        ("XOAUTH2", b"user=ann\1" + BEARER + b"\1\1", Check("ann", "eyJ.a.b")),
+        ("XOAUTH2", b"user=\1" + BEARER + b"\1\1", Check("", "eyJ.a.b")),
+        ("XOAUTH2", b"user=ann\1auth=bearer  eyJ.a.b\1\1", Check("ann", "eyJ.a.b")),
+        ("OAUTHBEARER", b"n,,\1" + BEARER + b"\1\1", Check("", "eyJ.a.b")),
+        ("OAUTHBEARER", b"n,a=ann,\1host=h\1port=1\1" + BEARER + b"\1\1", Check("ann", "eyJ.a.b", "ann")),
+        ("OAUTHBEARER", b"y,a=a=2Cb=3D,\1" + BEARER + b"\1\1", Check("a,b=", "eyJ.a.b", "a,b=")),
+    ],
+)
+def test_bearer_tokens(mechanism: str, response: bytes, expected: Check) -> None:
+    assert login(mechanism).start(mechanism, response) == expected
+    later = login(mechanism)
+    assert later.start(mechanism, None) == Challenge(b"")
+    assert later.respond(response) == expected
+
+
+@pytest.mark.parametrize("mechanism", ["XOAUTH2", "OAUTHBEARER"])
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"",
+        b"\1\1",
+        BEARER,
+        b"%b\1" + BEARER,
+        b"%b\1" + BEARER + b"\1",
+        b"%b\1" + BEARER + b"\1\1more",
+        b"%b\1auth=Basic eyJ\1\1",
+        b"%b\1" + BEARER + b"\1" + BEARER + b"\1\1",
+        b"%b\1host=h\1\1",
+        b"other\1" + BEARER + b"\1\1",
+        b"p=tls-unique,,\1" + BEARER + b"\1\1",
+        b"n,ann,\1" + BEARER + b"\1\1",
+        b"n,a=,\1" + BEARER + b"\1\1",
+        b"n,a=x=41,\1" + BEARER + b"\1\1",
+        b"n,a=x,y\1" + BEARER + b"\1\1",
+        b"\xff\1" + BEARER + b"\1\1",
+        b"%b\1auth=Bearer " + b"x" * 20_000 + b"\1\1",
+    ],
+)
+def test_bearer_responses_that_are_refused(mechanism: str, response: bytes) -> None:
+    first = b"user=ann" if mechanism == "XOAUTH2" else b"n,,"
+    refused = login(mechanism).start(mechanism, response.replace(b"%b", first))
+    assert isinstance(refused, Failure) and b"eyJ" not in refused.reason.encode()

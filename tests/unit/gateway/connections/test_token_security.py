@@ -1,0 +1,166 @@
+"""Tokens beside passwords: who decides, who is slowed down, what a reload changes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import subprocess
+import sys
+from collections import ChainMap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jwt", reason="needs the extra jwt")
+
+from config.errors import ConfigError
+from config.login_servers import JwtConfig, SecurityConfig
+from config.model import Endpoint, Listeners, ServerConfig
+from config.scram import hash_password
+from gateway.connections.security import EXTERNAL_KEPT, Security
+from gateway.process.counters import GatewayCounters
+from protocols.peer_socket import LoggedIn
+from tests.support.token_issuer import AUDIENCE, ISSUER, Issuer
+
+USERS = {"admin": tuple(hash_password("secret", 4096))}
+ADDRESS = "192.0.2.1"
+
+
+@pytest.fixture
+def issuer() -> Issuer:
+    return Issuer()
+
+
+@pytest.fixture
+def config(issuer: Issuer, tmp_path: Path) -> ServerConfig:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(issuer.jwks())
+    return ServerConfig(security=SecurityConfig(JwtConfig(ISSUER, AUDIENCE, str(keys))))
+
+
+async def test_without_users_only_tokens_let_in(config: ServerConfig, issuer: Issuer) -> None:
+    security = Security(config)
+    assert security.is_required and config.checks_logins
+    assert security.scram_mechanisms() == () and security.token_mechanisms() == ("OAUTHBEARER", "XOAUTH2")
+    assert not security.check("", "") and not security.check("admin", "secret")
+    token = issuer.token("ann", ["shop"])
+    assert security.remembered("whoever", token) is None
+    found = await security.log_in(ADDRESS, "whoever", token)
+    assert found is not None and found == LoggedIn("ann", frozenset({"shop"}), found.ends_s, True)
+    assert security.remembered("another", token) == found
+    assert security.user_named("ann") == "", "a certificate does not log in as a user of a token"
+
+
+async def test_an_open_listener_may_have_tokens_in_place_of_users(config: ServerConfig) -> None:
+    listeners = Listeners(stomp=Endpoint("tcp", "0.0.0.0", 61613))
+    Security(dataclasses.replace(config, listeners=listeners))
+    with pytest.raises(ConfigError):
+        Security(ServerConfig(listeners=listeners))
+
+
+async def test_a_token_is_of_no_configured_user(config: ServerConfig, issuer: Issuer) -> None:
+    security = Security(dataclasses.replace(config, users=USERS, groups={"admin": frozenset({"ops"})}))
+    token = issuer.token("admin", ["shop"])
+    assert await security.log_in(ADDRESS, "admin", token) is None
+    assert await security.log_in(ADDRESS, "admin", token) is None, "nor the second time"
+    assert security.remembered("admin", token) is None
+    assert security.refusal(token) == "its user is one of the configuration, who has a password"
+    found = await security.log_in(ADDRESS, "admin", "secret")
+    assert found is not None and found == LoggedIn("admin", frozenset({"ops"}), found.ends_s, False)
+    assert security.refusal("secret") == ""
+
+
+async def test_a_name_beside_a_token_gives_no_rights(config: ServerConfig, issuer: Issuer) -> None:
+    security = Security(dataclasses.replace(config, users=USERS, groups={"admin": frozenset({"ops"})}))
+    found = await security.log_in(ADDRESS, "admin", issuer.token("ann", ["shop"]))
+    assert found is not None and found.user == "ann" and found.groups == {"shop"}
+
+
+async def test_who_comes_into_the_configuration_has_a_password(config: ServerConfig, issuer: Issuer) -> None:
+    security = Security(config)
+    token = issuer.token("ann", ["shop"])
+    assert await security.log_in(ADDRESS, "", token) is not None
+    assert security.known_groups["ann"] == {"shop"}
+    security.adopt(dataclasses.replace(config, users={"ann": USERS["admin"]}, groups={"ann": frozenset({"ops"})}))
+    assert security.remembered("", token) is None and await security.log_in(ADDRESS, "", token) is None
+    assert security.known_groups["ann"] == {"ops"} == security.groups_of("ann")
+
+
+async def test_groups_are_those_of_each_token(config: ServerConfig, issuer: Issuer) -> None:
+    """A token with fewer rights must not get those of another one of the same user."""
+    security = Security(config)
+    wide, narrow = issuer.token("ann", ["shop", "ops"]), issuer.token("ann", ["shop"])
+    for token, groups in ((wide, {"shop", "ops"}), (narrow, {"shop"}), (wide, {"shop", "ops"})):
+        found = security.remembered("", token) or await security.log_in(ADDRESS, "", token)
+        assert found is not None and found.groups == groups
+        assert security.known_groups["ann"] == groups
+    assert security.groups_of("ann") == frozenset()
+
+
+async def test_the_groups_that_are_known_are_bounded(config: ServerConfig, issuer: Issuer) -> None:
+    security = Security(config)
+    token = issuer.token("ann", ["shop"])
+    await security.log_in(ADDRESS, "", token)
+    assert isinstance(security.known_groups, ChainMap)
+    others = security.known_groups.maps[1]
+    for number in range(EXTERNAL_KEPT):
+        others[f"user{number}"] = frozenset()
+    del others["user0"]
+    assert len(others) == EXTERNAL_KEPT
+    security.remembered("", token)
+    assert len(others) == EXTERNAL_KEPT and "ann" in others
+
+
+async def test_wrong_tokens_are_wrong_passwords(config: ServerConfig, issuer: Issuer) -> None:
+    counters = GatewayCounters()
+    security = Security(config, counters)
+    loop = asyncio.get_running_loop()
+    expired = issuer.token("ann", exp=1)
+    begun_s = loop.time()
+    for _ in range(3):
+        assert await security.log_in(ADDRESS, "", expired) is None
+    assert counters.failed_logins == 3
+    assert loop.time() - begun_s >= 0.3, "0.1 s, then 0.2 s: the delays of passwords"
+    assert security.refusal(expired) == "it has expired"
+
+
+async def test_the_wrong_tokens_of_one_user_do_not_delay_another_one(config: ServerConfig, issuer: Issuer) -> None:
+    """They may share an address, that of a proxy."""
+    security = Security(config)
+    expired = issuer.token("ann", exp=1)
+    failing = [asyncio.ensure_future(security.log_in(ADDRESS, "", expired)) for _ in range(5)]
+    await asyncio.gather(*failing)
+    waiting = asyncio.ensure_future(security.log_in(ADDRESS, "", issuer.token("ann", exp=2)))
+    assert await security.log_in(ADDRESS, "", issuer.token("bob")) is not None
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_token_that_is_forgotten_before_its_answer_lets_nobody_in(config: ServerConfig, issuer: Issuer) -> None:
+    """Else it would be taken as the user that the client has named."""
+    security = Security(dataclasses.replace(config, users=USERS, groups={"admin": frozenset({"ops"})}))
+    assert security.tokens is not None
+    source = security.tokens.source
+    token = issuer.token("ann")
+    check = asyncio.ensure_future(security.log_in(ADDRESS, "admin", token))
+    while security.tokens.known(token) is None:
+        await asyncio.sleep(0)
+    source.keys = None
+    assert await check is None
+
+
+def test_the_extra_is_named_where_it_is_missing(config: ServerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "jwt" or name.startswith("gateway.logins.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(ConfigError, match=r"security\.jwt\.issuer: needs an extra .* pip install 'penstock\[jwt\]'"):
+        Security(config)
+
+
+def test_no_library_of_tokens_is_loaded_without_them() -> None:
+    code = (
+        "import sys; from config.model import ServerConfig; from gateway.connections.security import Security; "
+        "Security(ServerConfig()); print('jwt' in sys.modules or 'cryptography' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
