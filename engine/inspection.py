@@ -38,6 +38,7 @@ from engine.values.broker_stats import (
     UnsettledStats,
 )
 from engine.values.destination import KIND_NAMES
+from engine.values.gates import GATE_NAMES
 
 Seen = TypeVar("Seen")
 
@@ -126,6 +127,7 @@ class Inspection:
                 for number, waits in gates.waits.parked.items()
             },
             {number: gates.waits.waited_ms(number) for number in gates.waits.parked},
+            {GATE_NAMES[gate]: count for gate, count in gates.waits.counts.items()},
             self._addresses,
             SlowStats(
                 inspector.slow_consumers.found_count,

@@ -43,9 +43,20 @@ class ProducerWaits(TimerTarget):
     retrying: waits of the client that is being admitted; those that it parks again keep their start.
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> the messages it may still send there in this second.
+    counts: gate -> how many waits at it have begun since the start.
     """
 
-    __slots__ = ("clock", "timers", "observers", "parked", "retrying", "deadlines", "next_deadline", "buckets")
+    __slots__ = (
+        "clock",
+        "timers",
+        "observers",
+        "parked",
+        "retrying",
+        "deadlines",
+        "next_deadline",
+        "buckets",
+        "counts",
+    )
 
     def __init__(self, context: Context, observers: list[Observer]) -> None:
         self.clock = context.clock
@@ -56,6 +67,7 @@ class ProducerWaits(TimerTarget):
         self.deadlines: dict[int, Wait] = {}
         self.next_deadline = 1
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
+        self.counts = dict.fromkeys(gates.PRODUCER_GATES, 0)
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
         """Return gates.RATE if the client has used up its messages of this second; call it once per message.
@@ -83,6 +95,7 @@ class ProducerWaits(TimerTarget):
             return
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
         waits[key] = wait
+        self.counts[gate] += 1
         account = destination.account
         if gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
             limit = account.describe()

@@ -188,6 +188,7 @@ class BrokerStats:
 
     blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first has waited.
     addresses: those with a limit.  spilled_bytes: of messages in temporary files.
+    producer_waits: gate -> how many waits of connections have begun there since the start.
     refused_by_user_limit: limit per user -> how often it was enforced since the start.
     spill_lost_count: messages lost since the start because their block could not be read back.
     until_delivered, until_acknowledged: from when messages were accepted; None where that is not measured.
@@ -201,6 +202,7 @@ class BrokerStats:
     memory_limit_bytes: int
     blocked_producers: dict[int, str] = field(default_factory=dict)
     blocked_ms: dict[int, int] = field(default_factory=dict)
+    producer_waits: dict[str, int] = field(default_factory=dict)
     addresses: list[AddressStats] = field(default_factory=list)
     slow_consumers: SlowStats = field(default_factory=SlowStats)
     spilled_bytes: int = 0

@@ -31,6 +31,9 @@ REFUSING: Final = 37  # messages that the consumer refused are still being put b
 PUBLISHING: Final = 38  # what the user has committed to topics is not published yet, and is at the limit
 BYTES_FULL: Final = 33  # the consumer's window has no room for more octets
 
+# Those at which the messages of a client may wait.
+PRODUCER_GATES: Final = (STORE, MEMORY, ADDRESS_FULL, RATE, DISK, CREDIT, PUBLISHING)
+
 GATE_NAMES: Final = {
     OPEN: "open",
     WINDOW_FULL: "window-full",

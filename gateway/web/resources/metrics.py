@@ -6,6 +6,7 @@ A snapshot is turned into text on a worker thread; nothing here touches the live
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -19,6 +20,7 @@ from prometheus_client.utils import floatToGoString
 
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
+from engine.values.gates import GATE_NAMES, OPEN
 from gateway.process.counters import GatewayCounters
 
 # Limit of one scrape; a metric counts those left out.
@@ -113,8 +115,10 @@ _LABELLED_GAUGES: Final = {  # name: its label, its text
     "unsettled_bytes": ("holder", "Octets that a user's consumers hold unsettled, for the users with the most"),
     "late_bytes": ("holder", "What a user has committed to topics and is not published yet, for those with the most"),
     "pending_bytes": ("holder", "What waited in memory for a user at the last check, while memory is nearly full"),
+    "consumers_at_gate": ("gate", "Consumers by what keeps each from getting more; open: nothing does"),
 }
 _LABELLED_COUNTERS: Final = {
+    "producer_waits": ("gate", "Waits of connections whose messages came to a closed gate, by gate"),
     "pending_dropped": ("holder", "Messages that waited for a user and were dropped"),
     "refused_by_user_limit": ("limit", "Requests beyond the limit of one user or address"),
 }
@@ -239,9 +243,16 @@ def _labelled_values(stats: BrokerStats) -> dict[str, Mapping[Any, float]]:
         "unsettled_bytes": stats.unsettled.largest,
         "late_bytes": stats.late.largest,
         "pending_bytes": stats.pending.largest,
+        "consumers_at_gate": Counter(gate_of(consumer) for consumer in stats.consumers),
+        "producer_waits": stats.producer_waits,
         "pending_dropped": stats.pending.dropped,
         "refused_by_user_limit": stats.refused_by_user_limit,
     }
+
+
+def gate_of(consumer: ConsumerStats) -> str:
+    """Return the name of the gate without its details, which a time series could not bear."""
+    return consumer.gate.partition(":")[0].partition(" ")[0] or GATE_NAMES[OPEN]
 
 
 def _labelled(

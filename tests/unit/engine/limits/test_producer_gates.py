@@ -515,3 +515,17 @@ def test_acknowledgements_that_cannot_be_written_keep_a_backlog_from_being_read_
         taken += len(held)
         world.acknowledge(*held)
     assert taken == 20_000
+
+
+def test_waits_are_counted_by_gate_and_not_again_when_a_message_is_refused_again() -> None:
+    world = limited("BLOCK", max_size_bytes=20)
+    assert world.broker.inspect().producer_waits["address-full"] == 0
+    sender = Sender(world)
+    for _ in range(5):
+        sender.send(world.queue("q"), TEN)
+    world.turn()
+    assert len(sender.waiting) == 2
+    assert world.broker.inspect().producer_waits == {
+        **dict.fromkeys(("store", "memory", "rate", "disk", "credit", "publishing"), 0),
+        "address-full": 1,
+    }

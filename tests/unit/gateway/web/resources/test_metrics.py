@@ -95,6 +95,21 @@ def test_addresses_blocked_producers_and_slow_consumers() -> None:
     assert len(slow) == 1
 
 
+def test_gates_are_counted_without_their_details() -> None:
+    consumers = [
+        replace(broker().consumers[0], consumer_id=number, gate=gate)
+        for number, gate in enumerate(
+            ("", "", "window-full: 9 of 9 in flight", "window-full: 1 of 1", "paused by user ann", "nothing-waiting")
+        )
+    ]
+    stats = replace(broker(), consumers=consumers, producer_waits={"memory": 3, "rate": 0})
+    found = samples(metrics.render(stats)[0])
+    gates = {labels[0][1]: value for (name, labels), value in found.items() if name == "penstock_consumers_at_gate"}
+    assert gates == {"open": 2, "window-full": 2, "paused": 1, "nothing-waiting": 1}
+    waits = {labels[0][1]: value for (name, labels), value in found.items() if name == "penstock_producer_waits_total"}
+    assert waits == {"memory": 3, "rate": 0}
+
+
 def test_names_that_need_escapes() -> None:
     page, _ = metrics.render(broker(destination('a"b\\c\nd')))
     assert ("penstock_destination_depth", (("destination", 'a"b\\c\nd'), ("kind", "queue"))) in samples(page)
