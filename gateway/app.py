@@ -48,6 +48,7 @@ from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
 from gateway.process.log_lines import FORMATTERS, PeerLines
+from gateway.process.passed_sockets import passed_sockets
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import StandstillWatch
 from gateway.process.workers import ThreadWorkers
@@ -301,19 +302,21 @@ async def _listen(
         connections=LiveConnections(engine_loop.broker),
     )
     names = list(listener.endpoints)
+    passed = passed_sockets()
     try:
         for name in names:
             endpoint = listener.endpoints[name]
-            await listener.bind(name)
+            await listener.bind(name, passed)
         name, endpoint = "http", config.listeners.http
         sockets = SocketRoute(listener.new_socket_connection, config.http.origins)
-        web = await HttpServer.start(endpoint, sources, security, sockets, memory)
+        web = await HttpServer.start(endpoint, sources, security, sockets, memory, passed)
         for name in names:
             endpoint = listener.endpoints[name]
             listener.accept(name)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise OSError(f"listeners.{name} (--{name}): cannot listen at {endpoint}: {reason}") from error
+    passed.refuse_rest()
     return web
 
 

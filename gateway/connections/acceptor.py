@@ -19,6 +19,7 @@ from config.model import Endpoint
 from engine.limits.connection_memory import Holdings
 from gateway.connections.admission import Admission, Place
 from gateway.connections.tls_stream import TlsInput, TlsStream
+from gateway.process.passed_sockets import PassedSockets
 
 HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
@@ -192,13 +193,16 @@ class Acceptor:
         return place
 
 
-async def listening_socket(endpoint: Endpoint) -> socket.socket:
-    """Return a socket bound to the address, not listening yet.  Raises: OSError."""
+async def listening_socket(endpoint: Endpoint, passed: PassedSockets | None = None) -> socket.socket:
+    """Return a socket bound to the address: one that was passed, or a new one.  Raises: OSError."""
     # One family: with port 0, localhost would otherwise be two addresses with two ports.
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     found = await asyncio.get_running_loop().getaddrinfo(
         endpoint.host, endpoint.port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
+    taken = None if passed is None else passed.take(found[0][4])
+    if taken is not None:
+        return taken
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

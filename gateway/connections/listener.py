@@ -18,6 +18,7 @@ from gateway.connections.session_socket import ConnectionHost, SessionSocket
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
+from gateway.process.passed_sockets import PassedSockets
 from gateway.settings.conversions import SESSION_CONVERTER
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -77,10 +78,10 @@ class Listener(ConnectionHost):
         self._amqp_settings = replace(amqp_settings(config, security.is_required), groups=security.groups)
         self._openwire_settings = replace(openwire_settings(config, security.is_required), groups=security.groups)
 
-    async def bind(self, name: str) -> None:
+    async def bind(self, name: str, passed: PassedSockets | None = None) -> None:
         """Bind one address; ``accept`` begins to let clients in.  Raises: OSError."""
         endpoint = self.endpoints[name]
-        listening = await listening_socket(endpoint)
+        listening = await listening_socket(endpoint, passed)
         self._acceptors[name] = Acceptor(
             listening,
             self._admission,

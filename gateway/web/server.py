@@ -14,6 +14,7 @@ from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.input_turns import InputTurns
 from gateway.connections.security import Security
+from gateway.process.passed_sockets import PassedSockets
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
@@ -47,6 +48,7 @@ class HttpServer:
         security: Security,
         sockets: SocketRoute | None = None,
         memory: RequestMemory | None = None,
+        passed: PassedSockets | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
         counters = sources.stats.counters()
@@ -57,7 +59,7 @@ class HttpServer:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:
-            listening = await listening_socket(endpoint)
+            listening = await listening_socket(endpoint, passed)
             accepted = partial(_accepted, runner, admission, share, memory, InputTurns())
             acceptor = Acceptor(
                 listening,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from config.model import ServerConfig
 from gateway.cli import run
 from tests.support.process.gateway_process import ROOT
 
@@ -57,6 +59,63 @@ def test_from_start_to_end(tmp_path: Path) -> None:
     ], "a new store has nothing to warn of"
 
 
+def test_clients_that_come_while_it_restarts_wait_for_it(tmp_path: Path) -> None:
+    """The sockets are passed as systemd does: from descriptor 3 on, with the number of the process."""
+    with socket.create_server(("127.0.0.1", 0)) as stomp:
+        port = stomp.getsockname()[1]
+        words = [sys.executable, "-m", "gateway", "run", "--json", "--data", "data"]
+        words += ["--stomp", f"tcp://127.0.0.1:{port}", "--http", "http://127.0.0.1:0"]
+        activated = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@" 3<&{stomp.fileno()}'
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), LIMIT_S) as client:  # the gateway does not run
+                client.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+                with subprocess.Popen(
+                    ["bash", "-c", activated, "bash", *words],
+                    cwd=tmp_path,
+                    env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[stomp.fileno()],
+                ) as gateway:
+                    try:
+                        assert gateway.stdout is not None and gateway.stderr is not None
+                        described = gateway.stdout.readline()
+                        assert described, gateway.stderr.read()
+                        assert json.loads(described)["listeners"]["stomp"] == f"tcp://127.0.0.1:{port}"
+                        client.settimeout(LIMIT_S)
+                        assert client.recv(9) == b"CONNECTED"
+                        gateway.send_signal(signal.SIGTERM)
+                        assert gateway.wait(LIMIT_S) == 0
+                    finally:
+                        gateway.kill()
+
+
+def test_a_passed_socket_of_no_listener_is_an_error_of_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        words = [sys.executable, "-m", "gateway", "run", "--data", str(tmp_path / "data")]
+        words += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        activated = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@" 3<&{other.fileno()}'
+        done = subprocess.run(
+            ["bash", "-c", activated, "bash", *words],
+            env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            pass_fds=[other.fileno()],
+            timeout=LIMIT_S,
+            check=False,
+            text=True,
+        )
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"passes a socket of {address}, which is the address of no listener" in done.stderr
+
+
+def test_the_sockets_are_those_of_the_default_listeners() -> None:
+    unit = [line.partition("=") for line in (ROOT / "examples" / "penstock.socket").read_text().splitlines()]
+    addresses = [value for key, _, value in unit if key == "ListenStream"]
+    listeners = ServerConfig().listeners
+    assert addresses == [f"{one.host}:{one.port}" for one in (listeners.stomp, listeners.http)]
+
+
 def test_the_unit_starts_what_there_is() -> None:
     unit = RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
@@ -75,5 +134,8 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
         pytest.skip("needs systemd-analyze")
     unit = tmp_path / "penstock.service"
     unit.write_text(UNIT.read_text().replace("/opt/penstock/bin/penstock", "/bin/true"))
-    done = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    sockets = Path(shutil.copy(UNIT.with_suffix(".socket"), tmp_path))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", str(unit), str(sockets)], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
