@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Callable
 
 import pytest
 
-from tests.support.process.gateway_process import GatewayProcess
+from tests.support.process.gateway_process import HTTP_LIMIT_S, GatewayProcess
 from tests.support.process.rest import RestClient, path_of
+from tests.support.process.stomp_py import Connect
 
 pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
 from proton import Message, int32
@@ -34,6 +37,38 @@ def test_properties_keep_their_types_both_ways(
     receiver.accept()
     assert (message.body, message.properties, message.correlation_id) == ("from http", PROPERTIES, "d")
     assert [type(value) for value in message.properties.values()] == [int, bool, float, int, str]
+    connection.close()
+
+
+def test_the_trace_of_a_request_goes_on_in_its_message(
+    shared_gateway: GatewayProcess, rest: RestClient, connect: Connect, unique: Callable[[str], str]
+) -> None:
+    name = unique("traced")
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "congo=t61rcWkg"}
+    for path in ("messages", "body"):
+        url = f"{shared_gateway.http_url}{path_of(name)}/{path}"
+        with urllib.request.urlopen(urllib.request.Request(url, b"{}", trace), timeout=HTTP_LIMIT_S) as answer:
+            assert answer.status == 201
+    assert [one["properties"] for one in rest.browse(name)["messages"]] == [trace, trace]
+    client = connect("1.2")
+    client.subscribe(f"/queue/{name}", **{"activemq.prefetchSize": "1"})
+    assert trace.items() <= client.message().headers.items()
+    client.unsubscribe()
+    own = {"traceparent": trace["traceparent"].replace("-00f0", "-11f1")}
+    with urllib.request.urlopen(
+        urllib.request.Request(
+            f"{shared_gateway.http_url}{path_of(name)}/messages", json.dumps({"properties": own}).encode(), trace
+        ),
+        timeout=HTTP_LIMIT_S,
+    ):
+        pass
+    connection = BlockingConnection(f"amqp://127.0.0.1:{shared_gateway.stomp_port}")
+    receiver = connection.create_receiver(f"queue://{name}")
+    found: list[dict[str, object]] = []
+    while not found or found[-1]["traceparent"] == trace["traceparent"]:
+        found.append(receiver.receive(timeout=60).properties)
+        receiver.accept()
+    assert found[-1] == {**trace, **own}
     connection.close()
 
 

@@ -23,6 +23,7 @@ from gateway.web.rest.requests import (
     Took,
     Watch,
 )
+from gateway.web.rest.trace_context import trace_properties
 from gateway.web.routing.bodies import refuse_charset
 from gateway.web.routing.credentials import external_groups, login_of
 from gateway.web.routing.fields import (
@@ -266,7 +267,7 @@ class MessageRoutes:
             asked["priority"],
             asked["ttl_ms"],
             {name: text for name, text in fields.items() if text is not None},
-            asked["properties"],
+            {**trace_properties(request.headers), **asked["properties"]},
         )
         message_id = await self._source.send(asking_of(request), asked["destination"], outgoing)
         return web.json_response({"id": message_id}, status=201)
