@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
 
+from tests.support.process.chromium import NoBrowser, start_chromium
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.rest import RestClient
 from tests.support.process.stomp_py import CLIENTS, Client, Connect
@@ -70,19 +69,9 @@ def rest(shared_gateway: GatewayProcess) -> Iterator[RestClient]:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("needs chromium and chromedriver on the PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    home = tmp_path_factory.mktemp("chromium")
-    # Tests may run as root and in small containers: without a sandbox, without /dev/shm.
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={home}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     try:
-        found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    except WebDriverException as error:
-        pytest.skip(f"Chromium does not start here: {error.msg}")
+        found = start_chromium(tmp_path_factory.mktemp("chromium"))
+    except NoBrowser as missing:
+        pytest.skip(str(missing))
     yield found
     found.quit()

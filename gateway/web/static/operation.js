@@ -83,7 +83,7 @@ export async function transactionsView() {
 
 function needs(segment) {
   const current = segment.is_current ? ["it is being written"] : [];
-  const pins = segment.pins.map((one) => `${one.owner}: ${shown(one.messages)} messages, ${bytes(one.bytes)}, oldest ${time(one.oldest_ms)}`);
+  const pins = segment.pins.map((one) => `${one.owner}: ${shown(one.messages)} ${one.messages === 1 ? "message" : "messages"}, ${bytes(one.bytes)}, oldest ${time(one.oldest_ms)}`);
   const lines = [...current, ...pins, ...segment.reasons].map((line) => element("li", {}, line));
   return element("ul", {}, ...lines);
 }

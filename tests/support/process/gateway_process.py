@@ -47,6 +47,7 @@ class GatewayProcess:
         self.is_damaged = False  # a test has damaged the store on purpose
         self.module = "gateway"
         self.is_forked = True  # False: started from the command line, which takes longer
+        self.directory = ROOT  # in which it starts from the command line
         self.stomp_scheme = "tcp"
         self.stomp_options = ""  # options of the listener's URI
         self.stomp_host = ""
@@ -88,9 +89,15 @@ class GatewayProcess:
 
     def _from_command_line(self, words: list[str]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", self.module, *words]
+        environment = {**_environment(), "PYTHONPATH": str(ROOT)}
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+                command,
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
 
     def _first_line(self, process: Process) -> bytes:
