@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from what_if.model.simulation import Simulation
 
 US: Final = 1_000  # in a millisecond
+LEAST_US: Final = 1_000  # of each further attempt with a message that fails for ever
+PATIENCE: Final = 100  # of those attempts; later ones take longer, because a day has too many milliseconds
+LEAST_LATER_US: Final = 1_000_000
 REFERENCE: Final = Struct("<qqi")  # the body of a simulated message: log offset in the trace, first attempt, attempts
 REFUSALS: Final = {
     FAILED: AS_THE_ADDRESS_SAYS,
@@ -56,10 +59,11 @@ def drawn(seed: int, offset: int, attempt: int) -> int:
 class Work:
     """How each message fares with any consumer of one queue or subscription.
 
-    place: of the queue or subscription in the trace, -1 for one that the trace does not have.
+    place: of the queue or subscription in the trace.
+    tried: how often each message has failed here, by its log offset in the simulation; the engine does not count all.
     """
 
-    __slots__ = ("attempts", "consumers", "place", "seed", "is_drawn")
+    __slots__ = ("attempts", "consumers", "place", "seed", "is_drawn", "tried")
 
     def __init__(
         self, attempts: Attempts, consumers: list[TracedConsumer], place: int, seed: int, is_drawn: bool
@@ -69,42 +73,48 @@ class Work:
         self.place = place
         self.seed = seed
         self.is_drawn = is_drawn
+        self.tried: dict[int, int] = {}
 
-    def with_consumer(self, delivery: Delivery, measured: TracedConsumer) -> tuple[int, int]:
+    def with_consumer(self, message: Message, measured: TracedConsumer) -> tuple[int, int]:
         """Return the kind of an attempt, and its microseconds."""
-        message = delivery.message
         offset, first, count = message.log_offset, 0, 0
         if len(message.body) == REFERENCE.size:
             offset, first, count = REFERENCE.unpack(message.body)
-        wanted = delivery.failed_attempts
-        last = -1
         attempts = self.attempts
+        tried = self.tried.get(message.log_offset, 0) if self.tried else 0
+        later = tried  # attempts since the last one that was really made
+        last = -1
         for row in range(first, first + count):
             if attempts.owners[row] == self.place:
+                if not later and not self.is_drawn:
+                    return attempts.kinds[row] & ~GIVEN_UP, self._measured_us(row, measured)
+                if not later:
+                    return attempts.kinds[row] & ~GIVEN_UP, self._drawn_us(offset, tried, measured)
                 last = row
-                if not wanted:
-                    rank = -1 if self.is_drawn else attempts.ranks[row]
-                    return attempts.kinds[row] & ~GIVEN_UP, self._time_us(row, rank, offset, measured, delivery)
-                wanted -= 1
+                later -= 1
         kind = attempts.kinds[last] if last >= 0 else WORKED
-        time_us = self._time_us(last, -1, offset, measured, delivery)
-        if kind & GIVEN_UP:
-            return kind & ~GIVEN_UP, max(time_us, US)  # for ever, perhaps, so time must pass
+        time_us = self._drawn_us(offset, tried, measured)
+        if kind & GIVEN_UP:  # for ever, perhaps, so time must pass
+            return kind & ~GIVEN_UP, max(time_us, LEAST_US if later < PATIENCE else LEAST_LATER_US)
         return WORKED, time_us
 
-    def _time_us(self, row: int, rank: int, offset: int, measured: TracedConsumer, delivery: Delivery) -> int:
-        """Return how long an attempt takes this consumer.
+    def failed(self, message: Message) -> None:
+        """Count an attempt that has failed."""
+        self.tried[message.log_offset] = self.tried.get(message.log_offset, 0) + 1
 
-        As long as it took it really; for another consumer, the time that is as long among its own.
+    def _measured_us(self, row: int, measured: TracedConsumer) -> int:
+        """Return how long a message takes a consumer.
+
+        As long as it took it really; with another consumer, the time that is as long among its own.
         """
         services = measured.services_us
-        count = len(services)
-        if not count:
-            return 0
-        if rank < 0:
-            return services[drawn(self.seed, offset, delivery.failed_attempts) * count >> 64]
         theirs = self.consumers[self.attempts.consumers[row]].services_us
-        return services[rank if theirs is services else (2 * rank + 1) * count // (2 * len(theirs))]
+        rank = self.attempts.ranks[row]
+        return services[rank if theirs is services else (2 * rank + 1) * len(services) // (2 * len(theirs))]
+
+    def _drawn_us(self, offset: int, attempt: int, measured: TracedConsumer) -> int:
+        services = measured.services_us
+        return services[drawn(self.seed, offset, attempt) * len(services) >> 64]
 
 
 class Connection(Client):
@@ -252,7 +262,7 @@ class SimulatedConsumer(Actor):
             self._begin(self.done_us if self.done_us > now_us - US else now_us)
 
     def _begin(self, begun_us: int) -> None:
-        self.kind, time_us = self.work.with_consumer(self.held[0], self.measured)
+        self.kind, time_us = self.work.with_consumer(self.held[0].message, self.measured)
         self.begun_us = begun_us
         self.done_us = begun_us + time_us
         self.simulation.call_at(-(-self.done_us // US), self)
@@ -260,6 +270,8 @@ class SimulatedConsumer(Actor):
     def _settle(self, now_ms: int) -> None:
         """Settle the first message, and begin with the next."""
         broker = self.simulation.broker
+        if self.kind != WORKED:
+            self.work.failed(self.held[0].message)
         if self.kind == LOST:
             self._leave(True)
             if now_ms < self.to_ms:

@@ -134,6 +134,9 @@ def attempts_of(rows: DeliveryColumns) -> Worked:
     closed = rows.causes.get("closed", -1)
     is_attempt = (all_rows["attempt"] > 0) | ((all_rows["cause"] == closed) & (all_rows["outcome"] == 0))
     is_attempt &= (all_rows["consumer"] > 0) & (all_rows["message"] >= 0)
+    # Of several messages that one lost connection had, the first is taken to be the cause of it.
+    is_lost = (all_rows["cause"] == rows.causes.get("connection-lost", -1)) & (all_rows["outcome"] == 0)
+    is_attempt[1:] &= ~(is_lost[1:] & is_lost[:-1] & (all_rows["offset"][1:] == all_rows["offset"][:-1]))
     found = {name: values[is_attempt] for name, values in all_rows.items()}
     kinds = _kinds(rows, found)
     by_message = np.lexsort((np.arange(len(kinds)), found["message"], found["owner"]))
@@ -170,9 +173,6 @@ def _kinds(rows: DeliveryColumns, found: dict[str, Int64s]) -> Int64s:
     kinds = np.where(found["outcome"] == 1, WORKED, of_cause[found["cause"]])
     is_at_once = (kinds == FAILED) & (found["outcome"] == 0) & (found["due"] == 0)
     kinds[is_at_once] = AT_ONCE
-    # Of several messages that one lost connection had, the first is taken to be the cause of it.
-    again = (kinds[1:] == LOST) & (kinds[:-1] == LOST) & (found["offset"][1:] == found["offset"][:-1])
-    kinds[1:][again] = WORKED
     return kinds
 
 

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from config.matching import AddressMatcher
 from engine.values.destination import QUEUE, TOPIC
-from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
 from tests.support.engine.engine_world import address
 from tests.support.fakes import START_WALL_MS
-from tests.support.what_if.recorded_world import batch_of, time_of
+from tests.support.what_if.rows import QUEUE_ROW, TOPIC_ROW, delivery, made, message
 from tests.support.what_if.scenarios import scenario
 from what_if.figures import Figures
 from what_if.model.simulation import simulate
 from what_if.run import really, run
-from what_if.trace.read import find_rollbacks, trace_of
-from what_if.trace.tables import DELIVERY_COLUMNS, MESSAGE_COLUMNS
-from what_if.trace.trace import Owner, Trace
-
-TOPIC_ROW = {"destination_kind": "topic", "destination_name": "t"}
-QUEUE_ROW = {"destination_kind": "queue", "destination_name": "q"}
-
-
-def message(number: int, at_ms: int, **values: Any) -> dict[str, Any]:
-    return {
-        "log_offset": number,
-        "store_time": time_of(START_WALL_MS + at_ms),
-        "priority": 4,
-        "headers": [],
-        "body": b"12345",
-        **values,
-    }
-
-
-def delivery(number: int, at_ms: int, came_ms: int, consumer: int, **values: Any) -> dict[str, Any]:
-    return {
-        "log_offset": 100_000 + at_ms,
-        "store_time": time_of(START_WALL_MS + at_ms),
-        "message_offset": number,
-        "message_time": time_of(START_WALL_MS + came_ms),
-        "outcome": "acknowledged",
-        "attempt": 1,
-        "consumer": consumer,
-        **values,
-    }
-
-
-def made(messages: list[dict[str, Any]], deliveries: list[dict[str, Any]], from_ms: int = 0) -> Trace:
-    return trace_of(
-        iter([batch_of(messages, MESSAGES, MESSAGE_COLUMNS)]),
-        iter([batch_of(deliveries, DELIVERIES, DELIVERY_COLUMNS)]),
-        from_ms,
-    )
+from what_if.trace.read import find_rollbacks
+from what_if.trace.trace import Owner
 
 
 def test_each_durable_subscription_gets_the_messages_of_its_topic() -> None:
@@ -131,3 +92,19 @@ def test_deliveries_of_messages_that_are_gone_do_not_count() -> None:
     trace = made([message(10, 30, **QUEUE_ROW)], [gone, delivery(10, 40, 30, 1, **QUEUE_ROW)])
     (found,) = really(trace).figures.values()
     assert (found["messages"], found["acknowledged"], found["waiting_at_end"]) == (1, 1, 0)
+
+
+def test_a_message_that_is_given_back_without_counting_fails_as_often_as_it_did() -> None:
+    messages = [message(number + 1, number * 10, **QUEUE_ROW) for number in range(50)]
+    failed = [
+        delivery(1, 5, 0, 1, outcome="failed", cause="nack", **QUEUE_ROW),
+        delivery(2, 15, 10, 1, outcome="dead-lettered", cause="exhausted", **QUEUE_ROW),
+    ]
+    done = [
+        delivery(n + 1, n * 10 + 9, n * 10, 1, attempt=2 if n == 0 else 1, **QUEUE_ROW) for n in range(50) if n != 1
+    ]
+    trace = made(messages, [*failed, *done])
+    for requeue in (address("q", nack="requeue"), address("q", redelivery__maximum_redeliveries=-1)):
+        found = simulate(trace, scenario(requeue))[Owner(QUEUE, "q")]
+        assert found.acknowledged >= 40  # the poisonous one is the next again and again
+        assert found.dead == 0

@@ -100,7 +100,7 @@ def test_an_exhausted_message_fails_as_it_did_before() -> None:
 def test_a_lost_connection_ends_its_consumer_and_one_message_is_the_cause() -> None:
     lost = [row(10, number, 0, outcome="failed", cause="connection-lost") for number in (1, 2)]
     found = worked(*lost)
-    assert list(found.attempts.kinds) == [LOST, WORKED]
+    assert list(found.attempts.kinds) == [LOST]
     assert found.consumers[0].to_ms == START_WALL_MS + 10
 
 
