@@ -238,7 +238,8 @@ def _beside_rows(name: str, what: str, found: dict[str, Any]) -> Rows:
 
 def _latency(report: dict[str, Any]) -> str:
     latency = {key: report["latency_us"][key] / 1000 for key in ("p50", "p99", "max")}
-    return ", ".join(f"{key} {value:.2f} ms" for key, value in latency.items())
+    words = [f"{key} {value:.2f} ms" for key, value in latency.items()]
+    return ", ".join(words) + f"; everything else on the machine used {report['other_cores']:.1f} cores"
 
 
 def markdown(found: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from bench.connections import rows
 
 def traffic(p50_ms: float = 1.0, lost: int = 0) -> dict[str, Any]:
     latency = {"p50": p50_ms * 1000, "p99": 2_000.0, "max": 3_000.0}
-    return {"latency_us": latency, "lost": lost, "duplicates": 0, "out_of_order": 0}
+    return {"latency_us": latency, "lost": lost, "duplicates": 0, "out_of_order": 0, "other_cores": 0.5}
 
 
 def verdicts(found: dict[str, Any]) -> list[str]:
