@@ -12,3 +12,10 @@ class TargetError(PenstockError):
 
     condition: ClassVar[str] = "invalid-target"
     scope: ClassVar[str] = "request"
+
+
+class LakeError(PenstockError):
+    """The place of a lake cannot be reached, or refuses a request; the text says which, and why."""
+
+    condition: ClassVar[str] = "lake-unavailable"
+    scope: ClassVar[str] = "request"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +29,7 @@ from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.parquet import Written
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.spark import session
-from spark_bridge.target import Target
+from spark_bridge.target import Target, target_at
 
 HOUR_MS: Final = 3_600_000
 NICE: Final = 10
@@ -45,13 +44,14 @@ class Request:
     skip_damaged: continue without unreadable records, and count them; only with ``verify``.
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
+    target: a directory, or the URL of a place in an object store.
     tables: () for those that the target holds, messages if it is new.
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     """
 
     data: Path
     destination: str
-    target: Path
+    target: Path | str
     master: str = "local[2]"
     skip_gone: bool = False
     verify: bool = True
@@ -107,26 +107,26 @@ class Result:
 def export(
     request: Request, shows_progress: bool = False, spark: SparkContext | None = None, starter: Starter = session.start
 ) -> Result:
-    """Add the new messages to the target directory.
+    """Add the new messages to the target.
 
     shows_progress: draw a bar on standard error.  spark: the session to use; without it ``starter`` starts a JVM.
-    Raises: TargetError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed; ValueError
-    for a bad destination pattern.
+    Raises: TargetError, LakeError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed;
+    ValueError for a bad destination pattern.
     """
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.data.absolute())
-    target = Target(request.target.absolute())
+    target = target_at(request.target)
     with target.hold(), ExitStack() as started:
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
-            return _nothing_new(request, reader, chosen, start, tables)
+            return _nothing_new(request, target, reader, chosen, start, tables)
         if exported_to is None and not _matches(request, reader, chosen):
             # Without a manifest the directory is free for the pattern that was meant.
             return _nothing_matches(reader, chosen, start)
         # The lease, then the JVM, then the plan: by then a drop that was under way has ended, and the rest stays.
-        notes = [started.enter_context(_lease(request, reader, start))]
+        notes = [started.enter_context(_lease(request, target, reader, start))]
         looked = monotonic()
         if spark is None:
             spark = _jvm(request, starter, started)
@@ -151,19 +151,18 @@ def export(
         plan = settled(spark, plan)
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
-        staging = target.staging(number)
-        # A failed export cleans up here; the next export cleans up after a killed one.
-        started.callback(shutil.rmtree, staging, ignore_errors=True)
+        # A failed export cleans up here; a later export cleans up after a killed one.
+        attempt = started.enter_context(target.attempt(number))
         removed: tuple[Removed, ...] = ()
-        written = write_files(spark, plan, staging, shows_progress, request.rate_bytes)
+        written = write_files(spark, plan, attempt, shows_progress, request.rate_bytes)
         if exported_to is not None:
             # Once more, because retention continues: the tasks' findings count, if they have read messages.
             rows = sum_rows(each.rows for each in written) if MESSAGES in tables else None
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
-        manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, staging.name, written, removed)
+        manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, attempt.name, written, removed)
         path = target.commit(manifest)
-        notes.append(_tell_gateway(request, plan))
-        return _result(manifest, str(path), jvm_seconds, monotonic() - began - jvm_seconds, notes)
+        notes.append(_tell_gateway(request, target, plan))
+        return _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
 
 
 def _jvm(request: Request, starter: Starter, started: ExitStack) -> SparkContext:
@@ -280,10 +279,12 @@ def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
     return any(chosen.matches(each.kind, each.name) for each in destinations)
 
 
-def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int, tables: tuple[str, ...]) -> Result:
+def _nothing_new(
+    request: Request, target: Target, reader: StoreReader, chosen: Selection, at: int, tables: tuple[str, ...]
+) -> Result:
     end = reader.end()
     plan = make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged, tables=tables)
-    note = _tell_gateway(request, plan)
+    note = _tell_gateway(request, target, plan)
     return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
 
 
@@ -294,10 +295,10 @@ def _nothing_matches(reader: StoreReader, chosen: Selection, at: int) -> Result:
 
 
 @contextmanager
-def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
+def _lease(request: Request, target: Target, reader: StoreReader, start: int) -> Iterator[str]:
     """Ask retention to keep the exported range for the requested time; yield why it does not, "" if it does."""
     data, now_ms = request.data.absolute(), time_ns() // 1_000_000
-    lease = Lease(f"the export to {request.target.absolute()}", start, now_ms + request.lease_ms)
+    lease = Lease(f"the export to {target.files.identity}", start, now_ms + request.lease_ms)
     note = ""
     try:
         if request.lease_ms:
@@ -315,7 +316,7 @@ def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
         end_lease(data, lease.reader)
 
 
-def _tell_gateway(request: Request, plan: Plan) -> str:
+def _tell_gateway(request: Request, target: Target, plan: Plan) -> str:
     """Record for retention how far the destinations are exported; return why that failed, "" if it did not.
 
     A target without messages frees none.
@@ -323,7 +324,7 @@ def _tell_gateway(request: Request, plan: Plan) -> str:
     if MESSAGES not in plan.tables:
         return ""
     try:
-        reader, chosen = str(request.target.absolute()), selection.parse(request.destination)
+        reader, chosen = target.files.identity, selection.parse(request.destination)
         mark = Watermark(reader, chosen, plan.stop, time_ns() // 1_000_000, numbers=frozenset(plan.destinations))
         write_watermark(request.data.absolute(), plan.store_id, mark)
     except OSError as error:

@@ -6,7 +6,6 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -16,6 +15,8 @@ from tqdm import tqdm
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from spark_bridge.arrow.schema import DELIVERIES
+from spark_bridge.attempts import Attempt
+from spark_bridge.errors import LakeError
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
@@ -26,10 +27,12 @@ from spark_bridge.spark.session import HeldInterrupt
 T = TypeVar("T")
 
 WORKER_ERROR: Final = re.compile(
-    rf"^(?:{re.escape(PenstockError.__module__)}\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE
+    rf"^(?:(?:{re.escape(PenstockError.__module__)}|{re.escape(LakeError.__module__)})\.(\w+)|\w*Error|pyarrow[\w.]*)"
+    r": (.+)$",
+    re.MULTILINE,
 )
-STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
-    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
+KNOWN_ERRORS: Final[dict[str, type[PenstockError]]] = {
+    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone, LakeError)
 }
 PROGRESS_INTERVAL_S: Final = 0.2
 
@@ -61,9 +64,9 @@ def settled(spark: SparkContext, plan: Plan) -> Plan:
 
 
 def write_files(
-    spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool, rate_bytes: int = 0
+    spark: SparkContext, plan: Plan, attempt: Attempt, shows_progress: bool, rate_bytes: int = 0
 ) -> list[Written]:
-    """Let Spark's workers write the range to the staging directory, under the final names of the files.
+    """Let Spark's workers write the range, under the final names of the files.
 
     A name consists of store, range and task.  So one directory can hold the lakes of two stores, and a task that runs
     twice writes the same file.
@@ -76,7 +79,7 @@ def write_files(
 
     def task(numbered: tuple[int, list[Piece]]) -> Written:
         number, pieces = numbered
-        return write_partition(shared.value, pieces, staging, f"{prefix}-{number:05}.parquet")
+        return write_partition(shared.value, pieces, attempt.files, f"{prefix}-{number:05}{attempt.suffix}.parquet")
 
     tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
     try:
@@ -107,7 +110,7 @@ def _of_worker(text: str) -> PenstockError:
     said = WORKER_ERROR.search(text)
     if said is None:
         return ExportFailed(text)
-    return STORE_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
+    return KNOWN_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
 
 
 def _watch(

@@ -9,7 +9,6 @@ killed is run again, and writes the rest.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.store.disk.modes import make_directory, open_as_store
 from engine.store.read import selection
 from engine.store.read.selection import Selection
 from spark_bridge.arrow.arrays import to_numpy
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS
-from spark_bridge.errors import TargetError
+from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.files.choice import file_at
+from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.manifests import FOLDER, LakeFile
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
@@ -42,14 +42,14 @@ Rows = Iterator[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """source: directory of an export, or of Parquet files with the columns of a write, or one such file.
+    """source: directory or URL of an export, or of Parquet files with the columns of a write, or of one such file.
 
     options: how to write.  destination: pattern of what is written.  to: where all rows go, "" for their own
     destinations.  state: only rows in this delivery state, "" for all.  write_id: what is written with the same one is
     not written twice, "" for one of the other fields.
     """
 
-    source: Path
+    source: Path | str
     options: WriteOptions
     destination: str = ">"
     to: str = ""
@@ -76,14 +76,16 @@ class Result:
 def import_lake(request: Request, report: Callable[[Result], None] = lambda _: None) -> Result:
     """Write the rows.  report: called after each file.
 
-    Raises: TargetError, WriteFailed; ValueError for a pattern, and for a row or column that is no part of a message.
+    Raises: TargetError, LakeError, WriteFailed; ValueError for a pattern, and for a row or column of no message.
     """
     chosen = selection.parse(request.destination)
-    source = _Export(request, chosen) if (request.source / FOLDER).is_dir() else _Files(request, chosen)
-    result = Result(request.write_id or f"import-{_digest(str(_identity(request)))}")
-    progress = _Progress(request, result)
+    files, one = file_at(request.source)
+    is_export = not one and FOLDER in files.names("")
+    source = _Export(request, files, chosen) if is_export else _Files(request, files, one)
+    result = Result(request.write_id or f"import-{_digest(str(_identity(request, files, one)))}")
+    progress = _Progress(request, files if is_export else None, result)
     for name, rows in source.parts():
-        if name in progress.done:
+        if progress.has(name):
             result.skipped += 1
             continue
         part = f"{result.write_id}/{_digest(name)}"
@@ -100,10 +102,10 @@ def _written_to(request: Request, part: str, rows: Rows) -> Written:
     return write_rows(request.options, part, ({**row, "destination": request.to} for row in rows))
 
 
-def _identity(request: Request) -> tuple[str, ...]:
+def _identity(request: Request, files: LakeFiles, one: str) -> tuple[str, ...]:
     options = request.options
     place = f"{options.host}:{options.port}"
-    return (str(request.source.absolute()), place, request.destination, request.to, request.state, request.table)
+    return (f"{files.identity}/{one}".rstrip("/"), place, request.destination, request.to, request.state, request.table)
 
 
 def _digest(text: str) -> str:
@@ -113,14 +115,14 @@ def _digest(text: str) -> str:
 class _Export:
     """The table of an export: its rows in the order of the log."""
 
-    def __init__(self, request: Request, chosen: Selection) -> None:
-        self._directory = request.source.absolute()
+    def __init__(self, request: Request, files: LakeFiles, chosen: Selection) -> None:
+        self._lake_files = files
         self._state = request.state
-        last = last_manifest(self._directory, request.table)
+        last = last_manifest(files, request.table)
         names = [name for name in SCHEMAS[request.table].names if name in HEADERS or name in OTHERS]
         columns = [*names, STATE, "log_offset"]
         # A part for each file.
-        self._lake = make_lake(self._directory, last.tables, request.table, columns, chosen, EVERYTHING, 0)
+        self._lake = make_lake(files, last.tables, request.table, columns, chosen, EVERYTHING, 0)
 
     def parts(self) -> Iterator[tuple[str, Rows]]:
         files = [file for files in self._lake.partitions for file in files]
@@ -128,7 +130,7 @@ class _Export:
             yield file.path, self._rows(file)
 
     def _first_offset(self, file: LakeFile) -> int:
-        with file.open(self._directory) as source, pq.ParquetFile(source) as parquet:
+        with file.open(self._lake_files) as source, pq.ParquetFile(source) as parquet:
             at = parquet.schema_arrow.names.index("log_offset")
             metadata = parquet.metadata
             found = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -166,27 +168,31 @@ def _leaf(parquet: pq.ParquetFile, field_number: int) -> int:
 
 
 class _Files:
-    """Parquet files that are no export, in the order of their names."""
+    """Parquet files that are no export, in the order of their names.  one: the only one, "" for all."""
 
-    def __init__(self, request: Request, chosen: Selection) -> None:
+    def __init__(self, request: Request, files: LakeFiles, one: str) -> None:
         if request.state or request.table != MESSAGES or request.destination != ">":
             raise TargetError(
-                f"{request.source} holds no export (it has no {FOLDER}); of other Parquet files all rows are written"
+                f"{files.title} holds no export (it has no {FOLDER}); of other Parquet files all rows are written"
             )
-        self._source = request.source
-        found = [request.source] if request.source.is_file() else sorted(request.source.rglob("*.parquet"))
-        if not found:
-            raise TargetError(f"{request.source} has no Parquet files")
-        self._files = found
-        for path in found:
-            check_columns(pq.read_schema(path).names)
+        self._files = files
+        self._paths = [one] if one else [path for path in files.walk("") if path.endswith(".parquet")]
+        if not self._paths:
+            raise TargetError(f"{files.title} has no Parquet files")
+        for path in self._paths:
+            with files.told(f"read {path}"), files.open(path) as source:
+                check_columns(pq.read_schema(source).names)
 
     def parts(self) -> Iterator[tuple[str, Rows]]:
-        for path in self._files:
-            yield str(path.relative_to(self._source)) if path != self._source else path.name, self._rows(path)
+        for path in self._paths:
+            yield path, self._rows(path)
 
-    def _rows(self, path: Path) -> Rows:
-        with pq.ParquetFile(path) as parquet:
+    def _rows(self, path: str) -> Rows:
+        with (
+            self._files.told(f"read {path}"),
+            self._files.open(path) as source,
+            pq.ParquetFile(source, pre_buffer=self._files.is_remote) as parquet,
+        ):
             for batch in parquet.iter_batches(BATCH_ROWS):
                 for row in batch.to_pylist():
                     if "headers" in row:
@@ -195,29 +201,22 @@ class _Files:
 
 
 class _Progress:
-    """The files that are written, a line for each, beside an export."""
+    """The files of an export that are written, by the digests of their paths.  files: None for other sources."""
 
-    def __init__(self, request: Request, result: Result) -> None:
-        self.done: set[str] = set()
+    def __init__(self, request: Request, files: LakeFiles | None, result: Result) -> None:
         self._result = result
-        self._path: Path | None = None
-        if request.options.is_dry_run:
-            return
-        folder = request.source.absolute() / FOLDER
-        if folder.is_dir():
-            self._path = folder / "imports" / _digest(result.write_id)
-        if self._path is not None and self._path.exists():
-            self.done = set(self._path.read_text(encoding="utf-8").splitlines())
+        self._files = None if request.options.is_dry_run else files
+        self._path = f"{FOLDER}/imports/{_digest(result.write_id)}"
+        self._done = set() if self._files is None else self._files.marks(self._path)
+
+    def has(self, name: str) -> bool:
+        return _digest(name) in self._done or name in self._done  # an older build noted the path
 
     def add(self, name: str) -> None:
-        if self._path is None:
+        if self._files is None:
             return
         try:
-            make_directory(str(self._path.parent))
-            with open(self._path, "a", encoding="utf-8", opener=open_as_store) as output:
-                output.write(f"\n{name}\n")  # a run that was killed may have left half a line
-                output.flush()
-                os.fsync(output.fileno())
-        except OSError as error:
+            self._files.mark(self._path, _digest(name))
+        except (LakeError, OSError) as error:
             self._result.note = f"what is written cannot be noted, so another run sends all again: {error}"
-            self._path = None
+            self._files = None

@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
+
+import pyarrow as pa
 
 from engine.values.errors import StoreError
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.errors import TargetError
+from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.log.lost import Damaged
 from spark_bridge.log.removed import Removed
 
@@ -42,13 +44,13 @@ class LakeFile:
     staging: str = ""
     destination: str = ""
 
-    def open(self, directory: Path) -> BinaryIO:
-        """Open the file in a target directory.  Raises: FileNotFoundError if somebody has removed it."""
+    def open(self, files: LakeFiles) -> pa.NativeFile:
+        """Open the file.  Raises: FileNotFoundError if somebody has removed it."""
         if self.staging:
             # An export moves the file only from here to its place.
             with suppress(FileNotFoundError):
-                return open(directory / FOLDER / STAGING / self.staging / self.path, "rb")
-        return open(directory / self.path, "rb")
+                return files.open(f"{FOLDER}/{STAGING}/{self.staging}/{self.path}")
+        return files.open(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,13 @@ def table_folder(tables: Sequence[str], table: str) -> str:
     return "" if tuple(tables) == (MESSAGES,) else table
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Raises: TargetError."""
+def read_manifest(from_files: LakeFiles, path: str) -> Manifest:
+    """Raises: TargetError; FileNotFoundError."""
+    title = f"{from_files.title}/{path}"
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        read = json.loads(from_files.read(path))
         if read["format"] != FORMAT:
-            raise TargetError(f"{path} has format {read['format']}, this program reads {FORMAT}")
+            raise TargetError(f"{title} has format {read['format']}, this program reads {FORMAT}")
         files = tuple(ExportedFile(file["path"], file["rows"], file["bytes"]) for file in read["files"])
         return Manifest(
             read["number"],
@@ -124,7 +127,7 @@ def read_manifest(path: Path) -> Manifest:
             tuple(read.get("tables", [MESSAGES])),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise TargetError(f"{path} is not a manifest: {error!r}") from None
+        raise TargetError(f"{title} is not a manifest: {error!r}") from None
 
 
 def check_continues(start: int, end: int) -> None:

@@ -7,22 +7,20 @@ the JVM, become a row there and a column again, at about three times the process
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.store.disk.modes import make_directory, open_as_store
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.schema import DEAD_LETTERS, MESSAGES
+from spark_bridge.files.lake_files import LakeFiles, OutputFile
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.removed import Rows
@@ -83,8 +81,8 @@ class Written:
     lost: Lost = field(default_factory=Lost)
 
 
-def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> Written:
-    """Write the tables of a plan to ``<table>/destination=.../date=.../<file_name>`` under ``directory``, synced.
+def write_partition(plan: Plan, pieces: list[Piece], files: LakeFiles, file_name: str) -> Written:
+    """Write the tables of a plan to ``<table>/destination=.../date=.../<file_name>`` of a lake, synced.
 
     Messages alone have no folder for their table.
     A file gets its name when it is whole: if Spark runs a task twice, the files are the same.
@@ -93,7 +91,7 @@ def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name:
     for table in plan.tables:
         lost = Lost()
         rows = written.rows if table == MESSAGES else None
-        written.files += _write_table(plan.of_table(table), pieces, directory, file_name, rows, lost)
+        written.files += _write_table(plan.of_table(table), pieces, files, file_name, rows, lost)
         if table == DEAD_LETTERS and MESSAGES in plan.tables:
             lost.damaged.clear()  # they were counted among the messages
         written.lost.add(lost)
@@ -101,7 +99,7 @@ def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name:
 
 
 def _write_table(
-    plan: Plan, pieces: list[Piece], directory: Path, file_name: str, rows: Rows | None, lost: Lost
+    plan: Plan, pieces: list[Piece], files: LakeFiles, file_name: str, rows: Rows | None, lost: Lost
 ) -> list[ExportedFile]:
     writers: dict[str, _Writer] = {}
     folder = table_folder(plan.tables, plan.table)
@@ -117,7 +115,7 @@ def _write_table(
                         "penstock.destination": destination,
                     }
                     place = f"{folder}/{path}/{file_name}".lstrip("/")
-                    writer = writers[path] = _Writer(directory, place, part.schema.with_metadata(told))
+                    writer = writers[path] = _Writer(files, place, part.schema.with_metadata(told))
                 writer.add(part)
         with ThreadPoolExecutor(FILES_AT_ONCE) as threads:  # a disk syncs several files in the time of one
             return list(threads.map(_Writer.finish, [writer for _, writer in sorted(writers.items())]))
@@ -173,13 +171,11 @@ class _Writer:
     The file is opened for its first row group: with many destinations most files have one, and are open one at a time.
     """
 
-    def __init__(self, directory: Path, path: str, schema: pa.Schema) -> None:
+    def __init__(self, files: LakeFiles, path: str, schema: pa.Schema) -> None:
+        self._files = files
         self._path = path
         self._schema = schema
-        self._place = directory / path
-        # The name is this attempt's own: Spark may run a task twice at once, also on two machines.
-        self._temporary = self._place.with_suffix(f".{secrets.token_hex(8)}.tmp")
-        self._file: BinaryIO | None = None
+        self._output: OutputFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._batches: list[pa.RecordBatch] = []
         self._batch_bytes = 0
@@ -193,49 +189,46 @@ class _Writer:
         if self._batch_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
-    def _open(self) -> tuple[BinaryIO, pq.ParquetWriter]:
-        make_directory(str(self._place.parent))
-        file = open(self._temporary, "wb", opener=open_as_store)  # noqa: SIM115
+    def _open(self) -> pq.ParquetWriter:
+        self._output = self._files.output(self._path)
         names = self._schema.names
         repeating = [name for name in names if name in REPEATING_COLUMNS]
         for name in names:
             repeating += REPEATING_IN_MAPS.get(name, ())
-        writer = pq.ParquetWriter(
-            file,
+        return pq.ParquetWriter(
+            self._output.stream,
             self._schema,
             compression=COMPRESSION,
             use_dictionary=repeating,
             write_statistics=[name for name in names if name not in WITHOUT_STATISTICS],
         )
-        self._file, self._writer = file, writer
-        return file, writer
 
     def _flush(self) -> None:
-        if self._writer is None:
-            self._open()
-        if self._batches and self._writer is not None:
-            self._writer.write_table(
-                pa.Table.from_batches(self._batches).replace_schema_metadata(self._schema.metadata)
-            )
-            self._batches.clear()
-            self._batch_bytes = 0
+        with self._files.told(f"write {self._path}"):
+            if self._writer is None:
+                self._writer = self._open()
+            if self._batches:
+                self._writer.write_table(
+                    pa.Table.from_batches(self._batches).replace_schema_metadata(self._schema.metadata)
+                )
+                self._batches.clear()
+                self._batch_bytes = 0
 
     def finish(self) -> ExportedFile:
         """Write what is left, sync, and give the file its name."""
         self._flush()
-        assert self._writer is not None and self._file is not None
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        size = os.fstat(self._file.fileno()).st_size
-        self._file.close()
-        os.replace(self._temporary, self._place)
+        assert self._writer is not None and self._output is not None
+        with self._files.told(f"write {self._path}"):
+            self._writer.close()
+        size = self._output.finish()
+        self._output = None
         self._writer = None  # many have one, and each has buffers
         return ExportedFile(self._path, self._rows, size)
 
     def close(self) -> None:
-        """Close the file; delete an unfinished one."""
-        if self._file is not None and self._writer is not None:
-            self._writer.close()
-            self._file.close()
-            self._temporary.unlink()
+        """Delete an unfinished file."""
+        if self._output is not None:
+            with suppress(OSError, pa.ArrowException):  # its footer may find no way either
+                if self._writer is not None:
+                    self._writer.close()
+            self._output.discard()

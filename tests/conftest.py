@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.long_run import LongRun
+from tests.support.objects.s3_server import S3Server
 from tests.support.process import guardian, raw_stomp
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM
@@ -123,6 +125,16 @@ def long_run(pytestconfig: pytest.Config, is_long: bool) -> LongRun:
         float(pytestconfig.getoption("--minutes")),
         int(pytestconfig.getoption("--processes")),
     )
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    for name in ("moto", "flask_cors", "obstore"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is missing: pip install -e '.[dev]'")
+    server = S3Server()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

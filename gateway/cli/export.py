@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "export",
         "export destinations to Parquet",
-        "Add every persistent message that is new since the last export to a directory of Parquet files, "
+        "Add every persistent message that is new since the last export to a directory or bucket of Parquet files, "
         "partitioned by destination and date. Reads the store's files, also while a gateway runs; takes no message "
         "from any consumer.",
     )
@@ -39,7 +39,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--destination", metavar="PATTERN", required=True, help="for example orders.eu, 'orders.>', 'queue://orders.*'"
     )
     parser.add_argument(
-        "--to", metavar="DIR", required=True, help="directory of the Parquet files: a local or mounted path, no URL"
+        "--to",
+        metavar="PLACE",
+        required=True,
+        help="where the Parquet files are: a directory, or in an object store, s3://bucket/prefix",
     )
     parser.add_argument(
         "--tables",
@@ -97,9 +100,8 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for option, given in (("--to", arguments.to), ("--data", arguments.data)):
-        if URL.match(given):
-            raise CommandError(f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory")
+    if URL.match(arguments.data):
+        raise CommandError(f"--data is {arguments.data!r}, a URL; allowed is the path of a local or mounted directory")
     if arguments.skip_damaged and arguments.no_verify:
         raise CommandError("--skip-damaged needs the checksums that --no-verify leaves out; allowed is either")
     from config.values import Bytes, Duration
@@ -114,6 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     from spark_bridge.arrow.schema import chosen_tables
     from spark_bridge.errors import TargetError
     from spark_bridge.export import Request
+    from spark_bridge.files.choice import files_at
+    from spark_bridge.files.place import is_url
     from spark_bridge.spark.session import SessionFailed
 
     try:
@@ -123,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = Request(
         Path(arguments.data),
         arguments.destination,
-        Path(arguments.to),
+        arguments.to,
         arguments.master,
         arguments.skip_gone,
         not arguments.no_verify,
@@ -143,9 +147,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     except (PenstockError, SessionFailed, OSError) as error:
         raise CommandError(str(error), exit_codes.FAILED) from None
+    shown = files_at(arguments.to).title if is_url(arguments.to) else arguments.to
     if result.note:
         print(f"penstock: {result.note}", file=sys.stderr)
-    print(json.dumps(asdict(result)) if arguments.json else summary(result, arguments.to))
+    print(json.dumps(asdict(result)) if arguments.json else summary(result, shown))
     return exit_codes.OK
 
 

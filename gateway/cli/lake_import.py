@@ -38,9 +38,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--from",
         dest="source",
-        metavar="DIR",
+        metavar="PLACE",
         required=True,
-        help="directory of an export, or of Parquet files, or one",
+        help="directory or URL (s3://bucket/prefix) of an export, or of Parquet files, or of one",
     )
     add_connection_arguments(parser)
     parser.add_argument(
@@ -73,13 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
         from spark_bridge import lake_import
     except ModuleNotFoundError as error:
         raise CommandError(NEEDS_ARROW.format(error.name), exit_codes.FAILED) from None
-    from spark_bridge.errors import TargetError
+    from spark_bridge.errors import LakeError, TargetError
+    from spark_bridge.files.place import is_url
     from spark_bridge.write.connection import WriteFailed
     from spark_bridge.write.options import write_options
 
     given = {"url": arguments.url, "dry-run": str(arguments.dry_run)}
     given |= {"user": arguments.user or "", "password": password_of(arguments.user) or ""}
-    if not Path(arguments.source).exists():
+    if not is_url(arguments.source) and not Path(arguments.source).exists():
         raise CommandError(f"--from is {arguments.source!r}, which does not exist")
     shows_progress = sys.stderr.isatty()
 
@@ -88,10 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\r{counted(result.rows, 'message')} of {counted(result.files, 'file')}", end="", file=sys.stderr)
 
     try:
-        source = Path(arguments.source)
         options = write_options(given)
         request = lake_import.Request(
-            source,
+            arguments.source,
             options,
             arguments.destination,
             arguments.to or "",
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     except WriteFailed as error:
         text = f"{error}; what is confirmed is written, and the same command writes the rest"
         raise CommandError(text, exit_codes.UNREACHABLE) from None
-    except OSError as error:
+    except (LakeError, OSError) as error:
         raise CommandError(str(error), exit_codes.FAILED) from None
     finally:
         if shows_progress:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from spark_bridge.files.lake_files import LakeFiles
 
 PARTITION_COLUMNS: Final = ("destination", "date")
 # What queries of a log filter by; bounds of more columns would make each commit larger.
@@ -19,19 +21,23 @@ DESTINATION: Final = b"penstock.destination"  # in a file's metadata, because th
 Action = dict[str, Any]
 
 
-def add_action(directory: Path, path: str) -> Action | None:
-    """Return the action for the file at ``path`` below the table's directory, None if somebody has removed it.
+def add_action(files: LakeFiles, folder: str, path: str) -> Action | None:
+    """Return the action for the file at ``path`` below the table's folder, None if somebody has removed it.
 
     A file that is no Parquet is added without statistics: its readers must find the damage.
     """
-    place = directory / path
+    place = f"{folder}/{path}".lstrip("/")
+    status = files.status(place)
+    if status is None:
+        return None
+    metadata: pq.FileMetaData | None = None
     try:
-        status = place.stat()
-        metadata = pq.read_metadata(place)
+        with files.told(f"read {place}"), files.open(place) as source:
+            metadata = pq.read_metadata(source)
     except FileNotFoundError:
         return None
     except (pa.ArrowException, OSError):
-        metadata = None
+        pass
     values = dict(part.partition("=")[::2] for part in PurePosixPath(path).parts[:-1])
     partition = {name: unquote(values[name]) for name in PARTITION_COLUMNS}
     if metadata is not None and DESTINATION in (metadata.metadata or {}):
@@ -39,8 +45,8 @@ def add_action(directory: Path, path: str) -> Action | None:
     action = {
         "path": quote(path, safe="/=~"),
         "partitionValues": partition,
-        "size": status.st_size,
-        "modificationTime": status.st_mtime_ns // 1_000_000,
+        "size": status.bytes,
+        "modificationTime": status.modified_ms,
         "dataChange": True,
     }
     return action if metadata is None else action | {"stats": json.dumps(_statistics(metadata))}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from io import BytesIO
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.store.disk.modes import open_as_store
+from spark_bridge.files.lake_files import LakeFiles
 
 LAST: Final = "_last_checkpoint"
 MAPS: Final = ("partitionValues", "tags", "configuration", "options")
-TEMPORARY: Final = ".penstock-checkpoint.tmp"
 TEXTS: Final = pa.map_(pa.string(), pa.string())
 SCHEMA: Final = pa.schema(
     [
@@ -67,14 +65,16 @@ SCHEMA: Final = pa.schema(
 )
 
 
-def checkpoint_path(folder: Path, version: int) -> Path:
+def checkpoint_path(folder: str, version: int) -> str:
     """Return the path of a checkpoint of one part."""
-    return folder / f"{version:020}.checkpoint.parquet"
+    return f"{folder}/{version:020}.checkpoint.parquet"
 
 
-def read_checkpoint(path: Path) -> Iterator[dict[str, Any]]:
+def read_checkpoint(files: LakeFiles, path: str) -> Iterator[dict[str, Any]]:
     """Yield the actions of a checkpoint, as a commit has them."""
-    for row in pq.read_table(path).to_pylist():
+    with files.open(path) as source:
+        rows = pq.read_table(source).to_pylist()
+    for row in rows:
         for name, action in row.items():
             if action is not None:
                 for holder in (action, action.get("format") or {}):
@@ -84,28 +84,19 @@ def read_checkpoint(path: Path) -> Iterator[dict[str, Any]]:
                 yield {name: action}
 
 
-def write_checkpoint(folder: Path, version: int, actions: list[dict[str, Any]]) -> None:
+def write_checkpoint(files: LakeFiles, folder: str, version: int, actions: list[dict[str, Any]]) -> None:
     """Write the state of a table as of ``version``, and name it as the last."""
     rows = pa.Table.from_pylist([dict.fromkeys(SCHEMA.names) | action for action in actions], SCHEMA)
-    with open(folder / TEMPORARY, "wb", opener=open_as_store) as output:
-        pq.write_table(rows, output)
-        _sync(output)
-    os.replace(folder / TEMPORARY, checkpoint_path(folder, version))
-    with open(folder / TEMPORARY, "wb", opener=open_as_store) as output:
-        output.write(json.dumps({"version": version, "size": len(actions)}).encode())
-        _sync(output)
-    os.replace(folder / TEMPORARY, folder / LAST)
+    octets = BytesIO()
+    pq.write_table(rows, octets)
+    files.write(checkpoint_path(folder, version), octets.getvalue())
+    files.write(f"{folder}/{LAST}", json.dumps({"version": version, "size": len(actions)}).encode())
 
 
-def last_checkpoint(folder: Path) -> tuple[int, int]:
+def last_checkpoint(files: LakeFiles, folder: str) -> tuple[int, int]:
     """Return the version of the last checkpoint and the number of its actions; -1 and 0 without one."""
     try:
-        found = json.loads((folder / LAST).read_bytes())
+        found = json.loads(files.read(f"{folder}/{LAST}"))
         return int(found["version"]), int(found["size"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return -1, 0
-
-
-def _sync(output: BinaryIO) -> None:
-    output.flush()
-    os.fsync(output.fileno())

@@ -11,35 +11,33 @@ Source: the Delta transaction log protocol, reader version 1 and writer version 
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from engine.store.disk.modes import make_directory, open_as_store
 from spark_bridge.delta.added_file import PARTITION_COLUMNS, Action, add_action
 from spark_bridge.delta.checkpoint import checkpoint_path, last_checkpoint, read_checkpoint, write_checkpoint
 from spark_bridge.delta.columns import schema_text
 from spark_bridge.errors import TargetError
+from spark_bridge.files.lake_files import LakeFiles
 
 FOLDER: Final = "_delta_log"
 READER_VERSION: Final = 1
 WRITER_VERSION: Final = 2
-TEMPORARY: Final = ".penstock.tmp"
 COMMIT: Final = re.compile(r"(\d{20})\.json")
 CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 COMMITS_WITHOUT_CHECKPOINT: Final = 100  # at least; a tenth of its actions where they are more
 TOMBSTONES_MS: Final = 30 * 24 * 3_600_000  # how long a checkpoint names removed files, for those that vacuum
 ATTEMPTS: Final = 100  # to find a free version beside others that commit
+FOOTERS_AT_ONCE: Final = 16  # read from another machine
 
 
 @dataclass(slots=True)
@@ -90,8 +88,8 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """version: the newest one.  published_to, columns: of our last commit, None and "" if there is none."""
+class Head:
+    """version: the newest one.  published_to, columns: of the store's last commit, None and "" if there is none."""
 
     version: int
     published_to: int | None
@@ -99,66 +97,87 @@ class _Head:
 
 
 class DeltaLog:
-    """The log of the table in ``directory``."""
+    """The log of the table in a folder of a lake."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._folder = directory / FOLDER
-
-    def published_to(self, store_id: str) -> int | None:
-        """Return the log offset up to which a store's messages are published, None without any.
-
-        Reads back from the newest commit to ours, normally one.  Raises: TargetError if no commit may be added.
-        """
-        return self._head(store_id).published_to
+    def __init__(self, files: LakeFiles, table_folder: str = "") -> None:
+        self._files = files
+        self._table_folder = table_folder
+        self._folder = f"{table_folder}/{FOLDER}".lstrip("/")
+        self.title = f"{files.title}/{self._folder}"
 
     def publish(
-        self, store_id: str, table: str, schema: pa.Schema, paths: Sequence[str], to_offset: int, now_ms: int
+        self,
+        head: Head,
+        store_id: str,
+        table: str,
+        schema: pa.Schema,
+        paths: Sequence[str],
+        to_offset: int,
+        now_ms: int,
     ) -> None:
-        """Commit files, by their paths below the directory, unless messages up to ``to_offset`` are published.
+        """Commit files, by their paths below the table's folder, unless messages up to ``to_offset`` are published.
 
+        head: as ``head`` has found it.
         Raises: TargetError.
         """
-        make_directory(str(self._folder))
-        adds = [add for add in (add_action(self._directory, path) for path in paths) if add is not None]
+        if head.published_to is not None and head.published_to >= to_offset:
+            return
+        adds = self._adds(paths)
         digest = f"{zlib.crc32(schema_text(schema).encode()):08x}"
         for _ in range(ATTEMPTS):
-            head = self._head(store_id)
             if head.published_to is not None and head.published_to >= to_offset:
                 return
             actions: list[Action] = [{"commitInfo": _commit_info(now_ms, digest)}]
             if head.columns != digest:
-                actions += self._table(table, schema, now_ms)
+                actions += self._table(head, table, schema, now_ms)
             actions.append({"txn": {"appId": store_id, "version": to_offset, "lastUpdated": now_ms}})
             actions += ({"add": add} for add in adds)
             if self._commit(head.version + 1, actions):
                 self._keep_short(head.version + 1, now_ms)
                 return
-        raise TargetError(f"others commit to {self._folder} all the time")
+            head = self.head(store_id)
+        raise TargetError(f"others commit to {self.title} all the time")
+
+    def _adds(self, paths: Sequence[str]) -> list[Action]:
+        if self._files.is_remote:
+            with ThreadPoolExecutor(FOOTERS_AT_ONCE) as threads:
+                found = list(threads.map(lambda path: add_action(self._files, self._table_folder, path), paths))
+        else:
+            found = [add_action(self._files, self._table_folder, path) for path in paths]
+        return [add for add in found if add is not None]
 
     def snapshot(self) -> Snapshot | None:
         """Return the newest state, None without a log.  Raises: TargetError."""
-        versions = self._versions()
+        return self._snapshot(self._files.names(self._folder))
+
+    def _snapshot(self, names: Sequence[str]) -> Snapshot | None:
+        """Return the state by the names that are in the log."""
+        versions = _numbers(COMMIT, names)
         found = Snapshot()
-        checkpoints = [version for version in self._numbers(CHECKPOINT) if not versions or version <= versions[-1]]
+        checkpoints = [version for version in _numbers(CHECKPOINT, names) if not versions or version <= versions[-1]]
         if not versions and not checkpoints:
             return None
         if checkpoints:
             found.version = checkpoints[-1]
-            found.take(read_checkpoint(checkpoint_path(self._folder, found.version)))
+            found.take(read_checkpoint(self._files, checkpoint_path(self._folder, found.version)))
         for version in versions:
             if version > found.version:
                 if version != found.version + 1:
-                    raise TargetError(f"{self._folder} lacks commit {found.version + 1}")
+                    raise TargetError(f"{self.title} lacks commit {found.version + 1}")
                 found.take(self._read(version))
                 found.version = version
         if not found.metadata:
-            raise TargetError(f"{self._folder} lacks its first commits, and has no checkpoint that this program reads")
+            raise TargetError(f"{self.title} lacks its first commits, and has no checkpoint that this program reads")
         self._check(found.protocol, "minReaderVersion", READER_VERSION)
         return found
 
-    def _head(self, store_id: str) -> _Head:
-        versions = self._versions()
+    def head(self, store_id: str) -> Head:
+        """Return the newest state that a commit of a store has to know.
+
+        Reads back from the newest commit to ours, normally one.  Raises: TargetError if no commit may be added.
+        """
+        names = self._files.names(self._folder)
+        versions = _numbers(COMMIT, names)
         columns = ""
         for version in reversed(versions):
             for action in self._read(version):
@@ -167,20 +186,20 @@ class DeltaLog:
                 if "commitInfo" in action:
                     columns = str(action["commitInfo"].get("penstockColumns", ""))
                 if "txn" in action and action["txn"]["appId"] == store_id:
-                    return _Head(versions[-1], action["txn"]["version"], columns)
-        found = self.snapshot()
+                    return Head(versions[-1], action["txn"]["version"], columns)
+        found = self._snapshot(names)
         if found is None:
-            return _Head(-1, None, "")
+            return Head(-1, None, "")
         self._check(found.protocol, "minWriterVersion", WRITER_VERSION)
-        return _Head(found.version, found.published.get(store_id), "")
+        return Head(found.version, found.published.get(store_id), "")
 
     def _check(self, protocol: Action, name: str, known: int) -> None:
         if protocol.get(name, 1) > known:
-            raise TargetError(f"{self._folder} has {name} {protocol[name]}; this program knows up to {known}")
+            raise TargetError(f"{self.title} has {name} {protocol[name]}; this program knows up to {known}")
 
-    def _table(self, table: str, schema: pa.Schema, now_ms: int) -> list[Action]:
+    def _table(self, head: Head, table: str, schema: pa.Schema, now_ms: int) -> list[Action]:
         """Return the actions that make the table, or give it new columns."""
-        found = self.snapshot()
+        found = None if head.version < 0 else self.snapshot()
         if found is None:
             protocol = {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}
             metadata = {
@@ -198,57 +217,34 @@ class DeltaLog:
 
     def _commit(self, version: int, actions: list[Action]) -> bool:
         """Write a commit; return False if somebody else has just made this version."""
-        place, temporary = self._folder / f"{version:020}.json", self._folder / TEMPORARY
-        with open(temporary, "w", encoding="utf-8", opener=open_as_store) as output:
-            output.writelines(f"{json.dumps(action)}\n" for action in actions)
-            output.flush()
-            os.fsync(output.fileno())
-        try:
-            os.link(temporary, place)  # fails if the name is there; a rename would replace it
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS) or place.exists():
-                raise
-            os.rename(temporary, place)  # a file system without links
-        else:
-            os.unlink(temporary)
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        return True
+        lines = "".join(f"{json.dumps(action)}\n" for action in actions)
+        return self._files.write_if_absent(self._commit_path(version), lines.encode())
+
+    def _commit_path(self, version: int) -> str:
+        return f"{self._folder}/{version:020}.json"
 
     def _keep_short(self, version: int, now_ms: int) -> None:
         """Write a checkpoint where readers have many commits to read."""
-        at, size = last_checkpoint(self._folder)
+        at, size = last_checkpoint(self._files, self._folder)
         if version - at >= max(COMMITS_WITHOUT_CHECKPOINT, size // 10):
             found = self.snapshot()
             if found is not None:
-                write_checkpoint(self._folder, found.version, found.actions(now_ms))
-
-    def _versions(self) -> list[int]:
-        return self._numbers(COMMIT)
-
-    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
-        try:
-            names = os.listdir(self._folder)
-        except FileNotFoundError:
-            return []
-        return sorted(int(found.group(1)) for found in map(pattern.fullmatch, names) if found)
+                write_checkpoint(self._files, self._folder, found.version, found.actions(now_ms))
 
     def _read(self, version: int) -> list[Action]:
-        path = self._folder / f"{version:020}.json"
+        path = self._commit_path(version)
         try:
-            with open(path, encoding="utf-8") as lines:
-                actions = [json.loads(line) for line in lines if line.strip()]
+            actions = [json.loads(line) for line in self._files.read(path).splitlines() if line.strip()]
         except ValueError as error:
-            raise TargetError(f"{path} is no commit of a Delta log: {error}") from None
+            raise TargetError(f"{self._files.title}/{path} is no commit of a Delta log: {error}") from None
         for action in actions:
             if not isinstance(action, dict):
-                raise TargetError(f"{path} is no commit of a Delta log: {action!r} is no action")
+                raise TargetError(f"{self._files.title}/{path} is no commit of a Delta log: {action!r} is no action")
         return actions
+
+
+def _numbers(pattern: re.Pattern[str], names: Sequence[str]) -> list[int]:
+    return [int(found.group(1)) for found in map(pattern.fullmatch, names) if found]
 
 
 def _commit_info(now_ms: int, columns: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
@@ -23,6 +23,7 @@ from engine.values.destination import KINDS_BY_NAME
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.columns import DAY_MS
 from spark_bridge.arrow.schema import SCHEMAS
+from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.log.records import Flags
 from spark_bridge.manifests import LakeFile, Manifest
 from spark_bridge.target import Target
@@ -45,7 +46,7 @@ class Bounds:
 class Lake:
     """The exported rows of a table that a read takes.  partitions: files by task."""
 
-    directory: Path
+    files: LakeFiles
     table: str
     columns: tuple[str, ...]
     selection: Selection
@@ -53,18 +54,21 @@ class Lake:
     partitions: list[list[LakeFile]]
 
 
-def last_manifest(directory: Path, table: str) -> Manifest:
-    """Return the last range of an export.  Raises: ValueError without one or without the table; TargetError."""
-    last = Target(directory).last()
+def last_manifest(files: LakeFiles, table: str) -> Manifest:
+    """Return the last range of an export.
+
+    Raises: ValueError without one or without the table; TargetError; LakeError.
+    """
+    last = Target(files).last()
     if last is None:
-        raise ValueError(f"option 'lake' is {str(directory)!r}, which holds no export")
+        raise ValueError(f"option 'lake' is {files.title!r}, which holds no export")
     if table not in last.tables:
-        raise ValueError(f"option 'lake' is {str(directory)!r}, which has {', '.join(last.tables)}, and not {table}")
+        raise ValueError(f"option 'lake' is {files.title!r}, which has {', '.join(last.tables)}, and not {table}")
     return last
 
 
 def make_lake(
-    directory: Path,
+    files: LakeFiles,
     tables: Sequence[str],
     table: str,
     columns: Sequence[str],
@@ -72,10 +76,10 @@ def make_lake(
     bounds: Bounds,
     partition_bytes: int,
 ) -> Lake:
-    """Plan to read an export.  tables: those of the directory.  partition_bytes: of files for one task."""
+    """Plan to read an export.  tables: those of the lake.  partition_bytes: of files for one task."""
     partitions: list[list[LakeFile]] = []
     room = 0
-    for file in Target(directory).files(tables, table):
+    for file in Target(files).lake_files(tables, table):
         if not _may_match(file, selection):
             continue
         if file.bytes > room:
@@ -83,14 +87,14 @@ def make_lake(
             room = partition_bytes
         partitions[-1].append(file)
         room -= file.bytes
-    return Lake(directory, table, tuple(columns), selection, bounds, partitions)
+    return Lake(files, table, tuple(columns), selection, bounds, partitions)
 
 
 def _may_match(file: LakeFile, selection: Selection) -> bool:
     """Return whether a file may have chosen rows, where need be by the name of its directory; a long one is cut."""
     value = file.destination
     if not value:
-        part = next((part for part in Path(file.path).parts if part.startswith(PARTITION)), "")
+        part = next((part for part in PurePosixPath(file.path).parts if part.startswith(PARTITION)), "")
         value = unquote(part.removeprefix(PARTITION))
         if "~" in value:
             return True
@@ -102,11 +106,16 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
     """Yield the rows of one partition, file by file.
 
     A column that a file lacks, because an earlier version wrote it, is null.
-    Raises: FileNotFoundError for a file that somebody has removed since the read was planned.
+    Raises: FileNotFoundError for a file that somebody has removed since the read was planned; LakeError.
     """
     schema = pa.schema([SCHEMAS[lake.table].field(name) for name in lake.columns])
     for file in files:
-        with file.open(lake.directory) as source, pq.ParquetFile(source) as parquet:
+        # Reads of other machines are joined: one column of few rows is a request of its own.
+        with (
+            lake.files.told(f"read {file.path}"),
+            file.open(lake.files) as source,
+            pq.ParquetFile(source, pre_buffer=lake.files.is_remote) as parquet,
+        ):
             there = parquet.schema_arrow.names
             names = [name for name in there if name in lake.columns or name in NEEDED]
             for batch in parquet.iter_batches(batch_rows, columns=names):

@@ -4,9 +4,9 @@
     waiting = penstock.scan("data", destination="orders.>", columns=["destination", "delivery_state"]).read_all()
 
 Options: path; table (messages unless given, deliveries, dead_letters); destination (pattern, everything unless given);
-lake (directory of an export: its rows, then the log from the end of its last range); from-offset, to-offset, from-time,
-to-time (from the oldest kept record to the durable end unless given; states are as of the end); verify (checksums, true
-unless "false"); partition-bytes; body (text, binary or both).
+lake (directory or URL of an export: its rows, then the log from the end of its last range); from-offset, to-offset,
+from-time, to-time (from the oldest kept record to the durable end unless given; states are as of the end); verify
+(checksums, true unless "false"); partition-bytes; body (text, binary or both).
 Their names may be written from-offset, fromOffset or from_offset; OTHER_NAMES are understood, too.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from engine.store.read.selection import Selection
 from engine.values.destination import uri
 from spark_bridge.arrow.bodies import AS_TEXT, FORMS
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS, TABLES
+from spark_bridge.files.choice import files_at
 from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
 from spark_bridge.read.lake import Bounds, Lake, last_manifest, make_lake, read_lake
@@ -114,7 +114,7 @@ def table_of(options: Mapping[str, str]) -> str:
 def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: RowFilter = EVERYTHING) -> Read:
     """Plan a read by its options; by default of all columns.  Rows that are not wanted may be left out.
 
-    Raises: ValueError with the option and its allowed values; RangeGone, StoreCorrupt, StoreError, TargetError.
+    Raises: ValueError with the option and its allowed values; RangeGone, StoreError, TargetError, LakeError.
     """
     given = named_options(options)
     for name in OF_STREAMS:
@@ -126,8 +126,8 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: R
     body = given.get("body", AS_TEXT).lower()
     if body not in FORMS:
         raise ValueError(f"option 'body' is {body!r}; it takes text, binary or both")
-    directory = Path(given["lake"]).absolute() if given.get("lake") else None
-    last = None if directory is None else last_manifest(directory, table)
+    files = files_at(given["lake"]) if given.get("lake") else None
+    last = None if files is None else last_manifest(files, table)
     chosen = selection.parse(given.get("destination", ">" if last is None else last.destination))
     times = {end: time_of(given, end) for end in ("from", "to")}
     offsets = {end: number_of(given, f"{end}-offset", 0) for end in ("from", "to")}
@@ -154,7 +154,7 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: R
         settles=has_states,
     )
     plan = plan.of_table(table, columns).narrowed(wanted)
-    if directory is None or last is None:
+    if files is None or last is None:
         return Read(plan, None)
     lowest = 0 if times["from"] is not None else offsets["from"] or 0
     highest = last.to_offset if offsets["to"] is None else min(last.to_offset, offsets["to"])
@@ -165,7 +165,7 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: R
         max(times["from"] or 0, wanted.from_ms),
         min(to_ms, wanted.to_ms),
     )
-    return Read(plan, make_lake(directory, last.tables, table, plan.columns, chosen, bounds, partition_bytes))
+    return Read(plan, make_lake(files, last.tables, table, plan.columns, chosen, bounds, partition_bytes))
 
 
 def _later(reader: StoreReader, start: int | None, stop: int | None, wanted: int) -> int | None:

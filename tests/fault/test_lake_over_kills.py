@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,30 +38,46 @@ import sys
 from pathlib import Path
 from spark_bridge.export import Request, export
 from tests.support.store.one_process_spark import OneProcessSpark
-export(Request(Path(sys.argv[1]), "queue://sent", Path(sys.argv[2])), spark=OneProcessSpark())
+export(Request(Path(sys.argv[1]), "queue://sent", sys.argv[2]), spark=OneProcessSpark())
 """
 COMPACT: Final = """
 import sys
 from deltalake import DeltaTable
-table = DeltaTable(sys.argv[2])
+table = DeltaTable(sys.argv[4])
 table.optimize.compact()
 table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 """
 IMPORT: Final = """
 import sys
-from pathlib import Path
 from spark_bridge.lake_import import Request, import_lake
 from spark_bridge.write.options import write_options
-import_lake(Request(Path(sys.argv[2]), write_options({"url": sys.argv[3]}), to="back", write_id="back"))
+import_lake(Request(sys.argv[2], write_options({"url": sys.argv[3]}), to="back", write_id="back"))
 """
+
+
+@dataclass(frozen=True)
+class Place:
+    """url: for us.  table, options: for others."""
+
+    url: str
+    table: str
+    options: dict[str, str]
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "directory":
+        return Place(str(tmp_path / "lake"), str(tmp_path / "lake"), {})
+    lake = request.getfixturevalue("s3_server").lake()
+    return Place(lake.url, lake.table, lake.options)
 
 
 class Lake:
     """A gateway, what it has confirmed, and a lake of it."""
 
-    def __init__(self, gateway: GatewayProcess, lake: Path) -> None:
+    def __init__(self, gateway: GatewayProcess, place: Place) -> None:
         self.gateway = gateway
-        self.lake = lake
+        self.place = place
         self.confirmed: list[str] = []
         self.number = 0
 
@@ -77,8 +94,9 @@ class Lake:
 
     def run(self, program: str, kill_after_s: float | None = None) -> None:
         """Run a program to its end, or kill it after some time."""
-        command = [sys.executable, "-W", "ignore", "-c", program, str(self.gateway.data), str(self.lake), self.url()]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-W", "ignore", "-c", program, str(self.gateway.data), self.place.url, self.url()]
+        command.append(self.place.table)
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.place.options
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             if kill_after_s is not None:
@@ -106,12 +124,16 @@ class Lake:
         self.gateway.restart(same_port=True)
 
     def delta(self) -> list[str]:
-        table = pa.table(deltalake.DeltaTable(self.lake).to_pyarrow_dataset().to_table(columns=["body_text"]))
+        table = pa.table(
+            deltalake.DeltaTable(self.place.table, storage_options=self.place.options)
+            .to_pyarrow_dataset()
+            .to_table(columns=["body_text"])
+        )
         found: list[str] = table["body_text"].to_pylist()
         return found
 
     def union(self) -> list[str]:
-        read = scan(str(self.gateway.data), ["body_text"], destination="queue://sent", lake=self.lake).read_all()
+        read = scan(str(self.gateway.data), ["body_text"], destination="queue://sent", lake=self.place.url).read_all()
         found: list[str] = read["body_text"].to_pylist()
         return found
 
@@ -125,9 +147,9 @@ def choose(pytestconfig: pytest.Config) -> random.Random:
 
 
 def test_a_lake_has_each_message_once(
-    start_gateway: StartGateway, tmp_path: Path, is_long: bool, choose: random.Random
+    start_gateway: StartGateway, place: Place, is_long: bool, choose: random.Random
 ) -> None:
-    lake = Lake(start_gateway(configurations.small_segments()), tmp_path / "lake")
+    lake = Lake(start_gateway(configurations.small_segments()), place)
     lake.send()
     lake.run(EXPORT)
     for _ in range(KILLS_LONG if is_long else KILLS):
@@ -147,9 +169,9 @@ def test_a_lake_has_each_message_once(
 
 
 def test_an_import_writes_each_message_once_and_in_order(
-    start_gateway: StartGateway, tmp_path: Path, is_long: bool, choose: random.Random
+    start_gateway: StartGateway, place: Place, is_long: bool, choose: random.Random
 ) -> None:
-    lake = Lake(start_gateway(configurations.small_segments()), tmp_path / "lake")
+    lake = Lake(start_gateway(configurations.small_segments()), place)
     for _ in range(FILES):
         lake.send()
         lake.run(EXPORT)

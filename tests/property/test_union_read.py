@@ -21,7 +21,7 @@ from engine.values.errors import RangeGone
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
 from spark_bridge.export import Request, export
 from spark_bridge.read.scan import Read, plan_read
-from spark_bridge.target import Target
+from spark_bridge.target import target_at
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.store.sample_store import SampleStore
 
@@ -83,7 +83,7 @@ class Histories(RuleBasedStateMachine):
     @rule(moved=st.integers(0, 3))
     def die_while_publishing(self, moved: int) -> None:
         """Put files of the last range back where a kill would have left them."""
-        last = Target(self.lake).last()
+        last = target_at(self.lake).last()
         assert last is not None
         for table in last.tables:  # published when all are in their places
             for commit in (self.lake / table / "_delta_log").glob("*.json"):

@@ -12,11 +12,12 @@ import pyarrow as pa
 from engine.store.read import selection
 from engine.store.read.reader import StoreReader
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
+from spark_bridge.files.choice import files_at
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
 from spark_bridge.read.plan import BATCH_ROWS, PARTITION_BYTES
 from spark_bridge.read.scan import scan, time_of
-from spark_bridge.target import Target
+from spark_bridge.target import target_at
 
 MESSAGE_COLUMNS: Final = (
     "destination_kind",
@@ -89,7 +90,7 @@ def read_tables(source: Path, chosen: Chosen) -> tuple[Batches, Batches]:
         raise ValueError(f"--from-time {chosen.from_time} is not before --to-time {chosen.to_time}")
     if (source / STORE_FILE).is_file():
         return _of_store(source, chosen)
-    last = Target(source).last()
+    last = target_at(source).last()
     if last is None:
         raise ValueError(f"--from is {str(source)!r}, which is neither an export nor the data directory of a store")
     if not {MESSAGES, DELIVERIES}.issubset(last.tables):
@@ -118,8 +119,9 @@ def _scan(
 
 
 def _of_lake(source: Path, chosen: Chosen, table: str) -> Batches:
-    tables = last_manifest(source, table).tables
+    files = files_at(source)
+    tables = last_manifest(files, table).tables
     columns = MESSAGE_COLUMNS if table == MESSAGES else DELIVERY_COLUMNS
     bounds = Bounds(0, ENDLESS, chosen.from_ms(), chosen.to_ms() if table == MESSAGES else ENDLESS)
-    lake = make_lake(source, tables, table, columns, selection.parse(chosen.destination), bounds, PARTITION_BYTES)
-    return (batch for files in lake.partitions for batch in read_lake(lake, files, BATCH_ROWS))
+    lake = make_lake(files, tables, table, columns, selection.parse(chosen.destination), bounds, PARTITION_BYTES)
+    return (batch for part in lake.partitions for batch in read_lake(lake, part, BATCH_ROWS))

@@ -44,7 +44,7 @@ from spark_bridge.errors import TargetError
 from spark_bridge.export import HOUR_MS, Request, Result, export
 from spark_bridge.job import settled
 from spark_bridge.read.plan import make_plan, read_pieces
-from spark_bridge.target import Target
+from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
@@ -211,7 +211,7 @@ def test_skip_damaged_counts_what_it_leaves_out(store: SampleStore, tmp_path: Pa
     told = f"not exported, because it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to"
     assert told in summary(result, "out")
     assert json.loads(Path(result.manifest).read_text())["damaged"] == [asdict(damaged)]
-    assert Target(out).manifests()[-1].damaged == (damaged,)
+    assert target_at(out).manifests()[-1].damaged == (damaged,)
     assert sorted(seen(out)) == sent[:-1]
     store.path.write_bytes(healthy)
 
@@ -287,7 +287,7 @@ def test_what_retention_took_out_of_a_segment_is_counted_and_can_be_skipped(
     manifest = json.loads(Path(result.manifest).read_text())
     assert manifest["removed"] == [asdict(removed)]
     assert manifest["gone_offset"] == manifest["from_offset"]
-    assert Target(target).manifests()[-1].removed == (removed,)
+    assert target_at(target).manifests()[-1].removed == (removed,)
     # What the first export into a directory finds is all that it can have.
     assert export(Request(data, "orders", tmp_path / "anew"), spark=spark).removed == ()
 

@@ -14,11 +14,13 @@ import pytest
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
+from spark_bridge.files.choice import files_at
 from spark_bridge.lake_import import Request, Result, import_lake
 from spark_bridge.read.scan import scan
 from spark_bridge.write.connection import WriteFailed
 from spark_bridge.write.options import WriteOptions, write_options
 from spark_bridge.write.task import write_rows
+from tests.support.objects.s3_server import S3Server
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.store.one_process_spark import OneProcessSpark
 
@@ -31,7 +33,7 @@ def options_for(gateway: GatewayProcess, **given: str) -> WriteOptions:
     return write_options({"url": f"stomp://{gateway.stomp_host}:{gateway.stomp_port}", **given})
 
 
-def exported(gateway: GatewayProcess, lake: Path, pattern: str) -> None:
+def exported(gateway: GatewayProcess, lake: Path | str, pattern: str) -> None:
     from spark_bridge.export import Request as ExportRequest
     from spark_bridge.export import export
 
@@ -189,3 +191,33 @@ def test_messages_go_where_they_were(start_gateway: StartGateway, tmp_path: Path
         ("queue://a", "queue://a"),
         ("queue://c", "queue://c"),
     ]
+
+
+def test_an_export_in_a_bucket_comes_back_once(
+    shared_gateway: GatewayProcess,
+    unique: Unique,
+    s3_server: S3Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queue, again = unique("q"), unique("again")
+    sent = filled(shared_gateway, queue, 50)
+    lake = s3_server.lake()
+    exported(shared_gateway, lake.url, f"queue://{queue}")
+    url = f"tcp://{shared_gateway.stomp_host}:{shared_gateway.stomp_port}"
+    command = ["import", "--from", lake.url, "--url", url, "--to", again]
+    assert execute([*command, "--dry-run"]) == exit_codes.OK
+    assert execute(command) == exit_codes.OK
+    assert texts(shared_gateway, f"queue://{again}") == sent
+    assert execute(command) == exit_codes.OK
+    assert "0 messages of 0 files written; 1 file had been written before" in capsys.readouterr().out
+    assert texts(shared_gateway, f"queue://{again}") == sent
+
+    pq.write_table(pa.table({"body_text": ["of others"]}), tmp_path / "x.parquet")
+    alone = s3_server.lake()
+    files_at(alone.url).write("x.parquet", (tmp_path / "x.parquet").read_bytes())
+    other, third = unique("other"), unique("third")
+    assert execute(["import", "--from", alone.url, "--url", url, "--to", other]) == exit_codes.OK
+    one = alone.url.replace("?", "/x.parquet?")
+    assert execute(["import", "--from", one, "--url", url, "--to", third]) == exit_codes.OK
+    assert texts(shared_gateway, f"queue://{other}") == texts(shared_gateway, f"queue://{third}") == ["of others"]

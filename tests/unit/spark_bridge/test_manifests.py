@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.values.errors import StoreError
+from spark_bridge.attempts import attempts_of
 from spark_bridge.errors import TargetError
 from spark_bridge.manifests import ExportedFile, Manifest, check_continues
-from spark_bridge.target import Target
+from spark_bridge.target import Target, target_at
 from tests.support.disk.modes import modes, umask
 
 MESSAGES_ALONE = ("messages",)
@@ -20,10 +21,14 @@ MESSAGES_ALONE = ("messages",)
 
 def stage(target: Target, *paths: str) -> Manifest:
     """Put files into a new staging directory; return the manifest that would commit them."""
-    staging = target.staging(1)
-    write(staging, *paths)
+    attempt = attempts_of(target.files).begin(1)
+    write(Path(attempt.files.title), *paths)
     files = tuple(ExportedFile(path, 2, 10) for path in paths)
-    return Manifest(1, "0badcafe", "orders.>", 0, 100, 5, 0, 6, staging.name, files)
+    return Manifest(1, "0badcafe", "orders.>", 0, 100, 5, 0, 6, attempt.name, files)
+
+
+def root(target: Target) -> Path:
+    return Path(target.files.title)
 
 
 def write(directory: Path, *paths: str) -> None:
@@ -38,7 +43,7 @@ def seen(directory: Path) -> list[str]:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
-    return Target(tmp_path / "out")
+    return target_at(tmp_path / "out")
 
 
 def test_a_new_target_starts_with_the_first_manifest(target: Target) -> None:
@@ -54,8 +59,8 @@ def test_committed_files_are_in_place_and_the_next_range_follows(target: Target)
     with target.hold():
         manifest = stage(target, X)
         path = target.commit(manifest)
-    assert seen(target.directory) == [X]
-    assert json.loads(path.read_text())["rows"] == 2
+    assert seen(root(target)) == [X]
+    assert json.loads(Path(path).read_text())["rows"] == 2
     with target.hold():
         assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
         assert target.manifests() == [manifest]
@@ -64,10 +69,10 @@ def test_committed_files_are_in_place_and_the_next_range_follows(target: Target)
 @pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
 def test_a_target_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, directories: int, files: int) -> None:
     with umask(mask):
-        target = Target(tmp_path / "lake/out")
+        target = target_at(tmp_path / "lake/out")
         with target.hold():
             manifest = stage(target, X)
-            (target.directory / "_penstock/staging" / manifest.staging / X).chmod(files)  # as a worker writes it
+            (root(target) / "_penstock/staging" / manifest.staging / X).chmod(files)  # as a worker writes it
             target.commit(manifest)
     assert modes(tmp_path / "lake") == ({directories}, {files})
 
@@ -75,13 +80,13 @@ def test_a_target_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, 
 def test_a_target_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out").chmod(0o755)
-    with Target(tmp_path / "out").hold():
+    with target_at(tmp_path / "out").hold():
         pass
     assert modes(tmp_path / "out") == ({0o755, 0o750}, {0o640})
 
 
 def test_what_an_older_build_made_is_narrowed(tmp_path: Path) -> None:
-    target = Target(tmp_path / "out")
+    target = target_at(tmp_path / "out")
     with target.hold():
         target.commit(stage(target, X))
     (tmp_path / "out/own.txt").write_text("no file of an export")
@@ -100,11 +105,11 @@ def test_what_an_older_build_made_is_narrowed(tmp_path: Path) -> None:
 def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:
     with target.hold():
         stage(target, X)
-    (target.directory / "_penstock" / "manifest-00000001.tmp").write_text("{")
+    (root(target) / "_penstock" / "manifest-00000001.tmp").write_text("{")
     with target.hold():
-        assert seen(target.directory) == []
+        assert seen(root(target)) == []
         assert target.next_range("0badcafe", "orders.>") == (1, None, MESSAGES_ALONE)
-    assert not (target.directory / "_penstock" / "manifest-00000001.tmp").exists()
+    assert not (root(target) / "_penstock" / "manifest-00000001.tmp").exists()
 
 
 def test_died_between_the_manifest_and_the_last_move_then_the_rest_follows(target: Target) -> None:
@@ -112,10 +117,10 @@ def test_died_between_the_manifest_and_the_last_move_then_the_rest_follows(targe
         manifest = stage(target, X, Y)
         target.commit(manifest)
         # As if only the first had moved.
-        (target.directory / Y).unlink()
-        write(target.directory / "_penstock" / "staging" / manifest.staging, Y)
+        (root(target) / Y).unlink()
+        write(root(target) / "_penstock" / "staging" / manifest.staging, Y)
     with target.hold():
-        assert seen(target.directory) == [X, Y]
+        assert seen(root(target)) == [X, Y]
         assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
 
 
@@ -124,18 +129,18 @@ def test_what_workers_of_a_killed_run_still_write_never_moves(target: Target) ->
         killed = stage(target, X)
     with target.hold():
         manifest = stage(target, Y)
-        write(target.directory / "_penstock" / "staging" / killed.staging, X)
-        write(target.directory / "_penstock" / "staging" / manifest.staging, X)
+        write(root(target) / "_penstock" / "staging" / killed.staging, X)
+        write(root(target) / "_penstock" / "staging" / manifest.staging, X)
         target.commit(manifest)
-        assert [path for path in seen(target.directory) if not path.startswith("_")] == [Y]
+        assert [path for path in seen(root(target)) if not path.startswith("_")] == [Y]
     with target.hold():
-        assert seen(target.directory) == [Y]
+        assert seen(root(target)) == [Y]
 
 
 def test_files_that_a_user_has_removed_do_not_matter(target: Target) -> None:
     with target.hold():
         target.commit(stage(target, X))
-    (target.directory / X).unlink()
+    (root(target) / X).unlink()
     with target.hold():
         assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
 
@@ -143,7 +148,7 @@ def test_files_that_a_user_has_removed_do_not_matter(target: Target) -> None:
 def test_only_the_last_of_many_manifests_is_read(target: Target) -> None:
     with target.hold():
         target.commit(stage(target, X))
-    first = target.directory / "_penstock" / "manifest-00000001.json"
+    first = root(target) / "_penstock" / "manifest-00000001.json"
     last = json.loads(first.read_text()) | {"number": 2, "from_offset": 100, "to_offset": 200, "staging": "00000002-b"}
     first.with_name("manifest-00000002.json").write_text(json.dumps(last))
     first.write_text("{")
@@ -152,7 +157,7 @@ def test_only_the_last_of_many_manifests_is_read(target: Target) -> None:
 
 
 def test_two_exports_at_once(target: Target) -> None:
-    with target.hold(), pytest.raises(TargetError, match="another export"), Target(target.directory).hold():
+    with target.hold(), pytest.raises(TargetError, match="another export"), Target(target.files).hold():
         pass
 
 
@@ -174,7 +179,7 @@ def test_a_directory_keeps_its_tables(target: Target) -> None:
         manifest = replace(stage(target, f"messages/{X}", f"messages/{Y}", f"deliveries/{X}"), tables=both)
         assert manifest.rows_by_table() == {"messages": 4, "deliveries": 2}
         target.commit(manifest)
-    assert seen(target.directory) == [f"deliveries/{X}", f"messages/{X}", f"messages/{Y}"]
+    assert seen(root(target)) == [f"deliveries/{X}", f"messages/{X}", f"messages/{Y}"]
     with target.hold():
         assert target.manifests() == [manifest]
         assert target.next_range("0badcafe", "orders.>") == (2, 100, both)
@@ -186,15 +191,15 @@ def test_a_directory_keeps_its_tables(target: Target) -> None:
 def test_a_manifest_from_before_tables_has_messages(target: Target) -> None:
     with target.hold():
         path = target.commit(stage(target, X))
-        told = json.loads(path.read_text())
+        told = json.loads(Path(path).read_text())
         del told["tables"]
-        path.write_text(json.dumps(told))
+        Path(path).write_text(json.dumps(told))
         assert target.next_range("0badcafe", "orders.>", MESSAGES_ALONE) == (2, 100, MESSAGES_ALONE)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"format": 99}', "[]"])
 def test_a_manifest_that_cannot_be_read_stops_the_export(target: Target, text: str) -> None:
-    folder = target.directory / "_penstock"
+    folder = root(target) / "_penstock"
     folder.mkdir(parents=True)
     (folder / "manifest-00000001.json").write_text(text)
     with pytest.raises(TargetError, match="manifest-00000001"), target.hold():

@@ -18,6 +18,7 @@ from engine.store.read.selection import parse
 from engine.values.errors import StoreCorrupt
 from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
+from spark_bridge.files.choice import files_at
 from spark_bridge.parquet import PARTITION_COLUMNS, directory_name, write_partition
 from spark_bridge.read.plan import make_plan
 from tests.support.disk.modes import modes, umask
@@ -43,7 +44,7 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
         store.now_ms += DAY_MS // 10
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
-    files = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet").files
+    files = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet").files
     assert sum(file.rows for file in files) == 30
     assert {file.path.split("/")[0] for file in files} == {
         "destination=queue%3A%2F%2Fa",
@@ -71,7 +72,7 @@ def test_files_are_no_more_readable_than_the_store(
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
     with umask(mask):
-        write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
     assert modes(tmp_path / "out") == ({directories}, {files})
 
 
@@ -82,7 +83,7 @@ def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:
     buried = store.send(dead, flags=DEAD_LETTER | PERSISTENT)
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
-    written = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
     assert sum(written.rows.values()) == 5
     assert sorted(file.path.split("/")[0] for file in written.files) == [
         "dead_letters",
@@ -119,14 +120,14 @@ def test_more_destinations_than_files_may_be_open(store: SampleStore, tmp_path: 
 FEW_FILES = """
 import resource
 import sys
-from pathlib import Path
 from engine.store.read.reader import StoreReader
+from spark_bridge.files.choice import files_at
 from spark_bridge.parquet import write_partition
 from spark_bridge.read.plan import make_plan
 from engine.store.read.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet")
+write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), "x.parquet")
 """
 
 
@@ -135,8 +136,8 @@ def test_running_twice_gives_the_same_files(store: SampleStore, tmp_path: Path) 
     store.send(queue, b"x")
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
-    first = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
-    assert write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet") == first
+    first = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    assert write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet") == first
     assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 1
 
 
@@ -149,19 +150,20 @@ def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path
     store.path.write_bytes(octets)
     plan = make_plan(StoreReader(store.directory), parse(">"))
     with pytest.raises(StoreCorrupt):
-        write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 
 PROGRAM = """
 import sys
-from pathlib import Path
 from engine.store.read.reader import StoreReader
+from spark_bridge.files.choice import files_at
 from spark_bridge.parquet import write_partition
 from spark_bridge.read.plan import make_plan
 from engine.store.read.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
-assert sum(file.rows for file in write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet").files) == 2
+files = write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), "x.parquet").files
+assert sum(file.rows for file in files) == 2
 assert "pandas" not in sys.modules
 """
 

@@ -16,8 +16,9 @@ import pytest
 from engine.values.destination import TOPIC
 from spark_bridge.delta.log import DeltaLog
 from spark_bridge.errors import TargetError
+from spark_bridge.files.choice import files_at
 from spark_bridge.read.scan import scan
-from spark_bridge.target import Target
+from spark_bridge.target import target_at
 from tests.support.disk.modes import modes
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
@@ -55,6 +56,10 @@ def export_to(store: SampleStore, lake: Path, tables: tuple[str, ...] = ()) -> N
     export(Request(store.directory, ">", lake, tables=tables), spark=cast(Any, OneProcessSpark()))
 
 
+def publish(log: DeltaLog, store_id: str, schema: pa.Schema, to_offset: int) -> None:
+    log.publish(log.head(store_id), store_id, "messages", schema, [], to_offset, DAY_ONE_MS)
+
+
 def delta_rows(table: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
     found = pa.table(deltalake.DeltaTable(table).to_pyarrow_dataset().to_table(columns=columns))
     rows: list[dict[str, Any]] = found.sort_by("log_offset").to_pylist()
@@ -80,7 +85,7 @@ def test_an_export_is_a_delta_table(store: SampleStore, tmp_path: Path) -> None:
     assert {row["destination"] for row in rows} >= {f"queue://{ODD}", f"queue://{LONG}", "topic://prices"}
     table = deltalake.DeltaTable(tmp_path / "lake")
     assert table.metadata().partition_columns == ["destination", "date"]
-    assert table.transaction_version("0badcafe") == Target(tmp_path / "lake").manifests()[-1].to_offset
+    assert table.transaction_version("0badcafe") == target_at(tmp_path / "lake").manifests()[-1].to_offset
     wanted = [("destination", "=", f"queue://{LONG}")]
     assert len(table.to_pyarrow_table(filters=wanted)) == 2
     statistics = pa.table(table.get_add_actions(flatten=True))
@@ -148,15 +153,15 @@ def test_a_range_whose_publication_was_cut_off(store: SampleStore, tmp_path: Pat
     export_to(store, lake)
     sent = union_offsets(store, lake)
     commits(lake)[-1].unlink()
-    last = Target(lake).last()
+    last = target_at(lake).last()
     assert last is not None
     (lake / "_penstock/staging" / last.staging).mkdir()  # it is removed after the publication
     assert union_offsets(store, lake) == sent
-    with Target(lake).hold():
+    with target_at(lake).hold():
         pass
     assert [row["log_offset"] for row in delta_rows(lake)] == sent
     (lake / "_penstock/staging" / last.staging).mkdir()
-    with Target(lake).hold():
+    with target_at(lake).hold():
         pass
     assert len(commits(lake)) == 1, "published twice"
 
@@ -188,32 +193,32 @@ def test_a_long_log_has_checkpoints(store: SampleStore, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     export_to(store, lake)
     rows = delta_rows(lake)
-    log = DeltaLog(lake)
-    end = log.published_to("0badcafe") or 0
+    log = DeltaLog(files_at(lake))
+    end = log.head("0badcafe").published_to or 0
     for number in range(1, 130):
-        log.publish("c0ffee00", "messages", SCHEMA, [], number, DAY_ONE_MS)
+        publish(log, "c0ffee00", SCHEMA, number)
     checkpoints = sorted((lake / "_delta_log").glob("*.checkpoint.parquet"))
     assert [path.name[:20] for path in checkpoints] == [f"{99:020}"]
     for path in commits(lake)[:100]:
         path.unlink()
     assert delta_rows(lake) == rows
     assert union_offsets(store, lake) == [row["log_offset"] for row in rows]
-    assert (log.published_to("0badcafe"), log.published_to("c0ffee00")) == (end, 129)
+    assert (log.head("0badcafe").published_to, log.head("c0ffee00").published_to) == (end, 129)
     table = deltalake.DeltaTable(lake)
     table.create_checkpoint()
     for path in commits(lake):
         path.unlink()
-    assert (log.published_to("0badcafe"), log.published_to("c0ffee00")) == (end, 129)
-    log.publish("c0ffee00", "messages", SCHEMA, [], 130, DAY_ONE_MS)
+    assert (log.head("0badcafe").published_to, log.head("c0ffee00").published_to) == (end, 129)
+    publish(log, "c0ffee00", SCHEMA, 130)
     assert delta_rows(lake) == rows and deltalake.DeltaTable(lake).version() == 130
 
 
 def test_new_columns_join_those_that_others_added(tmp_path: Path) -> None:
-    log = DeltaLog(tmp_path)
-    log.publish("0badcafe", "messages", SCHEMA, [], 1, DAY_ONE_MS)
+    log = DeltaLog(files_at(tmp_path))
+    publish(log, "0badcafe", SCHEMA, 1)
     table = deltalake.DeltaTable(tmp_path)
     table.alter.add_columns([deltalake.Field("theirs", "string")])
-    log.publish("0badcafe", "messages", SCHEMA.append(pa.field("ours", pa.int32())), [], 2, DAY_ONE_MS)
+    publish(log, "0badcafe", SCHEMA.append(pa.field("ours", pa.int32())), 2)
     found = deltalake.DeltaTable(tmp_path)
     assert [field.name for field in found.schema().fields] == [*SCHEMA.names, "ours", "theirs"]
     assert found.metadata().id == table.metadata().id
@@ -228,12 +233,12 @@ def test_versions_that_others_take_meanwhile_are_left_to_them(tmp_path: Path) ->
         def _commit(self, version: int, actions: list[dict[str, Any]]) -> bool:
             if self.taken < 3:
                 self.taken += 1
-                DeltaLog(tmp_path).publish("c0ffee00", "messages", SCHEMA, [], self.taken, DAY_ONE_MS)
+                publish(DeltaLog(files_at(tmp_path)), "c0ffee00", SCHEMA, self.taken)
             return super()._commit(version, actions)
 
-    Beside(tmp_path).publish("0badcafe", "messages", SCHEMA, [], 7, DAY_ONE_MS)
+    publish(Beside(files_at(tmp_path)), "0badcafe", SCHEMA, 7)
     assert deltalake.DeltaTable(tmp_path).version() == 3
-    assert DeltaLog(tmp_path).published_to("0badcafe") == 7
+    assert DeltaLog(files_at(tmp_path)).head("0badcafe").published_to == 7
     assert os.listdir(tmp_path / "_delta_log") and not (tmp_path / "_delta_log/.penstock.tmp").exists()
 
 
@@ -258,7 +263,7 @@ def test_a_table_of_a_later_protocol_gets_no_export(
     store.publish()
     with pytest.raises(TargetError, match=text):
         export_to(store, lake)
-    assert len(Target(lake).manifests()) == 1
+    assert len(target_at(lake).manifests()) == 1
 
 
 @pytest.mark.parametrize(
@@ -287,3 +292,33 @@ def test_a_log_with_a_gap(store: SampleStore, tmp_path: Path) -> None:
     shutil.copy(commits(lake)[0], lake / "_delta_log" / f"{2:020}.json")
     with pytest.raises(TargetError, match="lacks commit 1"):
         union_offsets(store, lake)
+
+
+def test_a_committed_range_survives_a_failure_while_its_files_move(store: SampleStore, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    fill(store)
+    (lake / "destination=queue%3A%2F%2Forders").write_text("in the way")
+    with pytest.raises(OSError):
+        export_to(store, lake)
+    (lake / "destination=queue%3A%2F%2Forders").unlink()
+    store.send(1, b"later")
+    store.publish()
+    export_to(store, lake)
+    assert [row["log_offset"] for row in delta_rows(lake)] == union_offsets(store, lake)
+    assert len(delta_rows(lake)) == 9
+    export_to(store, lake)
+
+
+def test_a_kill_between_the_name_of_a_commit_and_the_end_of_its_temporary_one(
+    store: SampleStore, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    fill(store)
+    export_to(store, lake)
+    os.link(commits(lake)[0], lake / "_delta_log/.penstock.tmp")
+    store.send(1, b"later")
+    store.publish()
+    export_to(store, lake)
+    assert [row["log_offset"] for row in delta_rows(lake)] == union_offsets(store, lake)
+    assert len(delta_rows(lake)) == 9

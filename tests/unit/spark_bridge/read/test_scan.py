@@ -17,6 +17,7 @@ from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
+from spark_bridge.files.choice import files_at
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
 from spark_bridge.read.scan import plan_read, scan
 from tests.support.store.lake_rows import lake_rows
@@ -145,12 +146,12 @@ def test_an_export_between_the_parts_of_a_plan_adds_no_row(store: SampleStore, t
     sent = filled(store)
     store.publish()
     exported(store, tmp_path / "lake")
-    last = last_manifest(tmp_path / "lake", MESSAGES)
+    last = last_manifest(files_at(tmp_path / "lake"), MESSAGES)
     filled_again(store)
     store.publish()
     exported(store, tmp_path / "lake")
     bounds = Bounds(0, last.to_offset, 0, 1 << 62)
-    lake = make_lake(tmp_path / "lake", last.tables, MESSAGES, ["log_offset"], parse(">"), bounds, 1 << 20)
+    lake = make_lake(files_at(tmp_path / "lake"), last.tables, MESSAGES, ["log_offset"], parse(">"), bounds, 1 << 20)
     assert sum(map(len, lake.partitions)) == 2
     batches = [batch for files in lake.partitions for batch in read_lake(lake, files, 1000)]
     assert pa.Table.from_batches(batches)["log_offset"].to_pylist() == sent

@@ -1,0 +1,1 @@
+"""Where a lake is: a directory or an object store."""
