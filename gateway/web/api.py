@@ -54,7 +54,7 @@ from gateway.web.routing.fields import Schema
 from gateway.web.routing.foreign_pages import ForeignPages
 from gateway.web.routing.logins import Logins
 from gateway.web.routing.openapi import description_route
-from gateway.web.routing.problems import Handler, Problem, with_problems
+from gateway.web.routing.problems import HEADERS, Handler, Problem, with_problems
 from gateway.web.routing.request_audit import RequestAudit
 from gateway.web.routing.routes import (
     BODY_BYTES_MAX,
@@ -249,7 +249,7 @@ class _Api:
             if self._sockets is not None and self._sockets.is_meant(request):
                 if not self._sockets.admits(request.headers.get("Origin")):
                     self._foreign_pages.refuse(request, None, ", or one of http.origins")
-                return await self._sockets.serve(request)  # its protocol has a login, and a share, of its own
+                return await self._sockets.serve(request, HEADERS)  # its protocol has a login, and a share, of its own
             return await self._share.within(self._answer(request, handler, connection))
         finally:
             if connection is not None:

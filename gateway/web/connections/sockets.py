@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -204,11 +204,13 @@ class SocketRoute:
         """
         return origin is None or origin.lower() in self._origins
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.Request, headers: Mapping[str, str] | None = None) -> web.StreamResponse:
+        """headers: of the answer, besides those of a WebSocket."""
         # aiohttp would answer all pings that have come in one turn.
         socket = web.WebSocketResponse(
             protocols=CARRIAGES, compress=False, max_msg_size=MESSAGE_BYTES_MAX, autoping=False
         )
+        socket.headers.update(headers or {})
         await socket.prepare(request)
         name = socket.ws_protocol
         if name is None and "Sec-WebSocket-Protocol" in request.headers:

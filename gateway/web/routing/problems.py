@@ -49,7 +49,8 @@ _STATUSES: Final = {
     "unknown-subscription": 404,
 }
 DISK_REFUSES: Final = 507  # Insufficient Storage: the change cannot be stored
-HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}  # of every answer
+# Of every answer.  The server says who it is without the versions of what it is made of.
+HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Server": "Penstock"}
 DEFECT: Final = "a defect of the gateway: its log has the details"
 
 

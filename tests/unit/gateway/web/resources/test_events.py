@@ -15,6 +15,7 @@ async def test_the_first_event_comes_at_once() -> None:
         response = await client.get("/api/events?for_ms=0")
         assert (response.status, response.content_type) == (200, "text/event-stream")
         assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Server"] == "Penstock"
         text = await response.text()
     id_line, data, *rest = text.split("\n")
     assert id_line.startswith("id: ")

@@ -64,6 +64,7 @@ async def test_errors_of_requests(method: str, path: str, body: str, status: int
         assert (response.status, response.content_type) == (status, CONTENT_TYPE)
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Server"] == "Penstock"
         assert (found["condition"], text in found["detail"]) == (condition, True), found
         assert ("Allow" in response.headers) is (status == 405)
 
@@ -112,6 +113,7 @@ async def test_what_is_no_request(octets: bytes, status: int) -> None:
         writer.close()
         assert head.startswith(b"HTTP/1.1 %d" % status) or head.startswith(b"HTTP/1.0 %d" % status), head
         assert CONTENT_TYPE.encode() in head and b"nosniff" in head
+        assert b"Server: Penstock\r\n" in head + b"\r\n"
         document(status, body)
 
 
