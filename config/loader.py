@@ -151,7 +151,8 @@ def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Pr
             text = f"block-park-max-bytes {most} is below block-park-bytes {least}"
             problems.append(Problem(*place_of(sources[key]), key, text))
     for key, text in contradictions(config.security, frozenset(sources)):
-        place = sources.get(key, sources.get("security.jwt.issuer", ""))
+        first = "security.ldap.url" if key.startswith("security.ldap.") else "security.jwt.issuer"
+        place = sources.get(key, sources.get(first, ""))
         problems.append(Problem(*place_of(place), key, text))
     return problems
 

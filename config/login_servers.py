@@ -1,4 +1,4 @@
-"""Settings of servers that vouch for users who are not in the configuration: the issuer of tokens."""
+"""Settings of servers that vouch for users who are not in the configuration: the issuer of tokens, a directory."""
 
 from __future__ import annotations
 
@@ -48,8 +48,41 @@ class JwtConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LdapConfig:
+    """A directory whose users log in with their passwords there.
+
+    url: ``ldaps://HOST:PORT`` or ``ldap://...``; "" for no directory.  ca: authority of its certificate, a file in PEM.
+    user_dn: the name of a user's entry; "" to search for it below ``user_base`` by ``user_filter``.
+    user_name: the attribute with the name under which the user is known here.
+    bind_dn, bind_password_file: who searches; without them the user does.
+    member_of: the attribute with the user's groups, "" for none.
+    group_base, group_filter: find groups; of ``member_of`` only those below ``group_base`` count.  group_name: their
+    attribute.
+    In names and filters ``{user}`` is the login, and in ``group_filter`` ``{dn}`` the name of the user's entry.
+    """
+
+    url: str = ""
+    start_tls: bool = False
+    ca: str = ""
+    user_dn: str = ""
+    user_base: str = ""
+    user_filter: str = "(uid={user})"
+    user_name: str = "uid"
+    bind_dn: str = ""
+    bind_password_file: str = ""
+    member_of: str = ""
+    group_base: str = ""
+    group_filter: str = ""
+    group_name: str = "cn"
+    groups_prefix: str = ""
+    time_ms: int = 5 * SECOND_MS  # for each step: connecting, an answer
+    remember_ms: int = 60 * SECOND_MS  # a right password, with the groups
+
+
+@dataclass(frozen=True, slots=True)
 class SecurityConfig:
     jwt: JwtConfig = field(default_factory=JwtConfig)
+    ldap: LdapConfig = field(default_factory=LdapConfig)
 
 
 def contradictions(security: SecurityConfig, keys_set: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -57,12 +90,17 @@ def contradictions(security: SecurityConfig, keys_set: frozenset[str]) -> Iterat
 
     keys_set: dotted keys that are set.
     """
-    jwt = security.jwt
-    if not jwt.issuer:
-        for key in sorted(keys_set):
-            if key.startswith("security.jwt.") and key != "security.jwt.issuer":
-                yield key, "has no effect without security.jwt.issuer"
-        return
+    for name, first, value in (("jwt", "issuer", security.jwt.issuer), ("ldap", "url", security.ldap.url)):
+        for key in () if value else sorted(keys_set):
+            if key.startswith(f"security.{name}.") and key != f"security.{name}.{first}":
+                yield key, f"has no effect without security.{name}.{first}"
+    if security.jwt.issuer:
+        yield from _of_tokens(security.jwt)
+    if security.ldap.url:
+        yield from _of_directory(security.ldap)
+
+
+def _of_tokens(jwt: JwtConfig) -> Iterator[tuple[str, str]]:
     if not jwt.audience:
         yield "security.jwt.audience", "is needed with security.jwt.issuer: else tokens for other services let in here"
     place = jwt.keys_place()
@@ -71,6 +109,44 @@ def contradictions(security: SecurityConfig, keys_set: frozenset[str]) -> Iterat
         yield key, f"{place!r} is no place for keys; allowed is a file or https://, of this machine also http://"
     elif not jwt.keys and not is_url(place):
         yield "security.jwt.keys", "is needed, because security.jwt.issuer is no URL with a discovery document"
+
+
+def _of_directory(ldap: LdapConfig) -> Iterator[tuple[str, str]]:
+    scheme, host = _scheme_and_host(ldap.url)
+    if scheme not in ("ldap", "ldaps") or not host:
+        yield (
+            "security.ldap.url",
+            f"{ldap.url!r} is no directory; allowed is ldaps://HOST, ldaps://HOST:PORT, or ldap://",
+        )
+    elif scheme == "ldap" and not ldap.start_tls and host not in LOCAL_HOSTS:
+        yield "security.ldap.url", "passwords would cross the network unencrypted; use ldaps:// or start-tls: true"
+    elif scheme == "ldaps" and ldap.start_tls:
+        yield "security.ldap.start-tls", "has no meaning with ldaps://, where TLS comes first"
+    if bool(ldap.user_dn) == bool(ldap.user_base):
+        yield "security.ldap.user-dn", "either this or security.ldap.user-base is needed, to find a user's entry"
+    if ldap.user_base and not ldap.bind_dn:
+        yield "security.ldap.bind-dn", "is needed to search for users below security.ldap.user-base"
+    if bool(ldap.bind_dn) != bool(ldap.bind_password_file):
+        yield "security.ldap.bind-password-file", "goes with security.ldap.bind-dn; set both or none"
+    if ldap.group_filter and not ldap.group_base:
+        yield "security.ldap.group-base", "is needed with security.ldap.group-filter"
+    for key, text, place in (
+        ("user-dn", ldap.user_dn, "{user}"),
+        ("user-filter", ldap.user_filter, "{user}"),
+    ):
+        if text and place not in text:
+            yield f"security.ldap.{key}", f"lacks {place}, the place of the login"
+    if ldap.group_filter and "{dn}" not in ldap.group_filter and "{user}" not in ldap.group_filter:
+        yield "security.ldap.group-filter", "lacks {dn} or {user}, the place of the user's entry or login"
+
+
+def _scheme_and_host(url: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.port != 0 and parts.username is None and parts.path in ("", "/") and not parts.query
+        return (parts.scheme, parts.hostname or "") if is_plain else ("", "")
+    except ValueError:
+        return "", ""
 
 
 def is_url(place: str) -> bool:

@@ -351,5 +351,5 @@ class ServerConfig:
 
     @property
     def checks_logins(self) -> bool:
-        """Say whether clients must log in, because there are users, or tokens of an issuer."""
-        return bool(self.users or self.security.jwt.issuer)
+        """Say whether clients must log in, because there are users, tokens of an issuer, or a directory."""
+        return bool(self.users or self.security.jwt.issuer or self.security.ldap.url)

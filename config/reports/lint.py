@@ -57,9 +57,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
 
 def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
     """Passwords and tokens sent unencrypted over the network."""
-    if not any(
-        document.users or document.passwords or document.values.get("security.jwt.issuer") for document in documents
-    ):
+    if not _has_external(documents) and not any(document.users or document.passwords for document in documents):
         return
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -146,9 +144,16 @@ def _in_memory(documents: Sequence[Document]) -> Iterator[Finding]:
         yield warning(source, line, _KEYS[path], text)
 
 
+def _has_external(documents: Sequence[Document]) -> bool:
+    """Say whether users may log in who are not in the configuration."""
+    return any(
+        document.values.get(key) for document in documents for key in ("security.jwt.issuer", "security.ldap.url")
+    )
+
+
 def _permissions(documents: Sequence[Document]) -> Iterator[Finding]:
     entries = [entry for document in documents for entry in document.permissions]
-    if not entries or any(document.values.get("security.jwt.issuer") for document in documents):  # tokens name groups
+    if not entries or _has_external(documents):  # tokens and directories name groups, too
         return
     granted = {group for entry in entries for groups in entry.grants.values() for group in groups} - {"*"}
     held = {group for document in documents for groups in document.groups.values() for group in groups}

@@ -1,4 +1,6 @@
-"""Logins: passwords checked with SCRAM verifiers (config.scram), tokens, certificates, no open listener without users.
+"""Logins: passwords checked with SCRAM verifiers (config.scram) or by a directory, tokens, certificates.
+
+No listener is open to the network where logins are not checked.
 
 The iterations of one check take tens of milliseconds, so ``check`` belongs on a worker thread.
 """
@@ -23,7 +25,7 @@ from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
 from gateway.connections.login_queue import LoginChecks
 from gateway.connections.tls import ServerTls
-from gateway.logins.configured import tokens_of
+from gateway.logins.configured import directory_of, tokens_of
 from gateway.process.counters import GatewayCounters
 from protocols.amqp.sasl import OAUTHBEARER, XOAUTH2, Credentials, ScramVerifier
 from protocols.peer_socket import LoggedIn
@@ -54,12 +56,15 @@ class Security(Credentials):
         self.known_groups: Mapping[str, frozenset[str]] = ChainMap(self.groups, self._external)
         counters = counters or GatewayCounters()
         self.tokens = tokens_of(config, counters)
+        self.directory = directory_of(config)
         self._tokens: dict[str, tuple[str, AccessToken]] = {}  # by digest, with the login
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
         self.adopt(config)
         self.logins = LoginChecks(self.check, counters)
+        # A queue of its own: a directory that does not answer keeps no other passwords waiting.
+        self.directory_logins = LoginChecks(self._is_right_in_directory, counters)
 
     def adopt(self, config: ServerConfig) -> None:
         """Take over users, groups and permissions; passwords of changed users are checked anew."""
@@ -98,7 +103,7 @@ class Security(Credentials):
     @property
     def is_required(self) -> bool:
         """Say whether credentials are checked; if not, any are accepted, and none."""
-        return bool(self._users) or self.tokens is not None
+        return bool(self._users) or self.tokens is not None or self.directory is not None
 
     def verifiers_of(self, login: str) -> tuple[Verifier, ...] | None:
         """Return those of a user's password; None for an unknown user."""
@@ -123,6 +128,9 @@ class Security(Credentials):
         """
         tokens = self.tokens
         if tokens is None or not tokens.is_meant(passcode):
+            if self.directory is not None and login not in self._users:
+                is_right = await self.directory_logins.check(address, login, passcode)
+                return self.remembered(login, passcode) if is_right else None
             is_right = await self.logins.check(address, login, passcode)
             return LoggedIn(login, self.groups_of(login)) if is_right else None
         await tokens.look_for_key(passcode)
@@ -139,9 +147,12 @@ class Security(Credentials):
     def remembered(self, login: str, passcode: str) -> LoggedIn | None:
         """Return the user of credentials if they need no check (any more); does not block."""
         tokens = self.tokens
-        if tokens is None or not tokens.is_meant(passcode):
+        if tokens is not None and tokens.is_meant(passcode):
+            found = tokens.known(passcode)
+        elif self.directory is not None and login not in self._users:
+            found = self.directory.known(login, passcode)
+        else:
             return LoggedIn(login, self.groups_of(login)) if self.remembers(login, passcode) else None
-        found = tokens.known(passcode)
         if found is None or found.user in self._users:
             return None
         self._external.pop(found.user, None)
@@ -187,12 +198,22 @@ class Security(Credentials):
                 return True
         return self.check(login, passcode)  # the user was changed meanwhile
 
+    def _is_right_in_directory(self, login: str, passcode: str) -> bool:
+        assert self.directory is not None, "it has the queue"
+        found = self.directory.check(login, passcode)
+        return found is not None and found.user not in self._users
+
     def scram_mechanisms(self) -> tuple[str, ...]:
-        """Return the mechanisms for which every user has a verifier, the strongest first; none without users."""
+        """Return the mechanisms for which every user has a verifier, the strongest first; none without users.
+
+        Nor with a directory: it checks passwords, not proofs, and clients prefer SCRAM to PLAIN.
+        """
         return tuple(
             mechanism
             for mechanism in reversed(MECHANISMS)
-            if self._users and all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
+            if self._users
+            and self.directory is None
+            and all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
         )
 
     def token_mechanisms(self) -> tuple[str, ...]:

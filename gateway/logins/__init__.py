@@ -1,1 +1,4 @@
-"""Users whom other servers vouch for: tokens of an issuer.  It is asked by ``gateway.connections.security``."""
+"""Users whom other servers vouch for: tokens of an issuer, passwords of a directory.
+
+It is asked by ``gateway.connections.security``.
+"""

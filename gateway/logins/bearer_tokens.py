@@ -20,12 +20,12 @@ import jwt
 
 from config.login_servers import JwtConfig
 from gateway.logins.key_source import KeySource
+from gateway.logins.names import NAME_MAX_CHARACTERS, is_name
 from gateway.logins.web_keys import PublicKey, WebKeys
 from protocols.peer_socket import LoggedIn
 
 BEGINNING: Final = "eyJ"  # of every JWT: {" in Base64
 TOKEN_MAX_CHARACTERS: Final = 8_192  # what aiohttp takes as a header, and less than a STOMP header
-NAME_MAX_CHARACTERS: Final = 255  # of a user or a group, as in the configuration
 KEPT: Final = 1_000  # tokens that were found right; the oldest are forgotten first
 REFUSALS_KEPT: Final = 100
 TIME_MAX_S: Final = 2**40  # later ends count as this one
@@ -193,10 +193,6 @@ class BearerTokens:
         claimed = _names(_claim(claims, config.groups_claim)) if config.groups_claim else []
         named = (config.groups_prefix + name for name in claimed if isinstance(name, str) and name not in ("", "*"))
         return frozenset(name for name in named if is_name(name) and "," not in name)
-
-
-def is_name(text: str) -> bool:
-    return 0 < len(text) <= NAME_MAX_CHARACTERS and text.isprintable()
 
 
 def _claim(claims: dict[str, Any], name: str) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -13,30 +12,17 @@ from typing import Any, Final
 
 import aiohttp
 import pytest
-from stomp.exception import ConnectFailedException
 
 pytest.importorskip("jwt", reason="needs the extra jwt")
 
 from config.login_servers import DISCOVERY
 from config.scram import hash_password
-from protocols.amqp.v1_0.wire.composites.performatives import Attach, Begin, Close, Detach, Open
-from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome
-from protocols.amqp.v1_0.wire.composites.termini import Source, Target
-from protocols.amqp.v1_0.wire.frames.frame_decoder import Decoder
-from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.wire.frames.layout import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.openwire.wire import identities
-from protocols.openwire.wire.commands import ConnectionError as ConnectionErrorCommand
-from protocols.openwire.wire.commands import ExceptionResponse
-from protocols.openwire.wire.identities import Destination
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
-from tests.support.process.raw_openwire import RawOpenWire
-from tests.support.process.stomp_py import Client
+from tests.support.process.login_clients import DENIED, REFUSED, SENT, Amqp, OpenWire, Stomp
 from tests.support.process.waiting import wait_until
 from tests.support.token_issuer import Issuer, KeyServer, serving_keys
 
 LIMIT_S: Final = 10.0
-SENT, DENIED, REFUSED = "sent", "access-denied", "login-refused"
 ADMIN: Final = ("admin", "secret")
 VERIFIERS: Final = "".join(f"\n      - {text}" for text in hash_password("secret", 4096))
 CONFIG: Final = """\
@@ -85,109 +71,6 @@ def world(server: KeyServer, start_gateway: StartGateway) -> World:
     return World(server, start_gateway)
 
 
-# -- one client a protocol: each sends to a queue with a token, and says what came of it
-
-
-def by_stomp(gateway: GatewayProcess, token: str, queue: str) -> str:
-    client = Stomp(gateway, token)
-    with closing(client):
-        return client.send(queue)
-
-
-class Stomp:
-    def __init__(self, gateway: GatewayProcess, token: str, login: str = "") -> None:
-        self._client = Client(gateway, "1.2")
-        try:
-            self._client.connect(login, token)
-            self._refused = False
-        except ConnectFailedException:
-            self._refused = True
-
-    def send(self, queue: str) -> str:
-        if self._refused:
-            return str(self._client.inbox.errors.get(timeout=LIMIT_S).headers["condition"])
-        self._client.connection.send(f"/queue/{queue}", "x", receipt="sent")
-        wait_until(lambda: not (self._client.inbox.receipts.empty() and self._client.inbox.errors.empty()), "an answer")
-        if self._client.inbox.errors.empty():
-            self._client.inbox.receipts.get()
-            return SENT
-        return str(self._client.inbox.errors.get().headers["condition"])
-
-    def end(self) -> str:
-        """Return the condition with which the gateway ends the connection."""
-        error = self._client.error()
-        self._client.inbox.disconnects.get(timeout=LIMIT_S)
-        return str(error.headers["condition"])
-
-    def close(self) -> None:
-        self._client.end_thread()
-
-
-class Amqp:
-    """mechanism: of SASL.  initial: its first response."""
-
-    def __init__(self, gateway: GatewayProcess, mechanism: str, initial: bytes) -> None:
-        self._decoder = Decoder(1 << 24)
-        self._socket = socket.create_connection((gateway.stomp_host, gateway.stomp_port), LIMIT_S)
-        self._socket.sendall(protocol_header(SASL_LAYER))
-        self.mechanisms = [str(name) for name in self._next(SaslMechanisms).sasl_server_mechanisms]
-        self._socket.sendall(encode_sasl_frame(SaslInit(mechanism, initial)))
-        self.is_let_in = self._next(SaslOutcome).code == 0
-        if self.is_let_in:
-            self._decoder.expect_header()
-            self._socket.sendall(protocol_header(AMQP_LAYER))
-            self._write(Open("tokens"), Begin(None, 0, 100, 100))
-
-    def send(self, queue: str) -> str:
-        if not self.is_let_in:
-            return REFUSED
-        self._write(Attach("s", 0, False, source=Source(), target=Target(queue), initial_delivery_count=0))
-        self._next(Attach)
-        self._write(Begin(None, 0, 100, 100), channel=1)
-        found = self._next(Detach, Begin)
-        return SENT if isinstance(found, Begin) else str(found.error.condition).removeprefix("amqp:")
-
-    def end(self) -> str:
-        return str(self._next(Close).error.condition)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _write(self, *frames: Any, channel: int = 0) -> None:
-        self._socket.sendall(b"".join(encode_frame(channel, one) for one in frames))
-
-    def _next(self, *kinds: Any) -> Any:
-        while True:
-            found = self._decoder.next_frame()
-            if found is None:
-                octets = self._socket.recv(65_536)
-                assert octets, "the connection was closed"
-                self._decoder.receive_data(octets)
-            elif isinstance(found, kinds):
-                return found
-            else:
-                assert not isinstance(found, Close) or Close in kinds, found
-
-
-class OpenWire:
-    def __init__(self, gateway: GatewayProcess, token: str) -> None:
-        self._client = RawOpenWire(gateway, f"ID:tokens-{time.monotonic_ns()}", login="", passcode=token)
-
-    def send(self, queue: str) -> str:
-        if isinstance(self._client.opened, ExceptionResponse):
-            return REFUSED if "password" in str(self._client.opened.exception) else DENIED
-        message = self._client.message(Destination(identities.QUEUE, queue), "x", 1)
-        found = self._client.ask(message)
-        return DENIED if isinstance(found, ExceptionResponse) else SENT
-
-    def end(self) -> str:
-        found = self._client.next(ConnectionErrorCommand)
-        return str(found.exception)
-
-    def close(self) -> None:
-        self._client.close()
-
-
 def by_http(gateway: GatewayProcess, token: str, queue: str) -> str:
     status, text = asked(gateway, token, f"/api/destinations/{queue}/body", b"x")
     return {401: REFUSED, 403: DENIED, 201: SENT, 200: SENT}.get(status, f"{status} {text}")
@@ -229,7 +112,7 @@ def outcome(protocol: str, gateway: GatewayProcess, token: str, queue: str) -> s
     if protocol == "http":
         return by_http(gateway, token, queue)
     with closing(CONNECTIONS[protocol](gateway, token)) as client:
-        return str(client.send(queue)).replace("unauthorized-access", DENIED)
+        return str(client.send(queue))
 
 
 PROTOCOLS: Final = (*CONNECTIONS, "http")

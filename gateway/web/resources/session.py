@@ -66,9 +66,10 @@ class SessionRoutes:
             raise Problem(409, "no users are configured, so nobody needs to log in")
         if self._security.is_token(passcode):
             raise Problem(401, "a token begins no session; allowed is the password, or Bearer with each request")
-        if await self._logins.checked(request, login, passcode) is None:
+        user = await self._logins.checked(request, login, passcode)
+        if user is None:
             raise Problem(401, "wrong login or password", headers={"WWW-Authenticate": FORM})
-        key, session = self._logins.sessions.begin(login)
+        key, session = self._logins.sessions.begin(user)
         answer = web.json_response({"login": login, "csrf": session.csrf}, status=201)
         answer.set_cookie(
             cookie_name(request),

@@ -42,7 +42,8 @@ class Logins:
                 raise Problem(
                     403, f"{CSRF_HEADER} is wrong or missing; with a session allowed is the csrf of GET /api/session"
                 )
-            found = LoggedIn(session.login, self._security.groups_of(session.login))
+            user = session.user
+            found = user if user.is_external else LoggedIn(user.user, self._security.groups_of(user.user))
         CHECKED.set(found)
         if found is not None:
             return

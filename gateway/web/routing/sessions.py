@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.scram import Verifier
+from protocols.peer_socket import LoggedIn
 
 SESSIONS_MAX: Final = 1_000  # at a time; the one that was used longest ago ends first
 SESSIONS_PER_USER_MAX: Final = 16
@@ -24,9 +25,12 @@ TOKEN_BYTES: Final = 32
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """verifiers: of the user's password when it was checked.  begun_s, used_s: by the clock of ``Sessions``."""
+    """A login of the console.
 
-    login: str
+    user: as it was checked.  verifiers: of the user's password then.  begun_s, used_s: by the clock of ``Sessions``.
+    """
+
+    user: LoggedIn
     csrf: str
     verifiers: tuple[Verifier, ...]
     begun_s: float
@@ -44,30 +48,33 @@ class Sessions:
         self._clock = clock
         self._sessions: dict[str, Session] = {}
 
-    def begin(self, login: str) -> tuple[str, Session]:
+    def begin(self, user: LoggedIn) -> tuple[str, Session]:
         """Return the text of the cookie, and the new session.  The password has been checked."""
-        own = [key for key, one in self._sessions.items() if one.login == login]
+        own = [key for key, one in self._sessions.items() if one.user.user == user.user]
         if len(own) >= SESSIONS_PER_USER_MAX:
             del self._sessions[own[0]]
         elif len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]
         now_s = self._clock()
         key, csrf = _token(), _token()
-        session = Session(login, csrf, self._verifiers_of(login) or (), now_s, now_s)
+        session = Session(user, csrf, self._verifiers_of(user.user) or (), now_s, now_s)
         self._sessions[key] = session
         return key, session
 
     def find(self, key: str) -> Session | None:
         """Return the session of a cookie, which goes on for a while; None if it is over.
 
-        It ends as well when its user is removed or gets another password.
+        It ends as well when its user is removed or gets another password; of a user of a directory, when the
+        configuration gets one of this name.
         """
         session = self._sessions.pop(key, None)
         if session is None:
             return None
         now_s = self._clock()
         is_over = now_s - session.used_s > IDLE_S or now_s - session.begun_s > SESSION_MOST_S
-        if is_over or self._verifiers_of(session.login) != session.verifiers:
+        verifiers = self._verifiers_of(session.user.user)
+        has_changed = verifiers is not None if session.user.is_external else verifiers != session.verifiers
+        if is_over or has_changed:
             return None
         session.used_s = now_s
         self._sessions[key] = session

@@ -19,6 +19,7 @@ from gateway.web.routing.sessions import (
     Sessions,
     is_token_of,
 )
+from protocols.peer_socket import LoggedIn
 from tests.support.web import GUARDED, basic, serving
 
 USERS = {"alice": tuple(Verifier.parse(text) for text in hash_password("secret", 4096))}
@@ -33,7 +34,7 @@ class World:
 
 def test_a_session_goes_on_while_it_is_used_and_not_for_ever() -> None:
     world = World()
-    key, session = world.sessions.begin("alice")
+    key, session = world.sessions.begin(LoggedIn("alice", frozenset()))
     uses = int(SESSION_MOST_S / IDLE_S)
     for _ in range(uses):
         world.now_s += IDLE_S
@@ -44,7 +45,7 @@ def test_a_session_goes_on_while_it_is_used_and_not_for_ever() -> None:
 
 def test_an_idle_session_ends() -> None:
     world = World()
-    key, _ = world.sessions.begin("alice")
+    key, _ = world.sessions.begin(LoggedIn("alice", frozenset()))
     world.now_s += IDLE_S + 1
     assert world.sessions.find(key) is None
     world.now_s -= IDLE_S
@@ -53,29 +54,42 @@ def test_an_idle_session_ends() -> None:
 
 def test_a_removed_user_and_one_with_another_password_have_no_session() -> None:
     world = World()
-    key, _ = world.sessions.begin("alice")
+    key, _ = world.sessions.begin(LoggedIn("alice", frozenset()))
     world.users["alice"] = tuple(Verifier.parse(text) for text in hash_password("other", 4096))
     assert world.sessions.find(key) is None
-    key, _ = world.sessions.begin("alice")
+    key, _ = world.sessions.begin(LoggedIn("alice", frozenset()))
     del world.users["alice"]
     assert world.sessions.find(key) is None
 
 
+def test_a_session_of_a_directory_ends_when_the_configuration_gets_such_a_user() -> None:
+    users: dict[str, tuple[Verifier, ...]] = {}
+    sessions = Sessions(users.get, lambda: 100.0)
+    ann = LoggedIn("ann", frozenset({"ops"}), is_external=True)
+    key, session = sessions.begin(ann)
+    assert sessions.find(key) is session and session.user.groups == {"ops"}
+    users["ann"] = USERS["alice"]
+    assert sessions.find(key) is None
+
+
 def test_the_number_of_sessions_is_bounded() -> None:
     world = World()
-    keys = [world.sessions.begin("alice")[0] for _ in range(SESSIONS_PER_USER_MAX)]
+    keys = [world.sessions.begin(LoggedIn("alice", frozenset()))[0] for _ in range(SESSIONS_PER_USER_MAX)]
     assert world.sessions.find(keys[0]) is not None
-    world.sessions.begin("alice")
+    world.sessions.begin(LoggedIn("alice", frozenset()))
     assert world.sessions.find(keys[1]) is None, "the one used longest ago"
     assert world.sessions.find(keys[0]) is not None
     for number in range(SESSIONS_MAX):
-        world.sessions.begin(f"user{number}")
+        world.sessions.begin(LoggedIn(f"user{number}", frozenset()))
     assert world.sessions.find(keys[0]) is None
 
 
 def test_tokens_and_cookies_differ() -> None:
     world = World()
-    (key, first), (other, second) = world.sessions.begin("alice"), world.sessions.begin("alice")
+    (key, first), (other, second) = (
+        world.sessions.begin(LoggedIn("alice", frozenset())),
+        world.sessions.begin(LoggedIn("alice", frozenset())),
+    )
     assert len({key, other, first.csrf, second.csrf}) == 4
     assert is_token_of(first, first.csrf)
     assert not is_token_of(first, second.csrf)

@@ -1,0 +1,265 @@
+"""A directory (LDAP) that knows users, their passwords and their groups.
+
+The gateway asks as the user (a simple bind), so it never sees a password that is stored.  What a client has written is
+escaped wherever it becomes part of a name (RFC 4514) or of a filter (RFC 4515).  A bind without a password succeeds
+with any name (RFC 4513, 5.1.2), so none is ever sent.  Referrals are not followed: they would take passwords elsewhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import math
+import os
+import socket
+import ssl
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it uses old names of pyasn1
+    import ldap3
+    from ldap3.core.exceptions import LDAPException
+    from ldap3.utils.conv import escape_filter_chars
+    from ldap3.utils.dn import escape_rdn, parse_dn
+    from pyasn1.error import PyAsn1Error
+
+from config.login_servers import LdapConfig
+from engine.values.errors import DATA_FAULTS
+from gateway.logins.names import is_name
+from protocols.peer_socket import LoggedIn
+
+PASSCODE_MAX_CHARACTERS: Final = 4_096
+PASSWORD_FILE_BYTES_MAX: Final = 4_096
+GROUPS_MAX: Final = 1_000  # of a user; further ones are left out
+KEPT: Final = 1_000  # passwords that were found right; the oldest are forgotten first
+SAID_LEAST_S: Final = 30.0  # between two lines of the log about a directory that cannot be asked
+# What a directory, or an answer that is none, makes the library raise.
+_FAULTS: Final = (LDAPException, PyAsn1Error, OSError, *DATA_FAULTS)
+
+log: Final = logging.getLogger("penstock.security")
+
+
+class WrongName(Exception):
+    """A setting is no distinguished name.  key: of the setting."""
+
+    def __init__(self, key: str, name: str) -> None:
+        super().__init__(f"{name!r} is no distinguished name as in ou=people,dc=example,dc=org")
+        self.key = key
+
+
+class Directory:
+    """Checks passwords by binding; ``check`` blocks and is for a worker thread.
+
+    server: the one of the configuration unless given.  strategy: of its connections.  clock: seconds, monotonic.
+    Raises: WrongName; OSError for an unusable ``ca``.
+    """
+
+    def __init__(
+        self,
+        config: LdapConfig,
+        server: Any = None,
+        strategy: str = ldap3.SYNC,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        _require_names(config)
+        self._config = config
+        self._time_s = math.ceil(config.time_ms / 1_000)  # the library takes whole seconds
+        self._server = _server(config) if server is None else server
+        self._strategy = strategy
+        self._clock = clock
+        self._secret = os.urandom(32)
+        self._known: dict[bytes, tuple[LoggedIn, float]] = {}
+        self._silent_until_s = float("-inf")
+
+    def known(self, login: str, passcode: str) -> LoggedIn | None:
+        """Return the user of a password that was found right not long ago; does not block."""
+        found = self._known.get(self._key(login, passcode))
+        return found[0] if found is not None and self._clock() < found[1] else None
+
+    def check(self, login: str, passcode: str) -> LoggedIn | None:
+        """Return the user, None for a wrong password, an unknown user, or if the directory cannot be asked."""
+        if not passcode or len(passcode) > PASSCODE_MAX_CHARACTERS or not is_name(login):
+            return None
+        try:
+            found = self._asked(login, passcode)
+        except _FAULTS as error:
+            self._say(error)
+            return None
+        if found is not None:
+            if len(self._known) >= KEPT:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[self._key(login, passcode)] = found, self._clock() + self._config.remember_ms / 1_000
+        return found
+
+    # -- the steps
+
+    def _asked(self, login: str, passcode: str) -> LoggedIn | None:
+        config = self._config
+        if not config.bind_dn:
+            dn = config.user_dn.replace("{user}", escape_rdn(login))
+            with _Bound(self, dn, passcode) as connection:
+                return self._found(connection, login, dn) if connection is not None else None
+        with _Bound(self, config.bind_dn, _password(config.bind_password_file)) as searching:
+            if searching is None:
+                raise ValueError("the directory refuses security.ldap.bind-dn with its password")
+            dn = self._dn(searching, login)
+            with _Bound(self, dn, passcode) as connection:
+                is_right = connection is not None
+            return self._found(searching, login, dn) if dn and is_right else None
+
+    def _dn(self, connection: Any, login: str) -> str:
+        """Return the name of a user's entry; "" if there is none, or more than one."""
+        config = self._config
+        if config.user_dn:
+            return config.user_dn.replace("{user}", escape_rdn(login))
+        query = config.user_filter.replace("{user}", escape_filter_chars(login))
+        entries = self._searched(connection, config.user_base, query, ldap3.SUBTREE, config.user_name)
+        return str(entries[0]["dn"]) if len(entries) == 1 else ""
+
+    def _found(self, connection: Any, login: str, dn: str) -> LoggedIn | None:
+        """Return the user of an entry, as it is spelt there: a directory takes ANN for ann, and here these are two."""
+        config = self._config
+        wanted = [config.user_name, *([config.member_of] if config.member_of else [])]
+        entries = self._searched(connection, dn, "(objectClass=*)", ldap3.BASE, *wanted)
+        names = _texts(entries[0], config.user_name) if entries else []
+        name = next((one for one in names if one.casefold() == login.casefold()), "")
+        if not is_name(name):
+            raise ValueError(f"the entry of a user has no attribute {config.user_name} that is the login, or hides it")
+        groups = [_common_name(one, config.group_base) for one in _texts(entries[0], config.member_of)]
+        if config.group_filter:
+            query = config.group_filter.replace("{dn}", escape_filter_chars(dn))
+            query = query.replace("{user}", escape_filter_chars(name))
+            for entry in self._searched(connection, config.group_base, query, ldap3.SUBTREE, config.group_name):
+                groups += _texts(entry, config.group_name)
+        named = (config.groups_prefix + one for one in groups[:GROUPS_MAX] if one not in ("", "*"))
+        return LoggedIn(name, frozenset(one for one in named if is_name(one) and "," not in one), is_external=True)
+
+    def _searched(self, connection: Any, base: str, query: str, scope: str, *attributes: str) -> list[dict[str, Any]]:
+        connection.search(
+            base, query, scope, attributes=list(attributes), size_limit=GROUPS_MAX, time_limit=self._time_s
+        )
+        return [one for one in connection.response or () if one.get("type", "searchResEntry") == "searchResEntry"]
+
+    def bound(self, dn: str, passcode: str) -> Any:
+        """Return a connection as somebody; None for a wrong password.  Raises: LDAPException, OSError."""
+        if not dn or not passcode:
+            return None
+        connection = ldap3.Connection(
+            self._server,
+            dn,
+            passcode,
+            client_strategy=self._strategy,
+            authentication=ldap3.SIMPLE,
+            auto_referrals=False,
+            check_names=False,
+            read_only=True,
+            receive_timeout=self._time_s,
+        )
+        try:
+            if self._config.start_tls:
+                connection.open()
+                if not connection.start_tls():
+                    raise ValueError("the directory refuses STARTTLS")
+            if connection.bind():
+                return connection
+        except BaseException:
+            connection.unbind()
+            if isinstance(connection.socket, socket.socket):  # which it leaves open after a failure
+                connection.socket.close()
+            raise
+        connection.unbind()
+        return None
+
+    def _say(self, error: BaseException) -> None:
+        """Log a failure, rarely: each login during an outage has one.  Texts of the library hold no password."""
+        now_s = self._clock()
+        if now_s >= self._silent_until_s:
+            self._silent_until_s = now_s + SAID_LEAST_S
+            log.error(
+                "security.ldap: %s cannot be asked: %s", self._config.url, str(error)[:500] or type(error).__name__
+            )
+
+    def _key(self, login: str, passcode: str) -> bytes:
+        return hmac.digest(self._secret, f"{login}\0{passcode}".encode("utf-8", "surrogatepass"), "sha256")
+
+
+class _Bound:
+    """A connection as somebody for a ``with``; None for a wrong password."""
+
+    def __init__(self, directory: Directory, dn: str, passcode: str) -> None:
+        self._connection = directory.bound(dn, passcode)
+
+    def __enter__(self) -> Any:
+        return self._connection
+
+    def __exit__(self, *raised: object) -> None:
+        if self._connection is not None:
+            self._connection.unbind()
+
+
+def _require_names(config: LdapConfig) -> None:
+    """Raises: WrongName."""
+    for key, name in (
+        ("user-dn", config.user_dn.replace("{user}", "x")),
+        ("user-base", config.user_base),
+        ("bind-dn", config.bind_dn),
+        ("group-base", config.group_base),
+    ):
+        try:
+            if name:
+                parse_dn(name, strip=True)
+        except LDAPException:
+            raise WrongName(key, name) from None
+
+
+def _server(config: LdapConfig) -> Any:
+    """Raises: OSError."""
+    if config.ca:
+        ssl.create_default_context(cafile=config.ca)
+    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=config.ca or None)
+    return ldap3.Server(config.url, connect_timeout=math.ceil(config.time_ms / 1_000), get_info=ldap3.NONE, tls=tls)
+
+
+def _password(path: str) -> str:
+    """Raises: OSError, ValueError."""
+    with open(path, "rb") as file:
+        octets = file.read(PASSWORD_FILE_BYTES_MAX + 1)
+    if not octets.strip() or len(octets) > PASSWORD_FILE_BYTES_MAX:
+        raise ValueError("security.ldap.bind-password-file holds no password")
+    return octets.decode().rstrip("\r\n")
+
+
+def _texts(entry: dict[str, Any], attribute: str) -> list[str]:
+    """Return the values of an attribute, whatever the case of its name."""
+    for name, values in (entry.get("raw_attributes") or {}).items():
+        if attribute and name.lower() == attribute.lower():
+            return [text for one in values if (text := _decoded(one))]
+    return []
+
+
+def _decoded(octets: bytes) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _common_name(dn: str, base: str) -> str:
+    """Return the first value of a group's name; "" if the group is not below ``base``."""
+    try:
+        parts = parse_dn(dn, strip=True)
+        below = [_part(one) for one in parse_dn(base, strip=True)] if base else []
+    except LDAPException:
+        return ""
+    own = [_part(one) for one in parts]
+    if not own or (below and (len(own) <= len(below) or own[-len(below) :] != below)):
+        return ""
+    value = str(parts[0][1])
+    return "" if "\\" in value else value
+
+
+def _part(part: tuple[str, str, str]) -> tuple[str, str]:
+    return part[0].lower(), part[1].strip().casefold()
