@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ from spark_bridge.write.rows import HEADERS, OTHERS, check_columns
 from spark_bridge.write.task import Written, write_rows
 
 BATCH_ROWS: Final = 1_000
+FOOTERS_AT_ONCE: Final = 16  # read from another machine
 DIGEST_DIGITS: Final = 16
 STATE: Final = "delivery_state"
 EVERYTHING: Final = Bounds(0, ENDLESS, 0, ENDLESS)
@@ -126,11 +128,14 @@ class _Export:
 
     def parts(self) -> Iterator[tuple[str, Rows]]:
         files = [file for files in self._lake.partitions for file in files]
-        for file in sorted(files, key=self._first_offset):
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE if self._lake_files.is_remote else 1) as threads:
+            starts = list(threads.map(self._first_offset, files))
+        for _, file in sorted(zip(starts, files, strict=True), key=lambda one: one[0]):
             yield file.path, self._rows(file)
 
     def _first_offset(self, file: LakeFile) -> int:
-        with file.open(self._lake_files) as source, pq.ParquetFile(source) as parquet:
+        told = self._lake_files.told(f"read {file.path}")
+        with told, file.open(self._lake_files) as source, pq.ParquetFile(source) as parquet:
             at = parquet.schema_arrow.names.index("log_offset")
             metadata = parquet.metadata
             found = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

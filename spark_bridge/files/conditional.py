@@ -28,6 +28,7 @@ NO_CONDITIONS: Final = (
     "table, could destroy each other's files"
 )
 NO_CONNECTION: Final = "the connection to the object store failed"
+OF_MACHINES: Final = ("/latest/api/token", "/security-credentials")  # where machines of a cloud ask for theirs
 REASONS: Final = {
     "NotFoundError": "there is no such bucket",
     "PermissionDeniedError": "access is denied: no credentials, or they lack the right",
@@ -84,9 +85,14 @@ class ConditionalStore:
         except FileNotFoundError:
             raise LakeError(f"cannot {what} in {self._title}: {REASONS['NotFoundError']}") from None
         except (BaseError, OSError) as error:
-            text = str(error).splitlines()[0]
-            reason = NO_CONNECTION if "HTTP error" in text else REASONS.get(type(error).__name__, text)
-            raise LakeError(f"cannot {what} in {self._title}: {reason}") from None
+            raise LakeError(f"cannot {what} in {self._title}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).splitlines()[0]
+    if any(path in text for path in OF_MACHINES):
+        return "no credentials were found, neither given nor of this machine"
+    return NO_CONNECTION if "HTTP error" in text else REASONS.get(type(error).__name__, text)
 
 
 def _store_at(place: Place) -> ObjectStore:

@@ -26,6 +26,7 @@ deltalake = pytest.importorskip("deltalake")
 
 KILLS: Final = 5
 KILLS_LONG: Final = 200
+KILLS_IN_BUCKET: Final = 2
 AT_ONCE: Final = 150
 DELAYS_S: Final = {"export": 2.5, "compact": 1.5, "gateway": 0.3, "import": 1.5}  # the longest wait before a kill
 EXPORTS_BETWEEN: Final = 0.3
@@ -62,6 +63,11 @@ class Place:
     url: str
     table: str
     options: dict[str, str]
+
+    def kills(self, is_long: bool) -> int:
+        if is_long:
+            return KILLS_LONG
+        return KILLS_IN_BUCKET if self.options else KILLS
 
 
 @pytest.fixture(params=["directory", "bucket"])
@@ -152,7 +158,7 @@ def test_a_lake_has_each_message_once(
     lake = Lake(start_gateway(configurations.small_segments()), place)
     lake.send()
     lake.run(EXPORT)
-    for _ in range(KILLS_LONG if is_long else KILLS):
+    for _ in range(place.kills(is_long)):
         lake.send()
         what = choose.choice(["export", "compact", "gateway"])
         after_s = choose.uniform(0, DELAYS_S[what])
@@ -175,7 +181,7 @@ def test_an_import_writes_each_message_once_and_in_order(
     for _ in range(FILES):
         lake.send()
         lake.run(EXPORT)
-    for _ in range(KILLS_LONG if is_long else KILLS):
+    for _ in range(place.kills(is_long)):
         if choose.random() < GATEWAYS_AMONG_IMPORTS:
             lake.kill_gateway(0)
         else:

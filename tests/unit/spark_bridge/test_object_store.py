@@ -270,6 +270,22 @@ def test_a_place_that_is_not_there(
     assert "secret" not in told and "Traceback" not in told
 
 
+def test_no_credentials(store: SampleStore, lake: S3Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fill(store)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    relay = Relay(lake.port, lambda method, path, number: REFUSE)
+    url = lake.at(relay.port).replace("key:secret@", "")
+    with pytest.raises(LakeError, match="no credentials were found, neither given nor of this machine"):
+        export_to(store, url)
+    with pytest.raises(LakeError, match="access is denied: no credentials, or they lack the right"):
+        files_at(url).names("")
+    relay.close()
+
+
 def test_reads_whose_connection_is_lost(store: SampleStore, lake: S3Lake) -> None:
     fill(store)
     export_to(store, lake.url)
