@@ -21,7 +21,8 @@ SETUP = f"""
 import runpy, sys
 real = runpy.run_path({str(ROOT / "setup.py")!r})
 main = real["main"]
-main.__globals__.update(ROOMS_BUT={{"engine": ""}}, STORE="", ROOT=__import__("pathlib").Path(__file__).parent)
+files = {{"ROOMS_BUT": {{"engine": ""}}, "STORE": "", "GATEWAY": ""}}
+main.__globals__.update(files, ROOT=__import__("pathlib").Path(__file__).parent)
 print(*real["missing_tools"](), sep="\\n") if sys.argv[1:] == ["--missing-tools"] else main()
 """
 MAIN = """

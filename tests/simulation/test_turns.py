@@ -39,7 +39,7 @@ OF_MESSAGES = {
     "OpenWire: a session ends with many consumers": 60,
     "OpenWire: a connection's RemoveInfo with many consumers": 60,
     "OpenWire pipelined: messages are delivered and not settled": 60,
-    "one AMQP disposition accepts many": 95,  # with what a store in memory does for them
+    "one AMQP disposition accepts many": 85,
     "one AMQP disposition rejects many": 70,
     "pipelined: AMQP transactions that accept many deliveries and are rolled back": 85,
     "pipelined: AMQP transactions that accept many deliveries and end with their control link": 85,

@@ -221,14 +221,14 @@ class VirtualStore(Store):
         assert ranges, "a settlement of nothing"
         self._require_open(destination_id)
         ranges = single_ranges(ranges)
-        self._end += _settlement_bytes(len(ranges))
+        self._end += settlement_bytes(len(ranges))
         self._settle(destination_id, ranges, self._state.freed_bytes(destination_id, ranges))
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
         assert ranges, "failed attempts of nothing"
-        self._end += _settlement_bytes(len(ranges))
+        self._end += settlement_bytes(len(ranges))
         self._state.fail_attempts(destination_id, consumer_id, cause, due_ms, self._time_ms, counted_ranges(ranges))
 
     def begin(self) -> None:
@@ -367,5 +367,6 @@ def counted_ranges(ranges: list[Range]) -> list[Range]:
     ]
 
 
-def _settlement_bytes(range_count: int) -> int:
+def settlement_bytes(range_count: int) -> int:
+    """Return the octets of a record in the log."""
     return layout.padded(SETTLEMENT_BYTES + layout.RANGE_BYTES * range_count)

@@ -7,7 +7,7 @@ from engine.store.format import layout
 from engine.store.state.log_state import compact_json
 from engine.values.message import Message
 from engine.values.stored import Range, single_ranges
-from what_if.ports.virtual_store import VirtualStore, counted_ranges
+from what_if.ports.virtual_store import VirtualStore, counted_ranges, settlement_bytes
 
 
 class MemoryRecord:
@@ -152,13 +152,15 @@ class MemoryStore(VirtualStore):
             self._keep(message)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        assert ranges, "a settlement of nothing"
         self._require_open(destination_id)
         kept = [  # copies, because the caller may reuse its own
             Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
             for one in single_ranges(ranges)
         ]
         freed_bytes = self._state.freed_bytes(destination_id, kept)
-        super().settle(destination_id, consumer_id, outcome, cause, ranges)
+        self._end += settlement_bytes(len(kept))
+        self._settle(destination_id, kept, freed_bytes)
         record = self._record(layout.SETTLEMENT, destination_id)
         record.ranges = kept
         record.freed_bytes = freed_bytes
