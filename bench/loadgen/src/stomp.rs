@@ -163,6 +163,9 @@ impl Confirmations for StompConfirmations {
     }
 }
 
+/// Octets that a message has beside its body, about, as Artemis counts its window.
+const HEADERS_SIZE: i64 = 176;
+
 pub struct StompConsumer {
     stream: TcpStream,
     input: Input,
@@ -178,10 +181,15 @@ pub fn consumer(options: &Options, patience: Duration) -> io::Result<StompConsum
         Ack::Individual => "client-individual",
     };
     let (name, prefetch) = (destination(options), options.prefetch);
+    // Artemis takes activemq.prefetchSize for octets and, with ack:auto, never opens the window again.
+    let window = match options.ack {
+        Ack::Auto => -1,
+        _ => i64::from(prefetch) * (options.size as i64 + HEADERS_SIZE),
+    };
     stream.write_all(
         format!(
             "SUBSCRIBE\nid:1\ndestination:{name}\nack:{ack}\nactivemq.prefetchSize:{prefetch}\n\
-             prefetch-count:{prefetch}\nreceipt:subscribed\n\n\0"
+             prefetch-count:{prefetch}\nconsumer-window-size:{window}\nreceipt:subscribed\n\n\0"
         )
         .as_bytes(),
     )?;
