@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 class Bench:
     """Places of files and lengths of runs.  Every server gets a fresh directory below ``work``.
 
-    beside: brokers that run already; they take turns with the gateway.
+    beside: brokers that run already; they take turns with the gateway, or with each other if there is no gateway.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Bench:
         runs: int,
         say: Say,
         beside: tuple[Beside, ...] = (),
+        has_gateway: bool = True,
     ) -> None:
         self.loadgen = loadgen
         self.yardstick = yardstick
@@ -47,6 +48,7 @@ class Bench:
         self.runs = runs
         self.say = say
         self.beside = beside
+        self.has_gateway = has_gateway
         self._count = 0
 
     def home(self) -> Path:
@@ -57,7 +59,7 @@ class Bench:
         return home
 
     def _servers(self, scenario: Scenario, with_ceiling: bool) -> list[Server]:
-        servers: list[Server] = [Gateway(self.home())]
+        servers: list[Server] = [Gateway(self.home())] if self.has_gateway else []
         if with_ceiling and scenario.has_ceiling:
             servers.append(Ceiling(self.home(), self.yardstick, scenario.protocol))
         return servers + [server for server in self.beside if scenario.protocol in server.addresses]
