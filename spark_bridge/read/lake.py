@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ from spark_bridge.arrow.schema import SCHEMAS
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.log.records import Flags
 from spark_bridge.manifests import LakeFile, Manifest
+from spark_bridge.read.filters import ENDLESS
 from spark_bridge.target import Target
 
 PARTITION: Final = "destination="
@@ -118,7 +120,8 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
         ):
             there = parquet.schema_arrow.names
             names = [name for name in there if name in lake.columns or name in NEEDED]
-            for batch in parquet.iter_batches(batch_rows, columns=names):
+            groups = _row_groups(parquet.metadata, lake.bounds)
+            for batch in parquet.iter_batches(batch_rows, row_groups=groups, columns=names):
                 uris = pc.binary_join_element_wise(batch.column(NEEDED[2]), batch.column(NEEDED[3]), "://")
                 times_ms = batch.column("store_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
                 made = {"destination": uris, "date": pc.divide(times_ms, DAY_MS).cast(pa.int32()).cast(pa.date32())}
@@ -127,6 +130,27 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
                 columns = [made.get(field.name, nothing).cast(field.type) for field in schema]
                 rows = from_numpy(np.flatnonzero(_is_wanted(lake, batch.column("log_offset"), times_ms, uris)))
                 yield pa.RecordBatch.from_arrays(columns, schema=schema).take(rows)
+
+
+def _row_groups(metadata: pq.FileMetaData, bounds: Bounds) -> list[int]:
+    """Return the row groups that may have rows within bounds."""
+    limits = {"log_offset": (bounds.start, bounds.stop), "store_time": (bounds.from_ms, bounds.to_ms)}
+    found = set(range(metadata.num_row_groups))
+    for number in range(metadata.num_columns):
+        first, end = limits.get(metadata.schema.column(number).path, (0, ENDLESS))
+        if (first, end) == (0, ENDLESS):
+            continue
+        for group in list(found):
+            statistics = metadata.row_group(group).column(number).statistics
+            if statistics is not None and statistics.has_min_max:
+                if _number(statistics.max) < first or _number(statistics.min) >= end:
+                    found.remove(group)
+    return sorted(found)
+
+
+def _number(value: int | datetime) -> int:
+    """Return a log offset, or a store time in milliseconds: they are whole."""
+    return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
 def _is_wanted(lake: Lake, offsets: pa.Array, times_ms: pa.Array, uris: pa.Array) -> Flags:

@@ -50,13 +50,17 @@ MAX_MESSAGES: Final = "max-messages-per-trigger"
 FAIL_ON_DATA_LOSS: Final = "fail-on-data-loss"
 READER: Final = "reader"
 OF_STREAMS: Final = (MAX_BYTES, MAX_MESSAGES, FAIL_ON_DATA_LOSS, READER)
-# Names that users of Spark's source for Kafka know, and one for a read of the past.
+# Names that users of Spark's source for Kafka know, and those of Delta for a read of the past.
 OTHER_NAMES: Final = {
     "starting-offsets": "from-offset",
     "ending-offsets": "to-offset",
     "starting-time": "from-time",
+    "starting-timestamp": "from-time",
     "ending-time": "to-time",
+    "ending-timestamp": "to-time",
     "as-of": "to-time",
+    "timestamp-as-of": "to-time",
+    "max-offsets-per-trigger": MAX_MESSAGES,
 }
 WHOLE: Final = {"from-offset": "earliest", "to-offset": "latest"}  # values that mean the whole log
 STATE_COLUMNS: Final = frozenset({"delivery_state", "delivery_cause", "subscription_states"})

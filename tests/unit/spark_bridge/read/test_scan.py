@@ -87,6 +87,8 @@ def test_states_as_of_a_time(store: SampleStore, is_clean: bool) -> None:
     assert waiting(to_time=0) == []
     assert waiting(asOf=DAY_ONE_MS + 50_000, startingOffsets="earliest") == [sent[49]]
     assert waiting(**{"starting-time": DAY_ONE_MS, "ending-offsets": "latest"}) == sent[-1:]
+    assert waiting(startingTimestamp=DAY_ONE_MS, timestampAsOf=DAY_ONE_MS + 50_000) == [sent[49]]
+    assert waiting(endingTimestamp="2023-11-14 22:14:10") == [sent[49]]
     part = scan(str(store.directory), ["log_offset"], from_time=DAY_ONE_MS + 10_000, to_time=DAY_ONE_MS + 12_000)
     assert part.read_all()["log_offset"].to_pylist() == sent[10:12]
 
@@ -155,6 +157,32 @@ def test_an_export_between_the_parts_of_a_plan_adds_no_row(store: SampleStore, t
     assert sum(map(len, lake.partitions)) == 2
     batches = [batch for files in lake.partitions for batch in read_lake(lake, files, 1000)]
     assert pa.Table.from_batches(batches)["log_offset"].to_pylist() == sent
+
+
+def test_row_groups_that_nobody_wants_are_not_read(store: SampleStore, tmp_path: Path) -> None:
+    sent = filled(store)
+    store.publish()
+    lake = tmp_path / "lake"
+    exported(store, lake)
+    (file,) = lake.glob("destination=*/date=*/*.parquet")
+    pq.write_table(pq.read_table(file, partitioning=None), file, row_group_size=10)
+    octets = bytearray(file.read_bytes())
+    for group in range(5):  # what is read of the first half, fails
+        column = pq.read_metadata(file).row_group(group).column(0)
+        start = column.dictionary_page_offset or column.data_page_offset
+        octets[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    file.write_bytes(octets)
+    columns = ["destination_kind", "log_offset"]
+
+    def offsets(**bounds: Any) -> list[int]:
+        found: list[int] = scan(str(store.directory), columns, lake=lake, **bounds).read_all()["log_offset"].to_pylist()
+        return found
+
+    assert offsets(from_offset=sent[50]) == sent[50:]
+    assert offsets(from_time=DAY_ONE_MS + 50_000) == sent[50:]
+    assert offsets(from_offset=sent[62], to_time=DAY_ONE_MS + 65_000) == sent[62:65]
+    with pytest.raises(OSError):
+        offsets(from_offset=sent[49])
 
 
 def test_a_lake_that_is_not_the_history_of_the_log(store: SampleStore, tmp_path: Path) -> None:
