@@ -9,8 +9,8 @@ The options are those of ``scan``; of a stream, ``spark.readStream``, those of `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -26,7 +26,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_bridge.arrow import schema
-from spark_bridge.read.filters import EVERYTHING, row_filter
 from spark_bridge.read.scan import OPTIONS, Read, named_options, plan_read, table_of
 from spark_bridge.spark.workers import new_worker_zip
 from spark_bridge.stream.micro_batches import LogStream
@@ -36,17 +35,19 @@ from spark_bridge.write.rows import check_columns
 from spark_bridge.write.writers import StreamWriter, Writer
 
 NAME: Final = "penstock"
-PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 OF_CATALOG: Final = "provider"  # CREATE TABLE gives it, beside other properties and the options of the table
 
 
 class PenstockReader(DataSourceReader):
-    """Made once per read, in Spark's planning process; every task gets a copy, so all have the same end and states."""
+    """Made once per read, in Spark's planning process; every task gets a copy, so all have the same end and states.
+
+    It takes no filters (``pushFilters``): rows that Spark 4.3's filters of one query leave out are missing from other
+    queries of the same DataFrame, also from those without filters.
+    """
 
     def __init__(self, options: Mapping[str, str], columns: tuple[str, ...]) -> None:
         self._options = dict(options)
         self._columns = columns
-        self._wanted = EVERYTHING
         self._read: Read | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -56,7 +57,7 @@ class PenstockReader(DataSourceReader):
 
     def _planned(self) -> Read:
         if self._read is None:
-            self._read = plan_read(self._options, self._columns, self._wanted)
+            self._read = plan_read(self._options, self._columns)
         return self._read
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -70,19 +71,8 @@ class PenstockReader(DataSourceReader):
             yield from self._planned().rows(partition.value)
 
 
-class FilteringReader(PenstockReader):
-    """Takes filters.  Spark refuses it where ``PUSHDOWN`` is false, as it is unless somebody sets it."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Leave out what no filter wants.  Spark evaluates them all once more: the rest of the rows may be unwanted."""
-        self._wanted = row_filter(filters, table_of(self._options))
-        return filters
-
-
 class PenstockDataSource(DataSource):
     """``spark.read.format("penstock")``."""
-
-    READER: ClassVar[type[PenstockReader]] = PenstockReader
 
     @classmethod
     def name(cls) -> str:
@@ -101,7 +91,7 @@ class PenstockDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read; ``schema`` is the one that the user asked for, or ours."""
         columns = _columns(table_of(self.options), schema)
-        return self.READER(self.options, columns)
+        return PenstockReader(self.options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Plan a stream.  From Spark 4.2 on it takes limits."""
@@ -127,12 +117,6 @@ class PenstockDataSource(DataSource):
         return StreamWriter(write_options(self.options))
 
 
-class FilteringDataSource(PenstockDataSource):
-    """The data source of a session in which ``register`` has set PUSHDOWN."""
-
-    READER: ClassVar[type[PenstockReader]] = FilteringReader
-
-
 def _columns(table: str, asked: StructType) -> tuple[str, ...]:
     """Return the names of the asked columns.  Raises: ValueError for a column that the table does not have."""
     types = {name: spark_type for name, _, spark_type, _ in schema.TABLES[table]}
@@ -148,15 +132,10 @@ def _columns(table: str, asked: StructType) -> tuple[str, ...]:
 def register(spark: SparkSession, name: str = NAME, **options: object) -> None:
     """Register ``format(name)`` with a session, also of Spark Connect, and give its workers their modules.
 
-    From Spark 4.1 on the source then takes filters, and the session's setting PUSHDOWN becomes true.
-
     options: those of every read by this name, which takes no others.  So ``CREATE TABLE ... USING name`` has them.
     Raises: ValueError for an unknown option, and for a name other than ``penstock`` without ``path``.
     """
     source = PenstockDataSource
-    if hasattr(DataSourceReader, "pushFilters"):
-        spark.conf.set(PUSHDOWN, "true")
-        source = FilteringDataSource
     if options or name != NAME:
         source = _bound(source, name, named_options({key: str(value) for key, value in options.items()}))
     spark.addArtifacts(str(new_worker_zip()), pyfile=True)

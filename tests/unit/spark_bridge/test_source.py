@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import spark_partition_id
+from pyspark.sql import SparkSession
 
 from spark_bridge import source
 from spark_bridge.export import Request, export
@@ -143,35 +142,15 @@ def test_lake_and_log_in_one_dataframe(
     assert all("n" in row.headers for row in rows)
 
 
-def tasks_of(rows: DataFrame) -> int:
-    return rows.select(spark_partition_id()).distinct().count()
-
-
-def test_a_registered_source_takes_filters(store: SampleStore, session: SparkSession) -> None:
-    pytest.importorskip("pyspark", minversion="4.1")
-    orders, other = store.destination("orders"), store.destination("other")
-    sent = [store.send((orders, other)[number % 2], b"x" * 900) for number in range(200)]
-    store.settle(orders, (0, 60))
-    store.publish(is_clean=True)
+def test_filters_of_one_query_take_no_rows_from_another(store: SampleStore, session: SparkSession) -> None:
+    sent = fill(store, store.destination("orders"), 20)
+    store.publish()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # anybody may set it
     source.register(session)
-    reader = session.read.format("penstock").option("path", str(store.directory)).option("partition-bytes", "10000")
-    messages = reader.load()
-    assert tasks_of(messages) > 10
-    last = messages.where(f"log_offset >= {sent[-5]}")
-    assert tasks_of(last) == 1
-    assert sorted(row.log_offset for row in last.collect()) == sent[-5:]
-    one = messages.where(f"message_id = 'ID:0badcafe-{sent[100]}'")
-    assert (tasks_of(one), [row.log_offset for row in one.collect()]) == (1, [sent[100]])
-    done = messages.where("destination = 'queue://orders' AND delivery_state = 'acknowledged' AND body_text LIKE 'x%'")
-    assert sorted(row.log_offset for row in done.collect()) == sent[:120:2]
-    late = messages.where("store_time > TIMESTAMP '2023-11-14 22:13:20Z'")
-    assert late.count() == 0
-    assert messages.where("date = DATE '2023-11-14' AND destination_name IN ('other', 'none')").count() == 100
-    source.register(session, "shop", path=store.directory)
-    assert session.read.format("shop").load().where(f"log_offset < {sent[3]}").count() == 3
-    session.conf.set(source.PUSHDOWN, "false")
-    with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        reader.load().count()
+    messages = session.read.format("penstock").option("path", str(store.directory)).load()
+    first, last = messages.where(f"log_offset < {sent[3]}"), messages.where(f"log_offset >= {sent[-5]}")
+    assert (last.count(), messages.count()) == (5, 20)
+    assert (first.unionAll(last).count(), messages.join(last, "log_offset").count()) == (8, 5)
 
 
 def test_a_schema_prunes_the_columns(store: SampleStore, session: SparkSession) -> None:

@@ -68,5 +68,5 @@ class ConnectSession:
 def test_spark_connect_takes_the_data_source_and_its_modules() -> None:
     session: Any = ConnectSession()
     source.register(session)
-    assert session.registered == [source.FilteringDataSource if session.settings else source.PenstockDataSource]
+    assert session.registered == [source.PenstockDataSource]
     assert "spark_bridge/source.py" in session.modules
