@@ -100,7 +100,7 @@ class BearerTokens:
 
     def claimed_user(self, text: str) -> str:
         """Return whom a token names, unchecked: one client's wrong tokens do not slow down another one's."""
-        claimed = _part(text, 1).get(self._config.user_claim) if len(text) <= TOKEN_MAX_CHARACTERS else None
+        claimed = _claim(_part(text, 1), self._config.user_claim) if len(text) <= TOKEN_MAX_CHARACTERS else None
         return claimed[:NAME_MAX_CHARACTERS] if isinstance(claimed, str) else ""
 
     # -- the steps

@@ -13,6 +13,7 @@ import math
 import os
 import socket
 import ssl
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -71,6 +72,7 @@ class Directory:
         self._strategy = strategy
         self._clock = clock
         self._secret = os.urandom(32)
+        self._lock = threading.Lock()
         self._known: dict[bytes, tuple[LoggedIn, float]] = {}
         self._silent_until_s = float("-inf")
 
@@ -89,9 +91,11 @@ class Directory:
             self._say(error)
             return None
         if found is not None:
-            if len(self._known) >= KEPT:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[self._key(login, passcode)] = found, self._clock() + self._config.remember_ms / 1_000
+            until_s = self._clock() + self._config.remember_ms / 1_000
+            with self._lock:
+                if len(self._known) >= KEPT:
+                    del self._known[next(iter(self._known))]
+                self._known[self._key(login, passcode)] = found, until_s
         return found
 
     # -- the steps

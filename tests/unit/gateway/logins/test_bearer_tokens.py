@@ -182,6 +182,13 @@ def test_forged_tokens(issuer: Issuer) -> None:
         tokens.claimed_user(text)
 
 
+@pytest.mark.parametrize("payload", [[], "ann", None, 5, {"iss": {"deep": [[[]]]}}])
+def test_payloads_that_are_no_claims(payload: Any, issuer: Issuer) -> None:
+    tokens = tokens_of(issuer)
+    text = issuer.signed(payload, {"kid": "one"}, issuer.keys["one"])
+    assert tokens.check(text) is None and tokens.refusal(text) and tokens.claimed_user(text) == ""
+
+
 def test_an_algorithm_that_is_not_allowed(issuer: Issuer) -> None:
     text = issuer.signed(issuer.claims(), {"kid": "rsa"}, RSA_KEY, "PS512")
     refused = tokens_of(issuer)
