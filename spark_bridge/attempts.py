@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final
 
-from spark_bridge.files.lake_files import LakeFiles
+from spark_bridge.files.lake_files import LakeFiles, NewFiles
 from spark_bridge.files.local import LocalFiles
 from spark_bridge.manifests import FOLDER, STAGING
 
@@ -26,7 +26,7 @@ class Attempt:
     """One for a range.  name: in its manifest.  files: where its tasks write.  suffix: of the names of their files."""
 
     name: str
-    files: LakeFiles
+    files: NewFiles
     suffix: str
 
 

@@ -5,36 +5,38 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, time_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark import SparkContext
-
-from engine.store.plain_words import duration
 from engine.store.read import selection
 from engine.store.read.catalog import read_catalog
-from engine.store.read.export_watermarks import Watermark, write_watermark
-from engine.store.read.leases import Lease, end_lease, write_lease
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import Selection
+from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
-from spark_bridge.job import settled, write_files
 from spark_bridge.log.lost import Damaged, Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
-from spark_bridge.parquet import Written
+from spark_bridge.parquet import Written, directory_name
 from spark_bridge.read.plan import Plan, make_plan
-from spark_bridge.spark import session
+from spark_bridge.rehearsal import Rehearsal
+from spark_bridge.retention_notes import RetentionNotes
 from spark_bridge.target import Target, target_at
+from spark_bridge.tasks import InProcess, Tasks
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 HOUR_MS: Final = 3_600_000
 NICE: Final = 10
+LOCAL: Final = "local[2]"
+NO_SPARK: Final = "none"
 
-Starter = Callable[[str, Path, str, int], SparkContext]
+Starter = Callable[[str, Path, str, int], "SparkContext"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,16 @@ class Request:
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
     target: a directory, or the URL of a place in an object store.
+    master: of Spark; NO_SPARK to run the tasks in this process.
     tables: () for those that the target holds, messages if it is new.
+    is_rehearsal: find out what would be added, and write nothing, neither to the target nor to the store.
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     """
 
     data: Path
     destination: str
     target: Path | str
-    master: str = "local[2]"
+    master: str = LOCAL
     skip_gone: bool = False
     verify: bool = True
     skip_damaged: bool = False
@@ -62,11 +66,17 @@ class Request:
     nice: int = NICE
     rate_bytes: int = 0
     tables: tuple[str, ...] = ()
+    is_rehearsal: bool = False
+
+    def needs_spark(self) -> bool:
+        return self.master != NO_SPARK and not self.is_rehearsal
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one export.  ``manifest`` is empty if there was nothing new.
+    """The result of one export.  ``manifest`` is empty if nothing was added.
+
+    destinations: of a rehearsal, the rows and the octets of Parquet that each destination would get.
 
     gone_offset, removed, gone_ranges: messages that retention removed before their export, as in a manifest.
     damaged: the unreadable records.  tables: the rows of each; ``rows`` is their sum.
@@ -92,6 +102,8 @@ class Result:
     gone_ranges: tuple[tuple[int, int], ...] = ()
     damaged: tuple[Damaged, ...] = ()
     tables: dict[str, int] = field(default_factory=dict)
+    is_rehearsal: bool = False
+    destinations: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def gone(self) -> str:
         """Describe the messages that retention had removed before their export, "" for none."""
@@ -105,7 +117,7 @@ class Result:
 
 
 def export(
-    request: Request, shows_progress: bool = False, spark: SparkContext | None = None, starter: Starter = session.start
+    request: Request, shows_progress: bool = False, spark: SparkContext | None = None, starter: Starter | None = None
 ) -> Result:
     """Add the new messages to the target.
 
@@ -113,23 +125,36 @@ def export(
     Raises: TargetError, LakeError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed;
     ValueError for a bad destination pattern.
     """
+    target = target_at(request.target)
+    if request.is_rehearsal:
+        target = Rehearsal(target.files)
+    return export_to(target, request, shows_progress, spark, starter)
+
+
+def export_to(
+    target: Target,
+    request: Request,
+    shows_progress: bool = False,
+    spark: SparkContext | None = None,
+    starter: Starter | None = None,
+) -> Result:
+    """Add the new messages to a target that is open; the others as ``export``."""
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.data.absolute())
-    target = target_at(request.target)
+    retention = RetentionNotes(request.data, target.files.identity, request.lease_ms, request.is_rehearsal)
     with target.hold(), ExitStack() as started:
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
-            return _nothing_new(request, target, reader, chosen, start, tables)
+            return _nothing_new(request, retention, reader, chosen, start, tables)
         if exported_to is None and not _matches(request, reader, chosen):
             # Without a manifest the directory is free for the pattern that was meant.
-            return _nothing_matches(reader, chosen, start)
+            return _nothing_matches(request, reader, chosen, start)
         # The lease, then the JVM, then the plan: by then a drop that was under way has ended, and the rest stays.
-        notes = [started.enter_context(_lease(request, target, reader, start))]
+        notes = [started.enter_context(retention.lease(reader.store_id, start))]
         looked = monotonic()
-        if spark is None:
-            spark = _jvm(request, starter, started)
+        tasks = _tasks(request, shows_progress, spark, starter, started)
         jvm_seconds = monotonic() - looked
         reader = StoreReader(reader.directory)
         end = reader.end()
@@ -148,29 +173,53 @@ def export(
             tables=tables,
             settles=False,
         )
-        plan = settled(spark, plan)
+        plan = tasks.settled(plan)
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
         # A failed export cleans up here; a later export cleans up after a killed one.
         attempt = started.enter_context(target.attempt(number))
         removed: tuple[Removed, ...] = ()
-        written = write_files(spark, plan, attempt, shows_progress, request.rate_bytes)
+        written = tasks.write_files(plan, attempt, request.rate_bytes)
         if exported_to is not None:
             # Once more, because retention continues: the tasks' findings count, if they have read messages.
             rows = sum_rows(each.rows for each in written) if MESSAGES in tables else None
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
         manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, attempt.name, written, removed)
         path = target.commit(manifest)
-        notes.append(_tell_gateway(request, target, plan))
-        return _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
+        notes.append(retention.reached(chosen, plan))
+        result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
+        if request.is_rehearsal:
+            return replace(result, is_rehearsal=True, destinations=_by_destination(manifest, plan))
+        return result
 
 
-def _jvm(request: Request, starter: Starter, started: ExitStack) -> SparkContext:
-    """Start a JVM; it stops with what else was started."""
-    scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
-    spark = starter(request.master, scratch, request.driver_host, request.nice)
-    started.callback(spark.stop)
-    return spark
+def _tasks(
+    request: Request, shows_progress: bool, spark: SparkContext | None, starter: Starter | None, started: ExitStack
+) -> Tasks:
+    """Start a JVM, if one is needed; it stops with what else was started."""
+    if not request.needs_spark():
+        return InProcess()
+    from spark_bridge.job import OnSpark
+    from spark_bridge.spark import session
+
+    if spark is None:
+        scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
+        spark = (starter or session.start)(request.master, scratch, request.driver_host, request.nice)
+        started.callback(spark.stop)
+    return OnSpark(spark, shows_progress)
+
+
+def _by_destination(manifest: Manifest, plan: Plan) -> dict[str, dict[str, int]]:
+    names = [uri(info.kind, info.name) for info in plan.destinations.values()]
+    folders = {f"destination={directory_name(name)}": name for name in names}
+    found: dict[str, dict[str, int]] = {}
+    for file in manifest.files:
+        folder = file.path.split("/")[-3]
+        name = folders.get(folder, folder)
+        counts = found.setdefault(name, {"rows": 0, "bytes": 0})
+        counts["rows"] += file.rows
+        counts["bytes"] += file.bytes
+    return dict(sorted(found.items()))
 
 
 def _manifest(
@@ -280,53 +329,23 @@ def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
 
 
 def _nothing_new(
-    request: Request, target: Target, reader: StoreReader, chosen: Selection, at: int, tables: tuple[str, ...]
+    request: Request,
+    retention: RetentionNotes,
+    reader: StoreReader,
+    chosen: Selection,
+    at: int,
+    tables: tuple[str, ...],
 ) -> Result:
-    end = reader.end()
     plan = make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged, tables=tables)
-    note = _tell_gateway(request, target, plan)
-    return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
+    return _nothing(request, reader, chosen, at, retention.reached(chosen, plan))
 
 
-def _nothing_matches(reader: StoreReader, chosen: Selection, at: int) -> Result:
+def _nothing_matches(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:
     note = f"no destination of the store matches {str(chosen)!r}"
-    end = reader.end()
-    return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note, False)
+    return replace(_nothing(request, reader, chosen, at, note), has_matched=False)
 
 
-@contextmanager
-def _lease(request: Request, target: Target, reader: StoreReader, start: int) -> Iterator[str]:
-    """Ask retention to keep the exported range for the requested time; yield why it does not, "" if it does."""
-    data, now_ms = request.data.absolute(), time_ns() // 1_000_000
-    lease = Lease(f"the export to {target.files.identity}", start, now_ms + request.lease_ms)
-    note = ""
-    try:
-        if request.lease_ms:
-            write_lease(data, reader.store_id, lease, now_ms)
-    except OSError as error:
-        note = f"the gateway's retention does not wait for this export: {error}"
-    try:
-        yield note
-    except RangeGone as error:
-        if time_ns() // 1_000_000 < lease.until_ms:
-            raise
-        told = f"this export's lease has run out after {duration(request.lease_ms)} (--lease)"
-        raise RangeGone(f"{error}; {told}") from None
-    finally:
-        end_lease(data, lease.reader)
-
-
-def _tell_gateway(request: Request, target: Target, plan: Plan) -> str:
-    """Record for retention how far the destinations are exported; return why that failed, "" if it did not.
-
-    A target without messages frees none.
-    """
-    if MESSAGES not in plan.tables:
-        return ""
-    try:
-        reader, chosen = target.files.identity, selection.parse(request.destination)
-        mark = Watermark(reader, chosen, plan.stop, time_ns() // 1_000_000, numbers=frozenset(plan.destinations))
-        write_watermark(request.data.absolute(), plan.store_id, mark)
-    except OSError as error:
-        return f"the gateway's retention does not learn of this export: {error}"
-    return ""
+def _nothing(request: Request, reader: StoreReader, chosen: Selection, at: int, note: str) -> Result:
+    time_ms = reader.end().time_ms
+    nothing = Result(reader.store_id, str(chosen), at, at, time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
+    return replace(nothing, is_rehearsal=request.is_rehearsal)

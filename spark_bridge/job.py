@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 from tqdm import tqdm
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
-from spark_bridge.arrow.schema import DELIVERIES
 from spark_bridge.attempts import Attempt
 from spark_bridge.errors import LakeError
 from spark_bridge.log.lost import Lost
@@ -23,6 +22,7 @@ from spark_bridge.log.settlements import Ranges
 from spark_bridge.parquet import Written, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
 from spark_bridge.spark.session import HeldInterrupt
+from spark_bridge.tasks import Tasks, file_name
 
 T = TypeVar("T")
 
@@ -44,49 +44,41 @@ class ExportFailed(PenstockError):
     scope: ClassVar[str] = "request"
 
 
-def settled(spark: SparkContext, plan: Plan) -> Plan:
-    """Return the plan with the states of messages; the workers read the settlements if there are several partitions."""
-    if set(plan.tables) == {DELIVERIES}:
-        return plan
-    if len(plan.partitions) < 2:
-        return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
-    shared = spark.broadcast(plan)
+class OnSpark(Tasks):
+    """shows_progress: draw a bar on standard error."""
 
-    def task(pieces: list[Piece]) -> tuple[Ranges, Lost]:
-        return read_settlements(shared.value, pieces)
+    def __init__(self, spark: SparkContext, shows_progress: bool = False) -> None:
+        self._spark = spark
+        self._shows_progress = shows_progress
 
-    tasks = spark.parallelize(plan.partitions, len(plan.partitions))
-    try:
-        return with_settled(plan, _run(spark, tasks.map(task), 0, False))
-    finally:
-        with suppress(Py4JError, OSError):
-            shared.destroy()
+    def _settled(self, plan: Plan) -> Plan:
+        shared = self._spark.broadcast(plan)
 
+        def task(pieces: list[Piece]) -> tuple[Ranges, Lost]:
+            return read_settlements(shared.value, pieces)
 
-def write_files(
-    spark: SparkContext, plan: Plan, attempt: Attempt, shows_progress: bool, rate_bytes: int = 0
-) -> list[Written]:
-    """Let Spark's workers write the range, under the final names of the files.
+        tasks = self._spark.parallelize(plan.partitions, len(plan.partitions))
+        try:
+            return with_settled(plan, _run(self._spark, tasks.map(task), 0, False))
+        finally:
+            with suppress(Py4JError, OSError):
+                shared.destroy()
 
-    A name consists of store, range and task.  So one directory can hold the lakes of two stores, and a task that runs
-    twice writes the same file.
-    rate_bytes: of the log that all tasks together may read in a second, 0 for no limit.
-    """
-    prefix = f"{plan.store_id}-{plan.start:020}-{plan.stop:020}"
-    if rate_bytes:
-        plan = replace(plan, rate_bytes=max(1, rate_bytes // spark.defaultParallelism))
-    shared = spark.broadcast(plan)
+    def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
+        if rate_bytes:
+            plan = replace(plan, rate_bytes=max(1, rate_bytes // self._spark.defaultParallelism))
+        shared = self._spark.broadcast(plan)
 
-    def task(numbered: tuple[int, list[Piece]]) -> Written:
-        number, pieces = numbered
-        return write_partition(shared.value, pieces, attempt.files, f"{prefix}-{number:05}{attempt.suffix}.parquet")
+        def task(numbered: tuple[int, list[Piece]]) -> Written:
+            number, pieces = numbered
+            return write_partition(shared.value, pieces, attempt.files, file_name(shared.value, number, attempt))
 
-    tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
-    try:
-        return _run(spark, tasks.map(task), plan.stop - plan.start, shows_progress)
-    finally:
-        with suppress(Py4JError, OSError):
-            shared.destroy()
+        tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
+        try:
+            return _run(self._spark, tasks.map(task), plan.stop - plan.start, self._shows_progress)
+        finally:
+            with suppress(Py4JError, OSError):
+                shared.destroy()
 
 
 def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:

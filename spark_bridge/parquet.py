@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.schema import DEAD_LETTERS, MESSAGES
-from spark_bridge.files.lake_files import LakeFiles, OutputFile
+from spark_bridge.files.lake_files import NewFiles, OutputFile
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.removed import Rows
@@ -81,7 +81,7 @@ class Written:
     lost: Lost = field(default_factory=Lost)
 
 
-def write_partition(plan: Plan, pieces: list[Piece], files: LakeFiles, file_name: str) -> Written:
+def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, file_name: str) -> Written:
     """Write the tables of a plan to ``<table>/destination=.../date=.../<file_name>`` of a lake, synced.
 
     Messages alone have no folder for their table.
@@ -99,7 +99,7 @@ def write_partition(plan: Plan, pieces: list[Piece], files: LakeFiles, file_name
 
 
 def _write_table(
-    plan: Plan, pieces: list[Piece], files: LakeFiles, file_name: str, rows: Rows | None, lost: Lost
+    plan: Plan, pieces: list[Piece], files: NewFiles, file_name: str, rows: Rows | None, lost: Lost
 ) -> list[ExportedFile]:
     writers: dict[str, _Writer] = {}
     folder = table_folder(plan.tables, plan.table)
@@ -171,7 +171,7 @@ class _Writer:
     The file is opened for its first row group: with many destinations most files have one, and are open one at a time.
     """
 
-    def __init__(self, files: LakeFiles, path: str, schema: pa.Schema) -> None:
+    def __init__(self, files: NewFiles, path: str, schema: pa.Schema) -> None:
         self._files = files
         self._path = path
         self._schema = schema

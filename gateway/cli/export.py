@@ -1,9 +1,10 @@
-"""``penstock export``: destinations to Parquet with Spark, without a connection to the gateway."""
+"""``penstock export``: destinations to Parquet, without a connection to the gateway."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -17,12 +18,13 @@ from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from config.values import Bytes, Duration
-    from spark_bridge.export import Result
+    from spark_bridge.export import Request, Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 RATE_MAX_BYTES: Final = 1 << 40
 LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
+NEEDS_ARROW: Final = "penstock export without Spark needs pyarrow: pip install 'penstock[arrow]' (missing: {})"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -51,7 +53,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="messages, deliveries (how each ended), dead_letters (with their origin), or several with commas; "
         "each then has a folder of its own (default: those of the directory, in a new one messages)",
     )
-    parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
+    parser.add_argument(
+        "--master",
+        default="local[2]",
+        help="Spark master, or none: without Spark, in this process (default: %(default)s)",
+    )
     parser.add_argument(
         "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
     )
@@ -74,6 +80,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     _add_pace(parser)
     parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
 
 
@@ -100,6 +109,27 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)
+    from engine.values.errors import PenstockError, StoreError
+    from spark_bridge import export
+    from spark_bridge.errors import TargetError
+
+    try:
+        result = export.export(request, shows_progress=sys.stderr.isatty())
+    except StoreError as error:
+        raise CommandError(str(error), exit_codes.STORE) from None
+    except (TargetError, ValueError) as error:
+        raise CommandError(str(error)) from None
+    except (PenstockError, OSError) as error:
+        raise CommandError(str(error), exit_codes.FAILED) from None
+    if result.note:
+        print(f"penstock: {result.note}", file=sys.stderr)
+    print(json.dumps(asdict(result)) if arguments.json else summary(result, _title(arguments.to)))
+    return exit_codes.OK
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    """Return what to export.  Raises: CommandError."""
     if URL.match(arguments.data):
         raise CommandError(f"--data is {arguments.data!r}, a URL; allowed is the path of a local or mounted directory")
     if arguments.skip_damaged and arguments.no_verify:
@@ -109,16 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
     lease_ms = _parsed("--lease", arguments.lease, Duration(0, LEASE_MAX_MS))
     rate_bytes = _parsed("--rate", arguments.rate, Bytes(0, RATE_MAX_BYTES))
     try:
-        from spark_bridge import export
+        from spark_bridge.export import Request
     except ModuleNotFoundError as error:
-        raise CommandError(NEEDS_SPARK.format(error.name), exit_codes.FAILED) from None
-    from engine.values.errors import PenstockError, StoreError
+        raise CommandError(NEEDS_ARROW.format(error.name), exit_codes.FAILED) from None
     from spark_bridge.arrow.schema import chosen_tables
-    from spark_bridge.errors import TargetError
-    from spark_bridge.export import Request
-    from spark_bridge.files.choice import files_at
-    from spark_bridge.files.place import is_url
-    from spark_bridge.spark.session import SessionFailed
 
     try:
         tables = chosen_tables(arguments.tables)
@@ -138,20 +162,24 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.nice,
         rate_bytes,
         tables,
+        arguments.dry_run,
     )
-    try:
-        result = export.export(request, shows_progress=sys.stderr.isatty())
-    except StoreError as error:
-        raise CommandError(str(error), exit_codes.STORE) from None
-    except (TargetError, ValueError) as error:
-        raise CommandError(str(error)) from None
-    except (PenstockError, SessionFailed, OSError) as error:
-        raise CommandError(str(error), exit_codes.FAILED) from None
-    shown = files_at(arguments.to).title if is_url(arguments.to) else arguments.to
-    if result.note:
-        print(f"penstock: {result.note}", file=sys.stderr)
-    print(json.dumps(asdict(result)) if arguments.json else summary(result, shown))
-    return exit_codes.OK
+    if request.needs_spark():
+        try:
+            from spark_bridge import job  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise CommandError(NEEDS_SPARK.format(error.name), exit_codes.FAILED) from None
+    elif arguments.nice:
+        os.nice(arguments.nice)
+    return request
+
+
+def _title(place: str) -> str:
+    """Return the target as people may see it.  Raises: TargetError."""
+    from spark_bridge.files.choice import files_at
+    from spark_bridge.files.place import is_url
+
+    return files_at(place).title if is_url(place) else place
 
 
 def _parsed(option: str, text: str, kind: Duration | Bytes) -> int:
@@ -175,13 +203,18 @@ def summary(result: Result, target: str) -> str:
     until = clock_time(result.to_time_ms)
     if not result.has_matched:
         return f"nothing exported, and {target} may take another pattern"
-    if not result.manifest:
+    if result.from_offset == result.to_offset:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
     gone = f"\nnot exported, because retention had removed it: {result.gone()}" if result.gone() else ""
     damaged = f"\nnot exported, because it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
-    return (
+    is_done = not result.is_rehearsal
+    told = (
         f"{_rows(result)} of {result.destination} in {counted(result.files, 'file')}, "
-        f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
-        f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
-        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}{damaged}"
+        f"{result.bytes / 1024 / 1024:.1f} MiB, {'added' if is_done else 'would be added'} to {target}\n"
+        f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}"
     )
+    for name, counts in result.destinations.items():
+        told += f"\n  {name}: {counted(counts['rows'], 'row')}, {counts['bytes'] / 1024 / 1024:.1f} MiB"
+    if is_done:
+        told += f"\n{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark"
+    return f"{told}{gone}{damaged}"

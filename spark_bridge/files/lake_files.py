@@ -34,7 +34,19 @@ class OutputFile(ABC):
         """Remove what was written."""
 
 
-class LakeFiles(ABC):
+class NewFiles(ABC):
+    """Takes files that are written whole: all that a task of an export needs."""
+
+    @abstractmethod
+    def output(self, path: str) -> OutputFile:
+        """Begin a file."""
+
+    @abstractmethod
+    def told(self, what: str) -> AbstractContextManager[None]:
+        """Turn errors of the lake's machine into ones that say what could not be done."""
+
+
+class LakeFiles(NewFiles):
     """title: for people, without credentials.  identity: what tells this lake from every other one.
 
     is_remote: reads are requests to another machine, so few and large ones are better.
@@ -81,10 +93,6 @@ class LakeFiles(ABC):
         """
 
     @abstractmethod
-    def output(self, path: str) -> OutputFile:
-        """Begin a file."""
-
-    @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; those that are not there do not matter."""
 
@@ -103,7 +111,3 @@ class LakeFiles(ABC):
     @abstractmethod
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:
         """Take away rights that an older build gave to everybody.  exported: the paths of all exported files."""
-
-    @abstractmethod
-    def told(self, what: str) -> AbstractContextManager[None]:
-        """Turn errors of the lake's machine into ones that say what could not be done."""

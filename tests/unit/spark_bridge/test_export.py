@@ -42,7 +42,7 @@ from gateway.cli.export import summary
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
 from spark_bridge.export import HOUR_MS, Request, Result, export
-from spark_bridge.job import settled
+from spark_bridge.job import OnSpark
 from spark_bridge.read.plan import make_plan, read_pieces
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
@@ -147,7 +147,7 @@ def test_workers_read_the_settlements_of_several_partitions(store: SampleStore, 
     assert len(plan.partitions) > 3
     rows = [row for part in plan.partitions for batch in read_pieces(plan, part) for row in batch.to_pylist()]
     assert {row["delivery_state"] for row in rows} == {"pending"}
-    plan = settled(spark, plan)
+    plan = OnSpark(spark).settled(plan)
     rows = [row for part in plan.partitions for batch in read_pieces(plan, part) for row in batch.to_pylist()]
     expected = ["dead-lettered" if number // 3 % 2 else "acknowledged" for number in range(600)]
     assert [row["delivery_state"] for row in rows] == [
@@ -158,8 +158,8 @@ def test_workers_read_the_settlements_of_several_partitions(store: SampleStore, 
     broken[layout.SEGMENT_HEADER_BYTES + last - store.base + 70] ^= 1
     store.path.write_bytes(broken)
     with pytest.raises(StoreCorrupt, match=f"log offset {last} fails its checksum"):
-        settled(spark, plan)
-    skipping = settled(spark, replace(plan, skip_damaged=True))
+        OnSpark(spark).settled(plan)
+    skipping = OnSpark(spark).settled(replace(plan, skip_damaged=True))
     assert [(one.records, one.from_offset) for one in skipping.damaged] == [(1, last)]
     store.path.write_bytes(healthy)
 

@@ -12,7 +12,7 @@ import pytest
 from engine.values.errors import StoreError
 from spark_bridge.attempts import attempts_of
 from spark_bridge.errors import TargetError
-from spark_bridge.manifests import ExportedFile, Manifest, check_continues
+from spark_bridge.manifests import FOLDER, STAGING, ExportedFile, Manifest, check_continues
 from spark_bridge.target import Target, target_at
 from tests.support.disk.modes import modes, umask
 
@@ -22,7 +22,7 @@ MESSAGES_ALONE = ("messages",)
 def stage(target: Target, *paths: str) -> Manifest:
     """Put files into a new staging directory; return the manifest that would commit them."""
     attempt = attempts_of(target.files).begin(1)
-    write(Path(attempt.files.title), *paths)
+    write(root(target) / FOLDER / STAGING / attempt.name, *paths)
     files = tuple(ExportedFile(path, 2, 10) for path in paths)
     return Manifest(1, "0badcafe", "orders.>", 0, 100, 5, 0, 6, attempt.name, files)
 

@@ -135,9 +135,9 @@ def test_of_two_exports_at_once_one_commits(store: SampleStore, lake: S3Lake) ->
     with late.hold():
         number, _, _ = late.next_range(store.store_id, ">")
         with late.attempt(number) as attempt:
-            attempt.files.write(f"destination=a/date=2024-01-01/x{attempt.suffix}.parquet", b"not committed")
+            late.files.write(f"destination=a/date=2024-01-01/x{attempt.suffix}.parquet", b"not committed")
             export_to(store, lake.url)  # it may not delete what the other has written
-            assert len(attempt.files.walk("")) == 3
+            assert len(late.files.walk("")) == 3
             manifest = target_at(lake.url).manifests()[0]
             with pytest.raises(TargetError, match="another export has written to s3://lake/.* meanwhile"):
                 late.commit(replace(manifest, staging=attempt.name, files=()))

@@ -1,0 +1,54 @@
+"""The tasks of an export: each reads one partition of the plan.  Here they run one by one in this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+from spark_bridge.arrow.schema import DELIVERIES
+from spark_bridge.attempts import Attempt
+from spark_bridge.parquet import Written, write_partition
+from spark_bridge.read.plan import Plan, read_settlements, with_settled
+
+
+class Tasks(ABC):
+    """Where the tasks run."""
+
+    def settled(self, plan: Plan) -> Plan:
+        """Return the plan with the states of messages; the tasks read the settlements if there are several."""
+        if set(plan.tables) == {DELIVERIES}:
+            return plan
+        if len(plan.partitions) < 2:
+            return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+        return self._settled(plan)
+
+    @abstractmethod
+    def _settled(self, plan: Plan) -> Plan: ...
+
+    @abstractmethod
+    def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
+        """Write the range, under the final names of the files.
+
+        A name consists of store, range and task.  So one directory can hold the lakes of two stores, and a task that
+        runs twice writes the same file.
+        rate_bytes: of the log that all tasks together may read in a second, 0 for no limit.
+        """
+
+
+class InProcess(Tasks):
+    """Without Spark and a JVM."""
+
+    def _settled(self, plan: Plan) -> Plan:
+        return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+
+    def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
+        plan = replace(plan, rate_bytes=rate_bytes)
+        return [
+            write_partition(plan, pieces, attempt.files, file_name(plan, number, attempt))
+            for number, pieces in enumerate(plan.partitions)
+        ]
+
+
+def file_name(plan: Plan, number: int, attempt: Attempt) -> str:
+    """Return the name of the files of a task."""
+    return f"{plan.store_id}-{plan.start:020}-{plan.stop:020}-{number:05}{attempt.suffix}.parquet"
