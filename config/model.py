@@ -290,6 +290,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class StopConfig:
+    """drain_time_ms: how long a stop waits for consumers to settle what they hold; 0: not at all."""
+
+    drain_time_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleConfig:
     """Limits of schedules.  time_zone: of cron expressions, a name as in ``Europe/Berlin``, or LOCAL."""
 
@@ -338,6 +345,7 @@ class ServerConfig:
     security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: Limits = field(default_factory=Limits)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    stop: StopConfig = field(default_factory=StopConfig)
     advisory_support: bool = True
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     access_tokens: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)

@@ -119,6 +119,7 @@ SERVER: Final[Tree] = {
         "max-repeats": Leaf("schedule.max_repeats", Integer(0, 65_535)),
         "time-zone": Leaf("schedule.time_zone", TimeZone()),
     },
+    "stop": {"drain-time-ms": Leaf("stop.drain_time_ms", Duration(0, DAY_MS))},
     "advisory-support": Leaf("advisory_support", Boolean()),
     "destinations-max": Leaf("destinations_max", Integer(1, 10_000_000)),
     "temporary-destinations-max": Leaf("temporary_destinations_max", Integer(1, 10_000_000)),

@@ -37,6 +37,7 @@ from engine.features.advisory_state import AdvisoryState
 from engine.features.advisory_topics import AdvisoryTopics
 from engine.features.broker_questions import Questions, Replies
 from engine.features.duplicate_ids import DuplicateIds
+from engine.features.last_settlements import LastSettlements
 from engine.features.message_copies import MessageCopies
 from engine.features.pause import Pauses
 from engine.features.purge import Upkeep
@@ -246,6 +247,7 @@ class FeatureParts:
         observers.append(self.upkeep)
         self.pauses = Pauses(destinations, clients.connections, ground.steps)
         self.slow_consumers = SlowConsumers(context, observers, ground.steps)
+        self.last_settlements = LastSettlements(context, clients.by_number, producer_gates)
         self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
 
 

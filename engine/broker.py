@@ -42,6 +42,7 @@ class Broker(EngineApi):
         "statistics",
         "upkeep",
         "pauses",
+        "last_settlements",
         "retries",
         "inspector",
         "why",
@@ -79,6 +80,7 @@ class Broker(EngineApi):
         self.statistics = features.statistics
         self.upkeep = features.upkeep
         self.pauses = features.pauses
+        self.last_settlements = features.last_settlements
         self.retries = features.retries
 
     @property

@@ -79,6 +79,8 @@ class Turn:
             self._begin_end()
             self._prepare()
         dirty = self.dirty
+        if dirty and self.context.is_stopping:
+            self._hand_over_nothing()
         while dirty:
             queues = dirty[:]
             dirty.clear()
@@ -185,6 +187,12 @@ class Turn:
             if self.dirty or not self.dispatcher.expired or self.steps.left <= 0:
                 break
             self._follow_up()
+
+    def _hand_over_nothing(self) -> None:
+        """Leave what waits where it is: the gateway stops."""
+        for queue in self.dirty:
+            queue.is_dirty = False
+        self.dirty.clear()
 
     def _may_go_round(self) -> bool:
         """Charge one more round of dispatch; if that is too much, its queues wait for the next turn.

@@ -47,6 +47,7 @@ from gateway.process.counters import GatewayCounters
 from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
+from gateway.process.graceful_stop import GracefulStop
 from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.passed_sockets import passed_sockets
 from gateway.process.service_manager import ServiceManager
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from gateway.web.server import HttpServer
 
 STOP_PATIENCE_S: Final = 5.0  # for peers to read what they are owed
+HURRIED_PATIENCE_S: Final = 1.0  # the same after a second signal
 DISK_PATIENCE_S: Final = 10.0
 CHECK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
@@ -87,7 +89,7 @@ def serve(
     log_format: str = "text",
     clock: Clock | None = None,
 ) -> int:
-    """Run the gateway until SIGTERM or SIGINT; return the exit code.
+    """Run the gateway until SIGTERM or SIGINT (gateway.process.graceful_stop); return the exit code.
 
     read: reads the configuration, at the start and again on SIGHUP.
     log_format: a key of FORMATTERS.
@@ -138,16 +140,15 @@ async def _serve(
     clock: Clock,
 ) -> int:
     loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-
     garbage_collection.suspend()
     workers = ThreadWorkers(loop, sync_times=counters.sync_times)
     disk = StoreDisk(config.data_directory)
     engine_loop, store, spill, firing_faults = assemble(loop, config, clock, workers, files, disk, skip_corruption)
     workers.attach(engine_loop)
     broker = engine_loop.broker
+    stop = GracefulStop(broker.last_settlements, clock, config.stop.drain_time_ms)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.signalled)
     broker.access.adopt(PermissionMap(config.permissions, security.known_groups))
     admission = admission_of(config, counters)
     listener = Listener(config, broker, engine_loop, security, counters, admission)
@@ -155,7 +156,7 @@ async def _serve(
     checking = asyncio.ensure_future(_check_for_ever(engine_loop, security, manager))
     code = OK
     try:
-        source = LiveStats(broker, engine_loop, counters, stopping)
+        source = LiveStats(broker, engine_loop, counters, stop.asked)
         reload = LiveReload(config, read, security, engine_loop, admission.lines, AuditLog(counters))
         web = await _listen(config, listener, source, engine_loop, security, store, reload, admission.lines)
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
@@ -163,10 +164,13 @@ async def _serve(
         endpoints = {**listener.endpoints, "http": web.endpoint}
         _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
         manager.ready()
-        if not await _stopped_by_fault(stopping, engine_loop.failed):
-            log.info("stopping")
+        if not await _stopped_by_fault(stop.asked, engine_loop.failed):
             manager.stopping()
-            await listener.stop(STOP_PATIENCE_S)  # first: its connections over WebSocket end with the web server
+            listener.close()
+            await stop.settled(engine_loop.failed, engine_loop.open_turn)
+        if not engine_loop.failed.is_set():
+            # First the listener: its connections over WebSocket end with the web server.
+            await listener.stop(HURRIED_PATIENCE_S if stop.hurried.is_set() else STOP_PATIENCE_S)
             await web.stop()
             engine_loop.end_turn()
     finally:

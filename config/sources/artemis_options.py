@@ -147,13 +147,14 @@ CORE: Final = table(
         view-permission-method-match-pattern mirror-ack-manager-retry-delay
         """,
     ),
+    *all_listed("see `stop.drain-time-ms`", "graceful-shutdown-enabled graceful-shutdown-timeout"),
     *all_listed(
         "not needed here",
         """
         name amqp-use-core-subscription-naming async-connection-execution-enabled connection-ttl-override
         connection-ttl-check-interval configuration-file-refresh-period critical-analyzer
         critical-analyzer-check-period critical-analyzer-policy critical-analyzer-timeout file-deployer-scan-period
-        file-deployment-enabled graceful-shutdown-enabled graceful-shutdown-timeout
+        file-deployment-enabled
         internal-naming-prefix literal-match-markers log-delegate-factory-class-name network-check-list
         network-check-NIC network-check-period network-check-ping-command network-check-ping6-command
         network-check-timeout network-check-URL-list queue-requests-in-session remote-connector-services

@@ -23,6 +23,8 @@ AUTO: Final = 0
 CLIENT: Final = 1  # an acknowledgement covers everything handed over before
 INDIVIDUAL: Final = 2
 
+STOP_WORDS: Final = "the gateway stops and hands over nothing more; consumers settle what they hold"
+
 ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVIDUAL}
 
 
@@ -237,6 +239,8 @@ class Consumer(ConsumerBase):
         """Return the gate that holds this consumer now, gates.OPEN for none."""
         if self.is_closed:
             return gates.CLOSED
+        if self.client.is_stopping:
+            return gates.STOPPING
         if self.window.is_full:
             return self.window.gate
         if self.outlet.is_output_full:
@@ -263,6 +267,8 @@ class Consumer(ConsumerBase):
         gate = self.gate()
         if gate == gates.OPEN:
             return ""
+        if gate == gates.STOPPING:
+            return f"{gates.GATE_NAMES[gate]}: {STOP_WORDS}"
         if self.window.is_full and gate != gates.CLOSED:
             return f"{gates.GATE_NAMES[gate]}: {self.window.describe()}"
         if gate == gates.STORE_DAMAGED:

@@ -48,6 +48,15 @@ class OwnSender:
         """Send, in this turn, what may pass the gates now; return whether there was any."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StopBase:
+    """The gateway stops, which pauses most producers (engine.features.last_settlements)."""
+
+    @abstractmethod
+    def holds_back(self) -> bool:
+        """Say whether the client whose input is being processed may send nothing more."""
+
+
 class ProducerGates(Gates):
     """Gates for producers.
 
@@ -60,6 +69,7 @@ class ProducerGates(Gates):
     own_senders: parts of the broker that wait at gates.  is_own_next: they come before the clients.
     unsettled: the memory of unsettled messages, by holder.  pending_memory: of what waits in subscriptions.
     late_memory: of what is committed to topics and not published yet.
+    stop: None until the gateway stops.
     """
 
     __slots__ = (
@@ -79,6 +89,7 @@ class ProducerGates(Gates):
         "unsettled",
         "pending_memory",
         "late_memory",
+        "stop",
     )
 
     def __init__(
@@ -107,6 +118,7 @@ class ProducerGates(Gates):
         self.unsettled = unsettled
         self.pending_memory = pending_memory
         self.late_memory = LateMemory(late_bytes, self)
+        self.stop: StopBase | None = None
 
     def block(self) -> None:
         self.is_blocked = True
@@ -137,7 +149,9 @@ class ProducerGates(Gates):
         destination.account.dropped_count += 1
 
     def machine_gate(self, destination: Queue | Topic, message: Message) -> int:
-        """Return the gate of the disk or the memory, whatever the address."""
+        """Return the gate of the stop, the disk or the memory, whatever the address."""
+        if self.stop is not None and self.stop.holds_back():
+            return gates.STOPPING
         is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
         if is_logged and not self.store.is_accepting():
             return gates.STORE
@@ -208,6 +222,8 @@ class ProducerGates(Gates):
 
     def schedule_gate(self) -> int:
         """Return the gate that holds back scheduled messages: all are logged, and no address holds them yet."""
+        if self.stop is not None and self.stop.holds_back():
+            return gates.STOPPING
         if not self.store.is_accepting():
             return gates.STORE
         return gates.DISK if self.disk_reason else gates.OPEN
@@ -220,8 +236,8 @@ class ProducerGates(Gates):
             return not self.is_memory_shut
         if gate == gates.DISK:
             return not self.disk_reason
-        if gate == gates.RATE:
-            return False  # its timer reopens it
+        if gate in (gates.RATE, gates.STOPPING):
+            return False  # a timer reopens the first, nothing the second
         account = destination.account
         return account is None or not (account.is_shut or (account.action == FAIL and account.is_full))
 
@@ -258,7 +274,12 @@ class ProducerGates(Gates):
             self._let_go_on()  # the commit has settled what kept an address full
         is_memory_full = not memory.is_eased()
         self.is_blocked = bool(
-            is_memory_full or self.disk_reason or not is_accepting or self.accounts.full or self.late_memory.over
+            is_memory_full
+            or self.disk_reason
+            or not is_accepting
+            or self.accounts.full
+            or self.late_memory.over
+            or self.stop is not None
         )
 
     def has_room(self) -> bool:
@@ -309,6 +330,8 @@ class ProducerGates(Gates):
         intake = destination.intake
         if gate == gates.RATE and intake is not None:
             return f"{name}: {destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
+        if gate == gates.STOPPING:
+            return f"{name}: the gateway stops and accepts nothing more from connections that hold no messages"
         if gate == gates.DISK:
             return f"{name}: {destination.uri()}, {self.disk_reason}"
         if gate == gates.MEMORY:

@@ -28,11 +28,12 @@ DISK: Final = 34  # the disk is nearly full
 CREDIT: Final = 35  # a producer gets no credit while its address is full
 SESSION_WINDOW: Final = 36  # the client's session takes no frames for now
 REFUSING: Final = 37  # messages that the consumer refused are still being put back
+STOPPING: Final = 39  # the gateway stops: it hands over and accepts nothing more
 PUBLISHING: Final = 38  # what the user has committed to topics is not published yet, and is at the limit
 BYTES_FULL: Final = 33  # the consumer's window has no room for more octets
 
 # Those at which the messages of a client may wait.
-PRODUCER_GATES: Final = (STORE, MEMORY, ADDRESS_FULL, RATE, DISK, CREDIT, PUBLISHING)
+PRODUCER_GATES: Final = (STORE, MEMORY, ADDRESS_FULL, RATE, DISK, CREDIT, PUBLISHING, STOPPING)
 
 GATE_NAMES: Final = {
     OPEN: "open",
@@ -61,4 +62,5 @@ GATE_NAMES: Final = {
     SESSION_WINDOW: "session-window",
     REFUSING: "refusing",
     PUBLISHING: "publishing",
+    STOPPING: "stopping",
 }

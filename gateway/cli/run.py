@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "run",
         "start the gateway",
-        "Start the gateway and serve until SIGTERM or SIGINT, then drain and exit.",
+        "Start the gateway and serve until SIGTERM or SIGINT, then stop in order and exit.",
     )
     parser.add_argument(
         "--config",

@@ -43,6 +43,7 @@ class Listener(ConnectionHost):
     """All addresses for messages; each accepts every protocol.
 
     endpoints: by the listener's name; port 0 is replaced by the real one.
+    is_closed: it accepts nothing more.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Listener(ConnectionHost):
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: dict[SessionSocket, asyncio.Task[None]] = {}
         self._acceptors: dict[str, Acceptor] = {}
+        self.is_closed = False
         self._amqp_settings = replace(amqp_settings(config, security.is_required), groups=security.groups)
         self._openwire_settings = replace(openwire_settings(config, security.is_required), groups=security.groups)
 
@@ -104,8 +106,8 @@ class Listener(ConnectionHost):
         return cast(asyncio.Protocol, self.new_connection(place))  # a compiled class has no base class in asyncio
 
     def new_socket_connection(self, address: str) -> Connection | None:
-        """Return a connection for a WebSocket; None if there is no place for one more."""
-        place = self._admission.admit(address)
+        """Return a connection for a WebSocket; None if there is no place for one more, or the gateway stops."""
+        place = None if self.is_closed else self._admission.admit(address)
         return None if place is None else self.new_connection(place)
 
     def accept(self, name: str) -> None:
@@ -114,6 +116,7 @@ class Listener(ConnectionHost):
 
     def close(self) -> None:
         """Accept nothing more."""
+        self.is_closed = True
         for acceptor in self._acceptors.values():
             acceptor.close()
 

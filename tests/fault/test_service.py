@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from config.model import ServerConfig
+from gateway.app import DISK_PATIENCE_S, STOP_PATIENCE_S
 from gateway.cli import run
+from gateway.web.server import STOP_TIME_S
 from tests.support.process.gateway_process import ROOT
 
 UNIT = ROOT / "examples" / "penstock.service"
@@ -126,6 +129,15 @@ def test_the_unit_starts_what_there_is() -> None:
     run.add_parser(parser.add_subparsers(dest="command"))
     parsed = parser.parse_args(arguments)
     assert (parsed.command, parsed.log_format) == ("run", "json")
+
+
+def test_the_service_managers_wait_longer_than_a_stop_may_take() -> None:
+    longest_s = ServerConfig().stop.drain_time_ms / 1000 + STOP_PATIENCE_S + STOP_TIME_S + 2 * DISK_PATIENCE_S
+    limits = [r"TimeoutStopSec=(\d+)s\n", r"terminationGracePeriodSeconds: (\d+)\b", r"--stop-timeout (\d+)\b"]
+    texts = [UNIT, ROOT / "examples/kubernetes/penstock.yaml", ROOT / "docs/how-to/containers.md"]
+    for text, limit in zip(texts, limits, strict=True):
+        found = re.search(limit, text.read_text())
+        assert found is not None and int(found[1]) > longest_s, text
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ class SocketRoute:
         http = connection_of(request)
         connection = self._new_connection(request.remote or "?")
         if connection is None:
-            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"too many connections")
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"too many connections, or the gateway stops")
             return socket
         if http is not None:
             http.upgraded(connection.input_gathered)

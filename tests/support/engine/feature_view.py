@@ -8,6 +8,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.user_quota import Quotas
 from engine.features.advisories import Advisories
+from engine.features.last_settlements import LastSettlements
 from engine.features.retry import Retry
 from engine.features.slow_consumers import Watch
 from engine.features.statistics_plugin import Statistics
@@ -22,6 +23,10 @@ from tests.support.engine.schedule_view import ScheduleView
 
 class FeatureView:
     broker: Broker
+
+    @property
+    def last_settlements(self) -> LastSettlements:
+        return self.broker.last_settlements
 
     @property
     def _quotas(self) -> Quotas:

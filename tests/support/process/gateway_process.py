@@ -128,21 +128,36 @@ class GatewayProcess:
         """Kill it as ``kill -9`` does, and wait until it is gone."""
         self._end(signal.SIGKILL)
 
-    def terminate(self) -> int:
-        """Ask it to stop; return its exit status."""
+    def terminate(self, is_patient: bool = False) -> int:
+        """Ask it to stop; return its exit status.
+
+        is_patient: it waits for what consumers hold; otherwise a second signal spares the test that wait.
+        """
+        if not is_patient:
+            self.send_signal(signal.SIGINT)
         return self._end(signal.SIGTERM)
 
-    def _end(self, number: signal.Signals) -> int:
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, "the gateway is not running"
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Wait for its end after a signal; return its exit status."""
+        return self._end(None)
+
+    def _end(self, number: signal.Signals | None) -> int:
         process = self._process
         assert process is not None, "the gateway is not running"
-        process.send_signal(number)
+        if number is not None:
+            process.send_signal(number)
         try:
             status = process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise GatewayFailed(
-                f"{number.name} did not end the gateway within {STOP_LIMIT_S:.0f} s{self._tail()}"
+                f"{'a signal' if number is None else number.name} did not end the gateway within "
+                f"{STOP_LIMIT_S:.0f} s{self._tail()}"
             ) from None
         finally:
             if process.stdout is not None:
