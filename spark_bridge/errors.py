@@ -14,6 +14,12 @@ class TargetError(PenstockError):
     scope: ClassVar[str] = "request"
 
 
+class TargetBusy(TargetError):
+    """Another export is at work in the target, or has just added to it; the next one may go on."""
+
+    condition: ClassVar[str] = "target-busy"
+
+
 class LakeError(PenstockError):
     """The place of a lake cannot be reached, or refuses a request; the text says which, and why."""
 

@@ -31,7 +31,7 @@ from spark_bridge.arrow.schema import MESSAGES, SCHEMAS
 from spark_bridge.attempts import Attempt, attempts_of, number_of
 from spark_bridge.delta.added_file import PARTITION_COLUMNS
 from spark_bridge.delta.log import DeltaLog
-from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.errors import LakeError, TargetBusy, TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.manifests import FOLDER, LakeFile, Manifest, read_manifest, table_folder
@@ -49,13 +49,18 @@ class Target:
         self.files = files
         self._attempts = attempts_of(files)
         self._committing = ""  # the attempt whose manifest may be there, or come to be there
+        self._known = 0  # the number of the last manifest that this object has seen
+        self._logs: dict[str, DeltaLog] = {}
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Keep every other export out where the lake can, and clean up after a killed one.
 
-        Raises: TargetError if another export is at work here, or if exports are not safe here; LakeError.
+        Raises: TargetBusy if another export is at work here, TargetError if exports are not safe here; LakeError.
         """
+        if self._known and self.files.status(_path(self._known)) is None:
+            # A disk that is not mounted any more: nobody must begin anew in the empty folder below it.
+            raise LakeError(f"{self.files.title} lacks what was exported before ({_path(self._known)})")
         with self.files.hold(FOLDER):
             self._settle()
             self.files.narrow(FOLDER, self._exported)
@@ -83,8 +88,11 @@ class Target:
 
     def last(self) -> Manifest | None:
         """Return the last committed range.  Raises: TargetError as ``manifests``."""
-        numbers = self._numbers()
-        return self._numbered(numbers[-1]) if numbers else None
+        if not self._known:
+            self._known = max(self._numbers(), default=0)
+        while self._known and self.files.status(_path(self._known + 1)) is not None:
+            self._known += 1  # not listed again: the names may be many
+        return self._numbered(self._known) if self._known else None
 
     def _numbers(self) -> list[int]:
         found = map(MANIFEST.fullmatch, self.files.names(FOLDER))
@@ -177,7 +185,12 @@ class Target:
     def _check_delta(self, store_id: str, tables: tuple[str, ...]) -> None:
         """Raise TargetError now if the next range could not be published."""
         for table in tables:
-            DeltaLog(self.files, table_folder(tables, table)).head(store_id)
+            self._log(table_folder(tables, table)).head(store_id)
+
+    def _log(self, folder: str) -> DeltaLog:
+        if folder not in self._logs:
+            self._logs[folder] = DeltaLog(self.files, folder)
+        return self._logs[folder]
 
     @contextmanager
     def attempt(self, number: int) -> Iterator[Attempt]:
@@ -194,7 +207,7 @@ class Target:
     def commit(self, manifest: Manifest) -> str:
         """Make the files of ``manifest``, whose attempt is complete, part of the target; return its path.
 
-        Raises: TargetError if another export has committed a range of this number; LakeError.
+        Raises: TargetBusy if another export has committed a range of this number; LakeError.
         """
         self._attempts.seal(manifest.staging)
         path = _path(manifest.number)
@@ -202,7 +215,8 @@ class Target:
         self._committing = manifest.staging
         if not self.files.write_if_absent(path, f"{json.dumps(told, indent=1)}\n".encode()):
             self._committing = ""
-            raise TargetError(f"another export has written to {self.files.title} meanwhile; this one has added nothing")
+            raise TargetBusy(f"another export has written to {self.files.title} meanwhile; this one has added nothing")
+        self._known = manifest.number
         self._publish(manifest)
         return f"{self.files.title}/{path}"
 
@@ -218,7 +232,7 @@ class Target:
         Raises: TargetError.
         """
         folder = table_folder(manifest.tables, table)
-        log = DeltaLog(self.files, folder)
+        log = self._log(folder)
         head = log.head(manifest.store_id)
         if head.published_to is None:  # a new target, or one of an older build, whose files others may have merged
             paths = self._placed(folder)

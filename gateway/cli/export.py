@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 RATE_MAX_BYTES: Final = 1 << 40
+INTERVAL_MIN_MS: Final = 1_000
+INTERVAL_MAX_MS: Final = 24 * 3_600_000
 LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 NEEDS_ARROW: Final = "penstock export without Spark needs pyarrow: pip install 'penstock[arrow]' (missing: {})"
@@ -55,8 +57,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--master",
-        default="local[2]",
-        help="Spark master, or none: without Spark, in this process (default: %(default)s)",
+        help="Spark master, or none: without Spark, in this process (default: local[2], with --follow none)",
     )
     parser.add_argument(
         "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
@@ -83,7 +84,29 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
     )
+    _add_rhythm(parser)
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _add_rhythm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="export again and again, in one process without Spark, until SIGINT or SIGTERM, which let the export "
+        "under way end; a second one ends it at once",
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="TIME",
+        default="1m",
+        help="with --follow: the time between two exports (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--new-bytes",
+        metavar="SIZE",
+        default="0",
+        help="with --follow: export earlier if this much of the log is new, looked at every second (default: never)",
+    )
 
 
 def _add_pace(parser: argparse.ArgumentParser) -> None:
@@ -115,17 +138,60 @@ def run(arguments: argparse.Namespace) -> int:
     from spark_bridge.errors import TargetError
 
     try:
-        result = export.export(request, shows_progress=sys.stderr.isatty())
+        if arguments.follow:
+            _follow(request, arguments)
+        else:
+            result = export.export(request, shows_progress=sys.stderr.isatty())
+            _print(result, arguments)
     except StoreError as error:
         raise CommandError(str(error), exit_codes.STORE) from None
     except (TargetError, ValueError) as error:
         raise CommandError(str(error)) from None
     except (PenstockError, OSError) as error:
         raise CommandError(str(error), exit_codes.FAILED) from None
+    return exit_codes.OK
+
+
+def _print(result: Result, arguments: argparse.Namespace) -> None:
     if result.note:
         print(f"penstock: {result.note}", file=sys.stderr)
-    print(json.dumps(asdict(result)) if arguments.json else summary(result, _title(arguments.to)))
-    return exit_codes.OK
+    told = json.dumps(asdict(result)) if arguments.json else summary(result, _title(arguments.to))
+    print(told, flush=True)
+
+
+def _follow(request: Request, arguments: argparse.Namespace) -> None:
+    """Export until a signal comes.  Raises: as ``export``, CommandError."""
+    from config.values import Bytes, Duration
+    from gateway.process.stop_signals import StopSignals
+    from spark_bridge.follow import Rhythm, follow
+    from spark_bridge.target import target_at
+
+    interval_ms = _parsed("--interval", arguments.interval, Duration(INTERVAL_MIN_MS, INTERVAL_MAX_MS))
+    new_bytes = _parsed("--new-bytes", arguments.new_bytes, Bytes(0, RATE_MAX_BYTES))
+    with StopSignals() as signals:
+        rhythm = Rhythm(interval_ms / 1000, new_bytes)
+        follow(target_at(arguments.to), request, rhythm, signals.wait, _Reports(arguments))
+
+
+class _Reports:
+    """Prints what each round has added, and what keeps the rounds from it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._note = ""
+
+    def exported(self, result: Result) -> None:
+        if result.manifest:
+            _print(result, self._arguments)
+        elif result.note and result.note != self._note:
+            print(f"penstock: {result.note}", file=sys.stderr, flush=True)
+        self._note = result.note
+
+    def failed(self, error: Exception, failures: int, pause_s: float) -> None:
+        print(f"penstock: attempt {failures} failed, next in {pause_s:.0f} s: {error}", file=sys.stderr, flush=True)
+
+    def back(self, failures: int) -> None:
+        print(f"penstock: exporting again after {counted(failures, 'attempt')}", file=sys.stderr, flush=True)
 
 
 def _request(arguments: argparse.Namespace) -> Request:
@@ -134,12 +200,16 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise CommandError(f"--data is {arguments.data!r}, a URL; allowed is the path of a local or mounted directory")
     if arguments.skip_damaged and arguments.no_verify:
         raise CommandError("--skip-damaged needs the checksums that --no-verify leaves out; allowed is either")
+    if arguments.follow and arguments.dry_run:
+        raise CommandError("--dry-run tells of one export; allowed is either this or --follow")
+    if arguments.follow and arguments.master not in (None, "none"):
+        raise CommandError(f"--follow exports without Spark; --master is {arguments.master!r}, allowed is none")
     from config.values import Bytes, Duration
 
     lease_ms = _parsed("--lease", arguments.lease, Duration(0, LEASE_MAX_MS))
     rate_bytes = _parsed("--rate", arguments.rate, Bytes(0, RATE_MAX_BYTES))
     try:
-        from spark_bridge.export import Request
+        from spark_bridge.export import LOCAL, NO_SPARK, Request
     except ModuleNotFoundError as error:
         raise CommandError(NEEDS_ARROW.format(error.name), exit_codes.FAILED) from None
     from spark_bridge.arrow.schema import chosen_tables
@@ -152,7 +222,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         Path(arguments.data),
         arguments.destination,
         arguments.to,
-        arguments.master,
+        arguments.master or (NO_SPARK if arguments.follow else LOCAL),
         arguments.skip_gone,
         not arguments.no_verify,
         arguments.skip_damaged,

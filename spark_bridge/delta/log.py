@@ -104,6 +104,7 @@ class DeltaLog:
         self._table_folder = table_folder
         self._folder = f"{table_folder}/{FOLDER}".lstrip("/")
         self.title = f"{files.title}/{self._folder}"
+        self._ours = -1  # the last commit of ours that this object has seen
 
     def publish(
         self,
@@ -176,8 +177,29 @@ class DeltaLog:
 
         Reads back from the newest commit to ours, normally one.  Raises: TargetError if no commit may be added.
         """
+        newest = self._ours
+        while newest >= 0 and self._has(newest + 1):
+            newest += 1  # not listed again: the names may be many
+        if newest >= 0 and self._has(self._ours):  # others delete old commits
+            known = self._head_of(range(self._ours, newest + 1), store_id)
+            if known is not None:
+                return known
         names = self._files.names(self._folder)
         versions = _numbers(COMMIT, names)
+        listed = self._head_of(versions, store_id)
+        if listed is not None:
+            return listed
+        found = self._snapshot(names)
+        if found is None:
+            return Head(-1, None, "")
+        self._check(found.protocol, "minWriterVersion", WRITER_VERSION)
+        return Head(found.version, found.published.get(store_id), "")
+
+    def _has(self, version: int) -> bool:
+        return self._files.status(self._commit_path(version)) is not None
+
+    def _head_of(self, versions: Sequence[int], store_id: str) -> Head | None:
+        """Return the state by these commits, the newest ones; None if none of them is ours."""
         columns = ""
         for version in reversed(versions):
             for action in self._read(version):
@@ -186,12 +208,9 @@ class DeltaLog:
                 if "commitInfo" in action:
                     columns = str(action["commitInfo"].get("penstockColumns", ""))
                 if "txn" in action and action["txn"]["appId"] == store_id:
+                    self._ours = version
                     return Head(versions[-1], action["txn"]["version"], columns)
-        found = self._snapshot(names)
-        if found is None:
-            return Head(-1, None, "")
-        self._check(found.protocol, "minWriterVersion", WRITER_VERSION)
-        return Head(found.version, found.published.get(store_id), "")
+        return None
 
     def _check(self, protocol: Action, name: str, known: int) -> None:
         if protocol.get(name, 1) > known:

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from engine.store.disk.modes import is_wider, make_directory, narrow, open_as_store
-from spark_bridge.errors import TargetError
+from spark_bridge.errors import TargetBusy
 from spark_bridge.files.lake_files import FileStatus, LakeFiles, OutputFile
 
 SYNCS_AT_ONCE: Final = 32
@@ -32,6 +32,7 @@ class LocalFiles(LakeFiles):
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.title = self.identity = str(self.directory)
+        self._is_swept = False
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -101,16 +102,18 @@ class LocalFiles(LakeFiles):
 
     @contextmanager
     def hold(self, folder: str) -> Iterator[None]:
-        """Raises: TargetError if another export is at work here."""
+        """Raises: TargetBusy if another export is at work here."""
         held = self.directory / folder
         make_directory(str(held))
         with open(held / "lock", "a+b", opener=open_as_store) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise TargetError(f"another export is writing to {self.title}") from None
-            for path in held.glob("*.tmp"):  # of one that was killed
-                path.unlink()
+                raise TargetBusy(f"another export is writing to {self.title}") from None
+            if not self._is_swept:  # once, because the folder may be large
+                for path in held.glob("*.tmp"):  # of one that was killed
+                    path.unlink()
+                self._is_swept = True
             yield
 
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:

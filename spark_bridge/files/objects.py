@@ -44,6 +44,7 @@ class ObjectFiles(LakeFiles):
         self._opened: tuple[fs.FileSystem, str] | None = None
         self._conditional: ConditionalStore | None = None
         self._has_bucket = False
+        self._is_checked = False
 
     def __reduce__(self) -> tuple[type[ObjectFiles], tuple[Place]]:
         return ObjectFiles, (self._place,)
@@ -126,7 +127,9 @@ class ObjectFiles(LakeFiles):
 
         Raises: TargetError if it does not; LakeError if this program may not write, or not delete.
         """
-        self._store().check(folder)
+        if not self._is_checked:
+            self._store().check(folder)
+            self._is_checked = True
         yield
 
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:

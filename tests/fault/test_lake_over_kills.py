@@ -31,6 +31,7 @@ AT_ONCE: Final = 150
 DELAYS_S: Final = {"export": 2.5, "compact": 1.5, "gateway": 0.3, "import": 1.5}  # the longest wait before a kill
 EXPORTS_BETWEEN: Final = 0.3
 GATEWAYS_AMONG_IMPORTS: Final = 0.2
+GATEWAYS_AMONG_ROUNDS: Final = 0.4
 FILES: Final = 4
 LIMIT_S: Final = 120.0
 
@@ -114,6 +115,12 @@ class Lake:
             process.wait()
         assert process.returncode in (0, -signal.SIGKILL), told
 
+    def follow(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "gateway", "export", "--follow", "--interval", "1s", "--new-bytes", "1"]
+        command += ["--data", str(self.gateway.data), "--destination", "queue://sent", "--to", self.place.url]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.place.options
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
     def kill_gateway(self, after_s: float) -> None:
         client = raw_stomp.client(self.gateway)
         end = time.monotonic() + after_s
@@ -172,6 +179,38 @@ def test_a_lake_has_each_message_once(
             assert sorted(lake.delta()) == sorted(lake.confirmed), f"after a kill of {what}"
     lake.run(EXPORT)
     assert sorted(lake.delta()) == sorted(lake.confirmed)
+
+
+def test_a_lake_that_is_followed_has_each_message_once(
+    start_gateway: StartGateway, place: Place, is_long: bool, choose: random.Random
+) -> None:
+    lake = Lake(start_gateway(configurations.small_segments()), place)
+    lake.send()
+    lake.run(EXPORT)
+    follower = lake.follow()
+    try:
+        for _ in range(place.kills(is_long)):
+            lake.send()
+            after_s = choose.uniform(0, DELAYS_S["export"])
+            if choose.random() < GATEWAYS_AMONG_ROUNDS:
+                lake.kill_gateway(after_s)
+            else:
+                time.sleep(after_s)
+                follower.kill()
+                follower.communicate()
+                follower = lake.follow()
+            assert sorted(lake.union()) == sorted(lake.confirmed)
+        lake.send()
+        end = time.monotonic() + LIMIT_S
+        while sorted(lake.delta()) != sorted(lake.confirmed) and follower.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+        follower.terminate()
+        _, told = follower.communicate(timeout=LIMIT_S)
+        assert follower.returncode == 0, told
+    finally:
+        follower.kill()
+        follower.wait()
+    assert sorted(lake.delta()) == sorted(lake.confirmed), told
 
 
 def test_an_import_writes_each_message_once_and_in_order(
