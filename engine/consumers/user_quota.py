@@ -18,6 +18,8 @@ from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.errors import LimitReached
 
+USER_MAX_CHARACTERS: Final = 255  # nobody with a longer name can log in
+
 
 @dataclass(slots=True, eq=False)
 class Quota:
@@ -65,7 +67,7 @@ class Quota:
 
 def holder_of(user: str) -> str:
     """Return the holder of a user's things, in words; "" without a user."""
-    return f"user {user[:200]!r}" if user else ""
+    return f"user {user[:USER_MAX_CHARACTERS]!r}" if user else ""
 
 
 def holder_at(user: str, host: str) -> str:

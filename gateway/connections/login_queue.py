@@ -11,7 +11,8 @@ A check takes tens of milliseconds, so a flood of wrong passwords can always be 
 - Attempts with the same login and the same password are one check, so a fleet that reconnects needs one.
 - Addresses without failures come first, then logins without failures; among equals addresses take turns.
 - After each failure, the next check of the same login from the same address waits twice as long.
-- A proof of SCRAM is cheap to check, but it is a guess like any other: it fails, waits and counts in the same way.
+- A proof of SCRAM and a token are cheap to check, so right ones need no place here.  Wrong ones are guesses like any
+  other: they fail, wait and count in the same way.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class LoginChecks:
         return await self._answer(network_of(address), (login, passcode), None)
 
     async def proved(self, address: str, login: str, is_right: bool) -> bool:
-        """Say the same of a login whose proof has been checked (SCRAM), when its turn has come."""
+        """Say the same of a login whose proof (SCRAM) or token has been checked, when its turn has come."""
+        address = network_of(address)
         pair = (address, login)
         is_first = self._failures.count(pair, asyncio.get_running_loop().time()) == 0
         others = (*self._running.values(), *self._waiting.values())

@@ -132,17 +132,18 @@ class Security(Credentials):
                 is_right = await self.directory_logins.check(address, login, passcode)
                 return self.remembered(login, passcode) if is_right else None
             is_right = await self.logins.check(address, login, passcode)
-            return LoggedIn(login, self.groups_of(login)) if is_right else None
+            return LoggedIn(login, self.groups_of(login)) if is_right and self._is_there(login) else None
         await tokens.look_for_key(passcode)
-        if not await self.logins.check(address, tokens.claimed_user(passcode), passcode):
-            return None
-        return self.remembered("", passcode)
+        found = await tokens.checked(passcode)
+        is_right = found is not None and found.user not in self._users
+        # The check is cheap, so a fleet with a token for each client comes in; a wrong token is a guess like any other.
+        is_right = await self.logins.proved(address, tokens.claimed_user(passcode), is_right)
+        return self.remembered("", passcode) if is_right else None
 
     async def log_in_proved(self, address: str, login: str, is_right: bool) -> LoggedIn | None:
         """Do the same for a login whose proof was checked."""
-        is_right = is_right and bool(self.user_named(login))  # it may have been removed meanwhile
-        is_right = await self.logins.proved(address, login, is_right)
-        return LoggedIn(login, self.groups_of(login)) if is_right else None
+        is_right = await self.logins.proved(address, login, is_right and self._is_there(login))
+        return LoggedIn(login, self.groups_of(login)) if is_right and self._is_there(login) else None
 
     def remembered(self, login: str, passcode: str) -> LoggedIn | None:
         """Return the user of credentials if they need no check (any more); does not block."""
@@ -178,9 +179,6 @@ class Security(Credentials):
 
         An unknown user costs the same work as a known one.
         """
-        if self.tokens is not None and self.tokens.is_meant(passcode):
-            found = self.tokens.check(passcode)
-            return found is not None and found.user not in self._users
         if not self.is_required or self.remembers(login, passcode):
             return True
         if not self._users:
@@ -261,6 +259,10 @@ class Security(Credentials):
     def groups_of(self, login: str) -> frozenset[str]:
         """Return the groups of a user; none where logins are not checked."""
         return self.groups.get(login, frozenset()) if self.is_required else frozenset()
+
+    def _is_there(self, login: str) -> bool:
+        """Say whether a user may still log in: a reload may have removed it while its login waited."""
+        return login in self._users or not self.is_required
 
     def _remember(self, login: str, passcode: str) -> None:
         if len(self._remembered) >= REMEMBERED_MAX:

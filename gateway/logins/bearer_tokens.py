@@ -8,6 +8,7 @@ token is in it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -25,6 +26,7 @@ from gateway.logins.web_keys import PublicKey, WebKeys
 from protocols.peer_socket import LoggedIn
 
 BEGINNING: Final = "eyJ"  # of every JWT: {" in Base64
+CONCURRENT_CHECKS_MAX: Final = 2  # the others wait in the order in which they came
 TOKEN_MAX_CHARACTERS: Final = 8_192  # what aiohttp takes as a header, and less than a STOMP header
 KEPT: Final = 1_000  # tokens that were found right; the oldest are forgotten first
 REFUSALS_KEPT: Final = 100
@@ -58,6 +60,7 @@ class BearerTokens:
         self._known: dict[bytes, tuple[LoggedIn, WebKeys]] = {}
         self._refusals: dict[bytes, str] = {}
         self._lock = threading.Lock()
+        self._places = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
 
     def known(self, text: str) -> LoggedIn | None:
         """Return who comes with a token that was found right and has not ended; None for any other."""
@@ -69,6 +72,19 @@ class BearerTokens:
         login, keys = found
         is_over = login.ends_s is not None and self._clock() >= login.ends_s
         return None if is_over or keys is not self.source.keys else login
+
+    async def checked(self, text: str) -> LoggedIn | None:
+        """Return the result of ``check``, on a worker thread if it is needed.  Cancel it when the client has gone."""
+        if len(text) > TOKEN_MAX_CHARACTERS:
+            return self.check(text)
+        await self._places.acquire()
+        if (found := self.known(text)) is not None:
+            self._places.release()
+            return found
+        # A thread that has begun keeps its place although the client has gone.
+        check = asyncio.get_running_loop().run_in_executor(None, self.check, text)
+        check.add_done_callback(lambda _: self._places.release())
+        return await asyncio.shield(check)
 
     def check(self, text: str) -> LoggedIn | None:
         """Return who comes with a token, None if it is refused.  Takes part of a millisecond: for a worker thread."""

@@ -14,6 +14,7 @@ from engine.consumers.user_quota import (
     SCHEDULES,
     SUBSCRIPTIONS,
     UserLimits,
+    holder_of,
     network_of,
 )
 from engine.features.scheduler.delayed_send import delayed
@@ -194,6 +195,11 @@ def test_a_host_of_ipv6_is_its_network(address: str, expected: str) -> None:
 
 
 # -- schedules
+
+
+def test_long_names_that_begin_alike_are_two_users() -> None:
+    """The holder says also whose a pending schedule is."""
+    assert holder_of("a" * 254 + "b") != holder_of("a" * 254 + "c")
 
 
 @pytest.mark.parametrize("user", ["ann", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 
@@ -116,6 +117,17 @@ def test_a_check_under_way_counts_for_the_users_of_its_end() -> None:
     check.join()
     assert not security.remembers("alice", "secret")
     assert security.check("alice", "new")
+
+
+async def test_who_is_removed_while_a_login_waits_is_not_let_in() -> None:
+    """A proof waits after failures."""
+    config = ServerConfig(users={"ann": tuple(hash_password("secret", 4096))})
+    security = Security(config)
+    assert await security.log_in_proved("192.0.2.1", "ann", False) is None
+    waiting = asyncio.ensure_future(security.log_in_proved("192.0.2.1", "ann", True))
+    await asyncio.sleep(0)
+    security.adopt(dataclasses.replace(config, users={"bob": config.users["ann"]}))
+    assert await waiting is None
 
 
 def test_an_access_token_is_a_password_of_its_user_alone() -> None:

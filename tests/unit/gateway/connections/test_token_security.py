@@ -17,6 +17,7 @@ from config.errors import ConfigError
 from config.login_servers import JwtConfig, SecurityConfig
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
+from gateway.connections.login_queue import CONCURRENT_CHECKS_MAX, WAITING_PER_ADDRESS_MAX
 from gateway.connections.security import EXTERNAL_KEPT, Security
 from gateway.process.counters import GatewayCounters
 from protocols.peer_socket import LoggedIn
@@ -134,6 +135,38 @@ async def test_the_wrong_tokens_of_one_user_do_not_delay_another_one(config: Ser
     assert await security.log_in(ADDRESS, "", issuer.token("bob")) is not None
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_a_fleet_with_a_token_for_each_client_comes_in_from_one_address(
+    config: ServerConfig, issuer: Issuer
+) -> None:
+    """All of them connect at once after a restart; the queue of password checks has places for 64."""
+    counters = GatewayCounters()
+    security = Security(config, counters)
+    tokens = [issuer.token(f"device{number}") for number in range(2 * WAITING_PER_ADDRESS_MAX + CONCURRENT_CHECKS_MAX)]
+    found = await asyncio.gather(*(security.log_in(ADDRESS, "", token) for token in tokens))
+    assert None not in found and counters.refused_logins == 0
+
+
+async def test_right_tokens_come_in_beside_a_flood_of_wrong_ones(config: ServerConfig, issuer: Issuer) -> None:
+    counters = GatewayCounters()
+    security = Security(config, counters)
+    wrong = [issuer.token(f"guess{number}", exp=1) for number in range(2 * WAITING_PER_ADDRESS_MAX)]
+    flood = [asyncio.ensure_future(security.log_in(ADDRESS, "", token)) for token in wrong]
+    assert await security.log_in(ADDRESS, "", issuer.token("ann")) is not None
+    assert await asyncio.gather(*flood) == [None] * len(wrong)
+    assert counters.failed_logins + counters.refused_logins == len(wrong)
+
+
+async def test_a_client_that_goes_while_its_token_is_checked_takes_no_place(
+    config: ServerConfig, issuer: Issuer
+) -> None:
+    security = Security(config)
+    for number in range(5):
+        gone = asyncio.ensure_future(security.log_in(ADDRESS, "", issuer.token(f"gone{number}")))
+        await asyncio.sleep(0)
+        gone.cancel()
+    assert await security.log_in(ADDRESS, "", issuer.token("ann")) is not None
 
 
 async def test_a_token_that_is_forgotten_before_its_answer_lets_nobody_in(config: ServerConfig, issuer: Issuer) -> None:
