@@ -19,10 +19,10 @@ from spark_bridge.errors import LakeError
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
-from spark_bridge.parquet import Written, write_partition
+from spark_bridge.parquet import Written, file_name, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
 from spark_bridge.spark.session import HeldInterrupt
-from spark_bridge.tasks import Tasks, file_name
+from spark_bridge.tasks import Tasks
 
 T = TypeVar("T")
 

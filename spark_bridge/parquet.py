@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.schema import DEAD_LETTERS, MESSAGES
+from spark_bridge.attempts import Attempt
 from spark_bridge.files.lake_files import NewFiles, OutputFile
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
@@ -79,6 +80,11 @@ class Written:
     files: list[ExportedFile] = field(default_factory=list)
     rows: Rows = field(default_factory=dict)
     lost: Lost = field(default_factory=Lost)
+
+
+def file_name(plan: Plan, number: int, attempt: Attempt) -> str:
+    """Return the name of the files of a task."""
+    return f"{plan.store_id}-{plan.start:020}-{plan.stop:020}-{number:05}{attempt.suffix}.parquet"
 
 
 def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, file_name: str) -> Written:

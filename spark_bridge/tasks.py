@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spark_bridge.arrow.schema import DELIVERIES
 from spark_bridge.attempts import Attempt
-from spark_bridge.parquet import Written, write_partition
+from spark_bridge.parquet import Written, file_name, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
 
 
@@ -47,8 +47,3 @@ class InProcess(Tasks):
             write_partition(plan, pieces, attempt.files, file_name(plan, number, attempt))
             for number, pieces in enumerate(plan.partitions)
         ]
-
-
-def file_name(plan: Plan, number: int, attempt: Attempt) -> str:
-    """Return the name of the files of a task."""
-    return f"{plan.store_id}-{plan.start:020}-{plan.stop:020}-{number:05}{attempt.suffix}.parquet"

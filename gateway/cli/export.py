@@ -286,5 +286,7 @@ def summary(result: Result, target: str) -> str:
     for name, counts in result.destinations.items():
         told += f"\n  {name}: {counted(counts['rows'], 'row')}, {counts['bytes'] / 1024 / 1024:.1f} MiB"
     if is_done:
-        told += f"\n{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark"
+        told += f"\n{result.export_seconds:.1f} s"
+        if result.jvm_seconds:
+            told += f", and {result.jvm_seconds:.1f} s to start Spark"
     return f"{told}{gone}{damaged}"
