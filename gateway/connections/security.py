@@ -86,10 +86,12 @@ class Security(Credentials):
             self._external.pop(login, None)
 
     def tick(self) -> None:
-        """Look after files and keys; called each second."""
+        """Look after files, keys and connections to the directory; called each second."""
         self.tls.check()
         if self.tokens is not None:
             self.tokens.source.check()
+        if self.directory is not None:
+            self.directory.tick()
 
     def refresh(self) -> None:
         """Read the keys of tokens again: the configuration is read again."""

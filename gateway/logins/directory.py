@@ -7,10 +7,12 @@ with any name (RFC 4513, 5.1.2), so none is ever sent.  Referrals are not follow
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import logging
 import math
 import os
+import re
 import socket
 import ssl
 import threading
@@ -22,7 +24,8 @@ from typing import Any, Final
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it uses old names of pyasn1
     import ldap3
-    from ldap3.core.exceptions import LDAPException
+    from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
+    from ldap3.protocol.sasl.sasl import validate_simple_password
     from ldap3.utils.conv import escape_filter_chars
     from ldap3.utils.dn import escape_rdn, parse_dn
     from pyasn1.error import PyAsn1Error
@@ -35,6 +38,7 @@ from protocols.peer_socket import LoggedIn
 PASSCODE_MAX_CHARACTERS: Final = 4_096
 PASSWORD_FILE_BYTES_MAX: Final = 4_096
 GROUPS_MAX: Final = 1_000  # of a user; further ones are left out
+STEPS_MOST: Final = 10  # times ``security.ldap.time``: for all that one connection does
 KEPT: Final = 1_000  # passwords that were found right; the oldest are forgotten first
 SAID_LEAST_S: Final = 30.0  # between two lines of the log about a directory that cannot be asked
 # What a directory, or an answer that is none, makes the library raise.
@@ -75,6 +79,7 @@ class Directory:
         self._lock = threading.Lock()
         self._known: dict[bytes, tuple[LoggedIn, float]] = {}
         self._silent_until_s = float("-inf")
+        self._open: dict[int, tuple[Any, float]] = {}  # connections, and until when they may stay
 
     def known(self, login: str, passcode: str) -> LoggedIn | None:
         """Return the user of a password that was found right not long ago; does not block."""
@@ -83,7 +88,7 @@ class Directory:
 
     def check(self, login: str, passcode: str) -> LoggedIn | None:
         """Return the user, None for a wrong password, an unknown user, or if the directory cannot be asked."""
-        if not passcode or len(passcode) > PASSCODE_MAX_CHARACTERS or not is_name(login):
+        if len(passcode) > PASSCODE_MAX_CHARACTERS or not is_name(login) or not _can_be_sent(passcode):
             return None
         try:
             found = self._asked(login, passcode)
@@ -97,6 +102,16 @@ class Directory:
                     del self._known[next(iter(self._known))]
                 self._known[self._key(login, passcode)] = found, until_s
         return found
+
+    def tick(self) -> None:
+        """Cut connections that have taken too long: an answer may come octet by octet.  Called each second."""
+        now_s = self._clock()
+        with self._lock:
+            late = [connection.socket for connection, until_s in self._open.values() if now_s >= until_s]
+        for endpoint in late:
+            if isinstance(endpoint, socket.socket):  # there is none before it is open
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(endpoint, socket.SHUT_RDWR)  # that of TLS would first forget its state
 
     # -- the steps
 
@@ -134,8 +149,8 @@ class Directory:
             raise ValueError(f"the entry of a user has no attribute {config.user_name} that is the login, or hides it")
         groups = [_common_name(one, config.group_base) for one in _texts(entries[0], config.member_of)]
         if config.group_filter:
-            query = config.group_filter.replace("{dn}", escape_filter_chars(dn))
-            query = query.replace("{user}", escape_filter_chars(name))
+            places = {"dn": escape_filter_chars(dn), "user": escape_filter_chars(name)}
+            query = re.sub(r"\{(dn|user)\}", lambda place: places[place[1]], config.group_filter)
             for entry in self._searched(connection, config.group_base, query, ldap3.SUBTREE, config.group_name):
                 groups += _texts(entry, config.group_name)
         named = (config.groups_prefix + one for one in groups[:GROUPS_MAX] if one not in ("", "*"))
@@ -162,6 +177,8 @@ class Directory:
             read_only=True,
             receive_timeout=self._time_s,
         )
+        with self._lock:
+            self._open[id(connection)] = connection, self._clock() + STEPS_MOST * self._time_s
         try:
             if self._config.start_tls:
                 connection.open()
@@ -170,12 +187,19 @@ class Directory:
             if connection.bind():
                 return connection
         except BaseException:
-            connection.unbind()
+            self.leave(connection)
             if isinstance(connection.socket, socket.socket):  # which it leaves open after a failure
                 connection.socket.close()
             raise
-        connection.unbind()
+        self.leave(connection)
         return None
+
+    def leave(self, connection: Any) -> None:
+        try:
+            connection.unbind()
+        finally:
+            with self._lock:
+                self._open.pop(id(connection), None)
 
     def _say(self, error: BaseException) -> None:
         """Log a failure, rarely: each login during an outage has one.  Texts of the library hold no password."""
@@ -194,6 +218,7 @@ class _Bound:
     """A connection as somebody for a ``with``; None for a wrong password."""
 
     def __init__(self, directory: Directory, dn: str, passcode: str) -> None:
+        self._directory = directory
         self._connection = directory.bound(dn, passcode)
 
     def __enter__(self) -> Any:
@@ -201,7 +226,7 @@ class _Bound:
 
     def __exit__(self, *raised: object) -> None:
         if self._connection is not None:
-            self._connection.unbind()
+            self._directory.leave(self._connection)
 
 
 def _require_names(config: LdapConfig) -> None:
@@ -234,6 +259,14 @@ def _password(path: str) -> str:
     if not octets.strip() or len(octets) > PASSWORD_FILE_BYTES_MAX:
         raise ValueError("security.ldap.bind-password-file holds no password")
     return octets.decode().rstrip("\r\n")
+
+
+def _can_be_sent(passcode: str) -> bool:
+    """Say whether it is a password (RFC 4513, 5.1.3); a wrong one must not look as if the directory were away."""
+    try:
+        return bool(passcode and validate_simple_password(passcode))
+    except LDAPSASLPrepError:
+        return False
 
 
 def _texts(entry: dict[str, Any], attribute: str) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,9 @@ with warnings.catch_warnings():
 import ldap3
 
 from config.login_servers import LdapConfig
-from gateway.logins.directory import GROUPS_MAX, KEPT, PASSCODE_MAX_CHARACTERS, Directory
+from gateway.logins.directory import GROUPS_MAX, KEPT, PASSCODE_MAX_CHARACTERS, STEPS_MOST, Directory
 
+LIMIT_S = 60.0
 PEOPLE, GROUPS = "ou=people,dc=shop", "ou=groups,dc=shop"
 BINDER = "cn=gateway,dc=shop"
 TEMPLATE = LdapConfig("ldap://localhost", user_dn=f"uid={{user}},{PEOPLE}", member_of="memberOf")
@@ -191,3 +194,42 @@ def test_the_number_of_groups_is_bounded() -> None:
     entry = {"objectClass": "person", "uid": "eve", "userPassword": "secret", "memberOf": member_of}
     found = directory(at=server((f"uid=eve,{PEOPLE}", entry))).check("eve", "secret")
     assert found is not None and len(found.groups) == GROUPS_MAX
+
+
+def test_an_answer_that_comes_octet_by_octet_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """Each octet begins the time for an answer anew."""
+    now = [0.0]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = dataclasses.replace(TEMPLATE, url=f"ldap://127.0.0.1:{listening.getsockname()[1]}")
+        asked = Directory(config, clock=lambda: now[0])
+        found: list[object] = []
+        client = threading.Thread(target=lambda: found.append(asked.check("ann", "secret")), daemon=True)
+        client.start()
+        peer = listening.accept()[0]
+        with peer:
+            peer.recv(4_096)
+            peer.sendall(b"\x30\x82\x27\x10")  # of 10,000 octets
+            now[0] = STEPS_MOST * 5.0 - 0.1
+            asked.tick()
+            peer.sendall(b"\0")
+            assert client.is_alive()
+            now[0] += 0.1
+            asked.tick()
+            assert peer.recv(4_096) == b"", "the end of the connection"
+            client.join(LIMIT_S)
+    assert found == [None] and "cannot be asked" in caplog.text
+
+
+def test_an_entry_that_is_called_like_a_place_has_no_groups_of_others(searching: LdapConfig) -> None:
+    entry = {"objectClass": "person", "uid": "eve", "userPassword": "secret"}
+    group = {"objectClass": "group", "cn": "ops", "member": [f"cn=eve,{PEOPLE}"]}
+    at = server((f"cn={{user}},{PEOPLE}", entry), (f"cn=ops,{GROUPS}", group))
+    found = directory(searching, at).check("eve", "secret")
+    assert found is not None and found.user == "eve" and found.groups == set()
+
+
+@pytest.mark.parametrize("passcode", ["\x7f", "\u00ad", "\ue000", "\ud800"])
+def test_what_is_no_password_is_no_outage(passcode: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The line about a real one would be left out for a while."""
+    assert directory().check("ann", passcode) is None
+    assert caplog.text == ""
