@@ -150,6 +150,11 @@ def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Pr
                 key = f"{protocol}.limits.block-park-bytes"
             text = f"block-park-max-bytes {most} is below block-park-bytes {least}"
             problems.append(Problem(*place_of(sources[key]), key, text))
+    endpoint = config.telemetry.endpoint
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        key = "telemetry.endpoint"
+        text = f"{endpoint!r} is no URL of a collector; allowed is one as in http://127.0.0.1:4318/v1/traces"
+        problems.append(Problem(*place_of(sources.get(key, "")), key, text))
     for key, text in contradictions(config.security, frozenset(sources)):
         first = "security.ldap.url" if key.startswith("security.ldap.") else "security.jwt.issuer"
         place = sources.get(key, sources.get(first, ""))

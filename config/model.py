@@ -224,6 +224,20 @@ class MetricsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """traces: whether the way of messages is exported as spans of OpenTelemetry.
+
+    endpoint: URL of a collector (OTLP over HTTP); "" for what the environment says.  service_name: likewise.
+    sampling_ratio: of the messages whose sender has begun no trace.
+    """
+
+    traces: bool = False
+    endpoint: str = ""
+    service_name: str = ""
+    sampling_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TlsConfig:
     """Files in PEM.  certificate: of the gateway, with intermediate ones up to a known authority; "" for no TLS.
 
@@ -341,6 +355,7 @@ class ServerConfig:
     openwire: OpenWireConfig = field(default_factory=OpenWireConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: Limits = field(default_factory=Limits)

@@ -189,6 +189,12 @@ SERVER: Final[Tree] = {
     },
     "http": {"origins": Leaf("http.origins", Origins())},
     "metrics": {"histograms": Leaf("metrics.histograms", Boolean())},
+    "telemetry": {
+        "traces": Leaf("telemetry.traces", Boolean()),
+        "endpoint": Leaf("telemetry.endpoint", OptionalText("a URL as in http://127.0.0.1:4318/v1/traces", 2048)),
+        "service-name": Leaf("telemetry.service_name", OptionalText("a name", 255)),
+        "sampling-ratio": Leaf("telemetry.sampling_ratio", Number(0, 1)),
+    },
     "tls": {
         "certificate": Leaf("tls.certificate", OptionalFile()),
         "key": Leaf("tls.key", OptionalFile()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.backlog.context import Context
+from engine.dispatch.message_traces import MessageTraces
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.composite import Target
@@ -100,3 +101,24 @@ class Acceptance:
         self.accept(target, message)
         self.send_on()
         context.sender = sender
+
+
+class TracedAcceptance(Acceptance):
+    """Also reports accepted messages to a tracer; a subclass, so that this costs nothing where there is none."""
+
+    __slots__ = ("traces",)
+
+    def __init__(
+        self,
+        context: Context,
+        producer_gates: ProducerGates,
+        publication: TopicPublication,
+        dead_letters: DeadLetters,
+        traces: MessageTraces,
+    ) -> None:
+        super().__init__(context, producer_gates, publication, dead_letters)
+        self.traces = traces
+
+    def accept(self, destination: Target, message: Message) -> None:
+        Acceptance.accept(self, destination, message)
+        self.traces.accepted(destination.name, destination.kind, message)

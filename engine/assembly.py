@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from config.matching import AddressMatcher
 from config.permissions import PermissionMap
-from engine.acceptance import Acceptance
+from engine.acceptance import Acceptance, TracedAcceptance
 from engine.backlog.context import Context
 from engine.backlog.memory_budget import MemoryBudget
 from engine.backlog.spilled_blocks import SpilledBlocks
@@ -24,8 +24,10 @@ from engine.consumers.wakes import Rates
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.message_times import MessageTimes
+from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.dispatch.timed_dispatcher import TimedDispatcher
+from engine.dispatch.traced_dispatcher import TracedDispatcher, TracedTimes
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import Expiry
 from engine.fate.expiry_sweep import Sweep
@@ -56,6 +58,7 @@ from engine.limits.producer_gates import ProducerGates
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 from engine.ports.timers import Timers
+from engine.ports.tracing import Tracing
 from engine.selector.properties import PropertyReaders
 from engine.sources.browser import Browsing
 from engine.sources.entry_readers import Feeds
@@ -119,9 +122,9 @@ class GroundParts:
 
 
 class DispatchParts:
-    """Waiting messages, their consumers, and dispatch."""
+    """Waiting messages, their consumers, and dispatch.  traces: their way, None where there is no tracer."""
 
-    def __init__(self, ground: GroundParts, has_message_times: bool) -> None:
+    def __init__(self, ground: GroundParts, has_message_times: bool, tracing: Tracing | None) -> None:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         self.settlements = SettlementLog(context.store)
         self.feeds = Feeds(context.readers, self.settlements.waiting, ground.steps)
@@ -150,9 +153,17 @@ class DispatchParts:
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
         rates = Rates(context.clock, context.timers, ground.steps)
         self.message_times: MessageTimes | None = None
-        if has_message_times:
+        self.traces: MessageTraces | None = None
+        if tracing is not None:
+            self.traces = MessageTraces(context, tracing)
+            observers.append(self.traces)
+            self.message_times = times = TracedTimes(context, self.traces)
+            self.dispatcher: Dispatcher = TracedDispatcher(
+                context, rates, self.settlements, observers, ground.steps, times
+            )
+        elif has_message_times:
             self.message_times = MessageTimes(context)
-            self.dispatcher: Dispatcher = TimedDispatcher(
+            self.dispatcher = TimedDispatcher(
                 context, rates, self.settlements, observers, ground.steps, self.message_times
             )
         else:
@@ -172,7 +183,11 @@ class FateParts:
         relocation = Relocation(context, settlements, dispatch.publication)
         self.dead_letters = DeadLetters(context, destinations, dispatcher, relocation, observers)
         self.redelivery = Redelivery(context, settlements, dispatch.selective, dispatch.delays, self.dead_letters, seed)
-        self.acceptance = Acceptance(context, ground.producer_gates, dispatch.publication, self.dead_letters)
+        parts = context, ground.producer_gates, dispatch.publication, self.dead_letters
+        self.acceptance = Acceptance(*parts)
+        if dispatch.traces is not None:
+            self.redelivery.traces = dispatch.traces
+            self.acceptance = TracedAcceptance(*parts, dispatch.traces)
         self.sweep = Sweep(context, dispatcher, dispatch.feeds)
         spill_sweep = None if ground.spiller is None else SpillSweep(dispatcher, ground.spiller, ground.steps)
         self.expiry = Expiry(
@@ -277,6 +292,7 @@ def inspector_of(
     features: FeatureParts,
     branches: Branches,
     store_events: StoreEvents,
+    has_message_times: bool,
 ) -> Inspector:
     return Inspector(
         ground.context,
@@ -294,7 +310,7 @@ def inspector_of(
         features.slow_consumers,
         clients.subscribing.pending_limits,
         store_events,
-        dispatch.message_times,
+        dispatch.message_times if has_message_times else None,
     )
 
 

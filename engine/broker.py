@@ -60,13 +60,15 @@ class Broker(EngineApi):
     ) -> None:
         memory = MemoryBudget(memory_limit_bytes)
         ground = GroundParts(store, clock, timers, addresses, memory, options)
-        dispatch = DispatchParts(ground, options.has_message_times)
+        dispatch = DispatchParts(ground, options.has_message_times, options.tracing)
         fates = FateParts(ground, dispatch, options.seed, options.expire_messages_period_ms)
         clients = ClientParts(ground, dispatch, fates)
         features = FeatureParts(ground, dispatch, fates, clients, options)
         super().__init__(ground, dispatch, fates, clients, features, options.branch_limits)
         self.turn = turn_of(ground, dispatch, fates, clients)
-        self.inspector = inspector_of(ground, dispatch, clients, features, self.branches, self.store_events)
+        self.inspector = inspector_of(
+            ground, dispatch, clients, features, self.branches, self.store_events, options.has_message_times
+        )
         self.why = why_of(ground, dispatch, clients, features, self.turn)
         self.memory = memory
         self.readers = ground.context.readers

@@ -16,6 +16,7 @@ from engine.features.scheduler.plan import ScheduleLimits
 from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES
 from engine.limits.producer_gates import GlobalLimits
 from engine.ports.temp_store import SpillSpace
+from engine.ports.tracing import Tracing
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
 
 DESTINATIONS_MAX: Final = 100_000
@@ -38,6 +39,7 @@ class BrokerOptions:
     virtual_topics: topics whose messages are copied to queues.
     has_advisories, name: whether it publishes to ``ActiveMQ.Advisory.>``, and its name there.
     has_message_times: whether it measures how long messages take to consumers and to acknowledgements.
+    tracing: the tracer of messages, None for none.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -55,6 +57,7 @@ class BrokerOptions:
     virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS
     has_advisories: bool = True
     has_message_times: bool = False
+    tracing: Tracing | None = None
     name: str = "Penstock"
     spill_space: SpillSpace | None = None
     expire_messages_period_ms: int = EXPIRE_MESSAGES_PERIOD_MS

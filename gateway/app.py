@@ -26,6 +26,7 @@ from engine.features.message_copies import CopyLimits
 from engine.limits.disk_watch import DiskSpace, DiskWatch
 from engine.limits.producer_gates import GlobalLimits
 from engine.ports.clock import Clock
+from engine.ports.tracing import Tracing
 from engine.ports.workers import Workers
 from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
@@ -63,6 +64,7 @@ from gateway.settings.engine_settings import (
 )
 from gateway.settings.message_keys import MESSAGE_KEYS
 from gateway.settings.retention import AddressPolicies, keeping_of
+from gateway.telemetry.configured import tracing_of
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.stats import LiveStats
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
@@ -112,6 +114,7 @@ def serve(
     few = shortage(config.stomp.limits.connections, raise_limit())
     if few:
         raise OSError(few)
+    tracing = tracing_of(config, counters)
     try:
         return uvloop.run(
             _serve(
@@ -123,10 +126,13 @@ def serve(
                 skip_corruption,
                 files or RealFiles(),
                 clock or SystemClock(),
+                tracing,
             )
         )
     finally:
         gc.enable()
+        if tracing is not None:
+            tracing.stop()
 
 
 async def _serve(
@@ -138,12 +144,15 @@ async def _serve(
     skip_corruption: bool,
     files: Files,
     clock: Clock,
+    tracing: Tracing | None,
 ) -> int:
     loop = asyncio.get_running_loop()
     garbage_collection.suspend()
     workers = ThreadWorkers(loop, sync_times=counters.sync_times)
     disk = StoreDisk(config.data_directory)
-    engine_loop, store, spill, firing_faults = assemble(loop, config, clock, workers, files, disk, skip_corruption)
+    engine_loop, store, spill, firing_faults = assemble(
+        loop, config, clock, workers, files, disk, skip_corruption, tracing
+    )
     workers.attach(engine_loop)
     broker = engine_loop.broker
     stop = GracefulStop(broker.last_settlements, clock, config.stop.drain_time_ms)
@@ -194,6 +203,7 @@ def assemble(
     files: Files,
     disk: DiskSpace,
     skip_corruption: bool = False,
+    tracing: Tracing | None = None,
 ) -> tuple[EngineLoop, FileStore, SpillFiles, FiringFaults]:
     """Open the store and build the engine, its loop, and the other parts that a stop needs.
 
@@ -208,7 +218,7 @@ def assemble(
     )
     _log_recovery(store)
     spill = SpillFiles(files, config.data_directory, workers)
-    broker = _broker(config, store, clock, timers, matcher, spill)
+    broker = _broker(config, store, clock, timers, matcher, spill, tracing)
     if broker.branches.room.count:
         waiting = counted(broker.branches.room.count, "prepared transaction")
         log.info("%s wait for their outcome; 'penstock transactions list' shows them", waiting)
@@ -237,6 +247,7 @@ def _broker(
     timers: LoopTimers,
     matcher: AddressMatcher,
     spill: SpillFiles,
+    tracing: Tracing | None,
 ) -> Broker:
     """Return the engine, with the destinations of the configuration."""
     options = BrokerOptions(
@@ -255,6 +266,7 @@ def _broker(
         copy_limits=CopyLimits(config.limits.copies, config.limits.copies_bytes),
         duplicate_id_limits=DuplicateIdLimits(config.limits.duplicate_ids_per_address, config.limits.duplicate_ids),
         has_message_times=config.metrics.histograms,
+        tracing=tracing,
         branch_limits=branch_limits(config),
     )
     broker = Broker(store, clock, timers, matcher, config.memory_limit_bytes, options)

@@ -133,8 +133,8 @@ class Dispatcher:
                     if queue.extras.is_watched:
                         for observer in self.observers:
                             observer.handed_over(queue, message)
-                if self.times is not None and not delivery.is_redelivered and consumer.is_ruled:
-                    self.times.handed_over.append(message.store_time_ms)
+                if self.times is not None:
+                    self.times.hand_over(consumer, delivery, message, tag)
             delivery.consumer = consumer
             delivery.state = DISPATCHED
             queue.delivered_count += 1

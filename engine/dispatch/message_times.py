@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from engine.backlog.context import Context
+from engine.consumers.consumer import Consumer
 from engine.values.broker_stats import HistogramStats
+from engine.values.delivery import Delivery
 from engine.values.histogram import MESSAGE_BOUNDS_S, Histogram
+from engine.values.message import Message
 
 
 class MessageTimes:
@@ -24,6 +27,11 @@ class MessageTimes:
         self._context = context
         self._until_delivered = Histogram(MESSAGE_BOUNDS_S)
         self._until_acknowledged = Histogram(MESSAGE_BOUNDS_S)
+
+    def hand_over(self, consumer: Consumer, delivery: Delivery, message: Message, tag: int) -> None:
+        """A message goes to a consumer.  tag: of this hand-over."""
+        if not delivery.is_redelivered and consumer.is_ruled:
+            self.handed_over.append(message.store_time_ms)
 
     def until_delivered(self) -> HistogramStats:
         self.count()

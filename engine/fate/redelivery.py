@@ -16,6 +16,7 @@ from engine.backlog.lane import Lane, lane_of
 from engine.consumers.consumer import NOT_SAID, Consumer, consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.delays import Delays
+from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.failure_history import added, history_with, policy_of
@@ -50,7 +51,7 @@ ANY_TAG: Final = 2**63 - 1
 class Redelivery:
     """Handles all deliveries that were not accepted.
 
-    delays: those that wait.
+    delays: those that wait.  traces: of failed attempts, where there is a tracer.
     """
 
     context: Context
@@ -59,6 +60,7 @@ class Redelivery:
     delays: Delays
     dead_letters: DeadLetters
     seed: int
+    traces: MessageTraces | None = None
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Apply one negative answer to each: wait and try again, dead-letter, or return to the queue."""
@@ -201,6 +203,8 @@ class Redelivery:
             self._return(queue, deliveries)
 
     def _count_failures(self, consumer: Consumer, deliveries: list[Delivery], cause: int) -> None:
+        if self.traces is not None:
+            self.traces.failed(deliveries, cause)
         words = consumer_words(consumer.description())
         now_ms = self.context.wall_ms
         first = added(None, cause, words, now_ms)
@@ -263,6 +267,8 @@ class Redelivery:
 
         looked_tag: up to here an application may have seen them.
         """
+        if self.traces is not None:
+            self.traces.released(deliveries)
         for delivery in deliveries:
             delivery.state = RETURNED if delivery.state == IN_FLIGHT else advance(delivery.state, RELEASE)
             if delivery.tag <= looked_tag:
@@ -280,6 +286,8 @@ class Redelivery:
         queue.mark_dirty()
 
     def _wait(self, queue: Queue, consumer: Consumer, deliveries: list[Delivery], delay_ms: int, cause: int) -> None:
+        if self.traces is not None:
+            self.traces.released(deliveries)
         self._log_attempts(consumer, deliveries, cause, later_ms(self.context.wall_ms, delay_ms))
         for delivery in deliveries:
             delivery.state = advance(delivery.state, FAIL)

@@ -13,6 +13,7 @@ from engine.broker_options import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIM
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.user_quota import UserLimits
 from engine.limits.producer_gates import GlobalLimits
+from engine.ports.tracing import Tracing
 from engine.sources.composite import Destination, Source
 from engine.values import gates
 from engine.values.broker_stats import DestinationStats
@@ -46,6 +47,7 @@ class EngineWorld(BrokerView):
         virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
         user_limits: UserLimits = NO_USER_LIMITS,
         has_message_times: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
@@ -58,6 +60,7 @@ class EngineWorld(BrokerView):
             virtual_topics=virtual_topics,
             user_limits=user_limits,
             has_message_times=has_message_times,
+            tracing=tracing,
         )
         self.broker = Broker(self.store, self.clock, self.timers, matcher, memory_limit_bytes, options)
 
