@@ -7,6 +7,7 @@ import socket
 import sys
 from typing import Final, cast
 
+from engine.values.errors import LoginExpired
 from gateway.connections.admission import Place
 from gateway.connections.orderly_close import OrderlyClose
 from gateway.connections.peer_watch import PeerWatch, has_hung_up
@@ -202,6 +203,16 @@ class Connection(SessionSocket):
         except Exception:
             self._fail("logging in")
 
+    def end_login(self) -> None:
+        session = self._session
+        if session is None or self._engine_loop.is_shut:
+            return
+        self._engine_loop.open_turn()
+        try:
+            session.give_up(LoginExpired("the token has expired: connect again with a new one"))
+        except Exception:
+            self._fail("ending its login")
+
     def shut_down(self) -> None:
         """Inform the peer that the gateway stops; owed confirmations are still sent."""
         if self._session is None or self._engine_loop.is_shut:
@@ -218,7 +229,7 @@ class Connection(SessionSocket):
         """Read no more in this turn: libuv reads a socket with more to give 32 times before it looks at the others."""
         self._is_resting = True
         self._apply_reading()
-        self._engine_loop.full_reads.rest(self._read_on)
+        self._engine_loop.full_reads.later(self._read_on)
 
     def _read_on(self) -> None:
         self._is_resting = False

@@ -10,7 +10,6 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.values.errors import LoginExpired
 from gateway.connections.admission import Place
 from gateway.connections.tls import common_name
 from gateway.loop.engine_loop import EngineLoop, Flushable
@@ -92,12 +91,16 @@ class SessionSocket(Flushable):
         """Take the result of the host's check, None for a refusal.  A login that ends has the connection end then."""
         self._login = found
         if found is not None and found.ends_s is not None:
-            self._login_end = asyncio.get_running_loop().call_later(found.ends_s - time(), self._end_login)
+            self._login_end = asyncio.get_running_loop().call_later(found.ends_s - time(), self._login_ends)
         self.credentials_checked(found is not None)
 
     @abstractmethod
     def credentials_checked(self, is_allowed: bool) -> None:
         """Continue with the result of the check."""
+
+    @abstractmethod
+    def end_login(self) -> None:
+        """End the connection, because its login has ended."""
 
     @abstractmethod
     def tick(self, now_ms: int) -> None:
@@ -209,11 +212,8 @@ class SessionSocket(Flushable):
         if self._login_end is not None:
             self._login_end.cancel()
 
-    def _end_login(self) -> None:
-        session = self._session
-        if session is not None and not self._engine_loop.is_shut:
-            self._engine_loop.open_turn()
-            session.give_up(LoginExpired("the token has expired: connect again with a new one"))
+    def _login_ends(self) -> None:
+        self._engine_loop.login_ends.later(self.end_login)
 
     def _cancel_tick(self) -> None:
         if self._tick is not None:

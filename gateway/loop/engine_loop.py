@@ -18,7 +18,7 @@ from engine.ports.store import Store
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Job
 from gateway.loop.alarms import Alarms
-from gateway.loop.full_reads import FullReads
+from gateway.loop.few_a_turn import FewATurn
 from gateway.loop.ticks import Ticks
 from gateway.process.workers import JobSink
 from protocols.peer_socket import PeerSocket
@@ -28,6 +28,8 @@ log: Final = logging.getLogger("penstock.engine")
 HELD_BACK_S: Final = 0.02  # between two checks whether held-back output has room
 HELD_BACK_ROUNDS: Final = 250  # checks without room for any of it; then connections end
 READ_PART: Final = 100  # part of the connections' budget: while they read this much in total, they are waited for
+READS_A_TURN: Final = 4  # of sockets whose last read was full, all together: they keep one turn busy
+LOGIN_ENDS_A_TURN: Final = 16  # an end costs up to 0.2 ms with a few dozen subscriptions and messages
 LAZY_SYNC_S: Final = 0.05  # records that nobody waits for are synced this long after they were written
 
 TurnEnd = Callable[[int, int], None]  # with the arguments of ``Flushable.flush``
@@ -90,7 +92,8 @@ class EngineLoop(JobSink):
         self._held_back_before: set[Flushable] = set()
         self._unread_before = 0  # at the beginning of the rounds
         self.ticks = Ticks(loop, clock)
-        self.full_reads = FullReads(loop)
+        self.full_reads = FewATurn(loop, READS_A_TURN)
+        self.login_ends = FewATurn(loop, LOGIN_ENDS_A_TURN)
         self._loop = loop
         self.is_open = False
         self.turn = 0

@@ -117,6 +117,7 @@ class Session(ProtocolConnection):
         return 0
 
     def give_up(self, error: EngineError) -> None:
+        self.check()
         self.given_up.append(str(error))
         self.connection.cut_off()
 

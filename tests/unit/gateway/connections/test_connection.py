@@ -13,10 +13,14 @@ from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import FULL_READ_BYTES, Connection
 from gateway.connections.orderly_close import LINGER_ROUNDS, OrderlyClose
 from gateway.connections.session_socket import SessionSocket
+from gateway.loop.engine_loop import LOGIN_ENDS_A_TURN
 from protocols.detect import AMQP_1_0
 from protocols.input_share import INPUT_STEPS
+from protocols.peer_socket import LoggedIn
 from tests.support.connection_world import ConnectionWorld, Session, Transport
 from tests.support.engine.broker_view import BrokerView
+
+EXPIRED = "the token has expired: connect again with a new one"
 
 
 @pytest.fixture
@@ -88,6 +92,31 @@ async def test_a_rest_ends_no_other_pause(world: ConnectionWorld) -> None:
     world.connection.data_received(b"a" * FULL_READ_BYTES)
     world.connection.connection_lost(None)
     await asyncio.sleep(0)
+
+
+async def test_of_logins_that_end_at_once_a_few_end_in_each_turn() -> None:
+    """A fleet may get its tokens in one second, and what each connection holds goes back to its queues."""
+    world = ConnectionWorld(3 * LOGIN_ENDS_A_TURN)
+    for connection in world.connections:
+        connection.login_checked(LoggedIn("ann", frozenset(), ends_s=0.0, is_external=True))
+    world.turn()
+    counts = [0]
+    while counts[-1] < len(world.connections):
+        turn = world.engine_loop.turn
+        await asyncio.sleep(0)
+        counts.append(sum(len(session.given_up) for session in world.host.sessions))
+        assert counts[-1] - counts[-2] <= LOGIN_ENDS_A_TURN * max(1, world.engine_loop.turn - turn)
+    assert all(session.given_up == [EXPIRED] for session in world.host.sessions)
+
+
+async def test_a_defect_at_the_end_of_a_login_ends_the_connection_or_the_gateway(world: ConnectionWorld) -> None:
+    world.session.is_broken = world.session.is_lossy = True
+    world.connection.end_login()
+    assert world.counters.session_faults == 1 and not world.engine_loop.failed.is_set()
+    other = ConnectionWorld()
+    other.session.is_engine_broken = True
+    other.connection.end_login()
+    assert other.engine_loop.failed.is_set(), "no change in the engine may be left half done"
 
 
 async def test_a_session_with_frames_left_over_goes_on_in_the_next_turn(world: ConnectionWorld) -> None:
