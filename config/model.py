@@ -300,6 +300,8 @@ class Limits:
     unsettled_memory_per_user_bytes: int = UNLIMITED  # in flight or in transactions; UNLIMITED: a third of memory_limit
     pending_memory_per_user_bytes: int = UNLIMITED  # waits in subscriptions; UNLIMITED: a sixteenth of memory_limit
     late_memory_per_user_bytes: int = UNLIMITED  # committed, not yet published; UNLIMITED: a sixteenth of memory_limit
+    messages_per_second_per_user: int = 0  # sent over all its connections, then they wait; 0: no limit
+    bytes_per_second_per_user: int = 0  # the same in octets
     connections_per_address: int = UNLIMITED  # open at once; UNLIMITED: nine tenths of stomp.limits.connections
 
 

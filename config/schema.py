@@ -109,6 +109,8 @@ SERVER: Final[Tree] = {
         "unsettled-memory-per-user": Leaf("limits.unsettled_memory_per_user_bytes", MEMORY_OF_ONE),
         "pending-memory-per-user": Leaf("limits.pending_memory_per_user_bytes", MEMORY_OF_ONE),
         "late-memory-per-user": Leaf("limits.late_memory_per_user_bytes", MEMORY_OF_ONE),
+        "messages-per-second-per-user": Leaf("limits.messages_per_second_per_user", Integer(0, 1_000_000_000)),
+        "bytes-per-second-per-user": Leaf("limits.bytes_per_second_per_user", Bytes(0, 1 * TIB)),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },

@@ -94,6 +94,7 @@ class UserLimits:
     late_bytes: that it has committed to topics and that is not published yet (engine.sources.topics.late_memory).
     durable_wildcards: durable subscriptions to wildcards.
     durable_wildcard_topics: that all of these together take from.
+    messages_per_second, bytes_per_second: that it may send (engine.limits.user_rates); 0 for no limit.
     """
 
     connections: int = UNLIMITED
@@ -106,6 +107,11 @@ class UserLimits:
     unsettled_bytes: int = UNLIMITED
     pending_bytes: int = UNLIMITED
     late_bytes: int = UNLIMITED
+    messages_per_second: int = 0
+    bytes_per_second: int = 0
+
+    def has_rates(self) -> bool:
+        return bool(self.messages_per_second or self.bytes_per_second)
 
 
 class Quotas(Observer):

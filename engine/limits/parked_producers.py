@@ -7,8 +7,11 @@ Source: docs/reference/semantics.md, "Full addresses".
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from engine.backlog.context import Context
 from engine.consumers.client import Client
@@ -37,6 +40,25 @@ class Wait:
         self.deadline = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class UserRatesBase(TimerTarget):
+    """How fast each user may send (engine.limits.user_rates)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def wait(self, client: Client) -> None:
+        """Have ``ProducerWaits.admit`` called for the client once its user may send again."""
+
+    @abstractmethod
+    def forget(self, client: Client) -> None:
+        """Do not call it any more."""
+
+    @abstractmethod
+    def describe(self, holder: str) -> str:
+        """Return what the holder may send, in words."""
+
+
 class ProducerWaits(TimerTarget):
     """parked: client number -> (gate, URI) -> the client's wait there.
 
@@ -44,6 +66,7 @@ class ProducerWaits(TimerTarget):
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> the messages it may still send there in this second.
     counts: gate -> how many waits at it have begun since the start.
+    user_rates: None where users have no rate.
     """
 
     __slots__ = (
@@ -56,6 +79,7 @@ class ProducerWaits(TimerTarget):
         "next_deadline",
         "buckets",
         "counts",
+        "user_rates",
     )
 
     def __init__(self, context: Context, observers: list[Observer]) -> None:
@@ -68,6 +92,7 @@ class ProducerWaits(TimerTarget):
         self.next_deadline = 1
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
         self.counts = dict.fromkeys(gates.PRODUCER_GATES, 0)
+        self.user_rates: UserRatesBase | None = None
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
         """Return gates.RATE if the client has used up its messages of this second; call it once per message.
@@ -102,7 +127,10 @@ class ProducerWaits(TimerTarget):
             for observer in self.observers:
                 observer.fast_producer(client, destination)
                 observer.full(destination, limit)
-        if gate == gates.RATE:
+        if gate == gates.USER_RATE:
+            assert self.user_rates is not None, "the gate is that of a rate"
+            self.user_rates.wait(client)
+        elif gate == gates.RATE:
             self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
         elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
             self._call_at(wait.since_ms + account.timeout_ms, wait)
@@ -110,6 +138,8 @@ class ProducerWaits(TimerTarget):
     def forget(self, client: Client) -> None:
         """Forget a connection that is gone, and its waits."""
         self.buckets.pop(client.client_number, None)
+        if self.user_rates is not None:
+            self.user_rates.forget(client)
         for wait in self.parked.pop(client.client_number, {}).values():
             self.deadlines.pop(wait.deadline, None)
 
@@ -119,7 +149,7 @@ class ProducerWaits(TimerTarget):
         if not waits:
             return
         self.retrying = {
-            key: wait for key, wait in waits.items() if wait.gate != gates.RATE
+            key: wait for key, wait in waits.items() if wait.gate not in (gates.RATE, gates.USER_RATE)
         }  # each second is a new wait
         next(iter(waits.values())).client.admit()
         self.retrying = {}

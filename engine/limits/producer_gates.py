@@ -236,8 +236,8 @@ class ProducerGates(Gates):
             return not self.is_memory_shut
         if gate == gates.DISK:
             return not self.disk_reason
-        if gate in (gates.RATE, gates.STOPPING):
-            return False  # a timer reopens the first, nothing the second
+        if gate in (gates.RATE, gates.USER_RATE, gates.STOPPING):
+            return False  # a timer reopens the first two, nothing the last
         account = destination.account
         return account is None or not (account.is_shut or (account.action == FAIL and account.is_full))
 
@@ -321,6 +321,8 @@ class ProducerGates(Gates):
         """Return the gate, the usage of its limit, and which consumer holds the messages."""
         if wait.gate == gates.PUBLISHING:
             return f"{gates.GATE_NAMES[wait.gate]}: {self.late_memory.describe(wait.client.holder)}"
+        if wait.gate == gates.USER_RATE and self.waits.user_rates is not None:
+            return f"{gates.GATE_NAMES[wait.gate]}: {self.waits.user_rates.describe(wait.client.holder)}"
         return self.describe_gate(wait.gate, wait.destination)
 
     def describe_gate(self, gate: int, destination: Queue | Topic) -> str:

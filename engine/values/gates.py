@@ -28,12 +28,13 @@ DISK: Final = 34  # the disk is nearly full
 CREDIT: Final = 35  # a producer gets no credit while its address is full
 SESSION_WINDOW: Final = 36  # the client's session takes no frames for now
 REFUSING: Final = 37  # messages that the consumer refused are still being put back
+USER_RATE: Final = 40  # what a user may send in this second is used up
 STOPPING: Final = 39  # the gateway stops: it hands over and accepts nothing more
 PUBLISHING: Final = 38  # what the user has committed to topics is not published yet, and is at the limit
 BYTES_FULL: Final = 33  # the consumer's window has no room for more octets
 
 # Those at which the messages of a client may wait.
-PRODUCER_GATES: Final = (STORE, MEMORY, ADDRESS_FULL, RATE, DISK, CREDIT, PUBLISHING, STOPPING)
+PRODUCER_GATES: Final = (STORE, MEMORY, ADDRESS_FULL, RATE, DISK, CREDIT, PUBLISHING, STOPPING, USER_RATE)
 
 GATE_NAMES: Final = {
     OPEN: "open",
@@ -63,4 +64,5 @@ GATE_NAMES: Final = {
     REFUSING: "refusing",
     PUBLISHING: "publishing",
     STOPPING: "stopping",
+    USER_RATE: "user-rate",
 }

@@ -85,4 +85,6 @@ def user_limits(config: ServerConfig) -> UserLimits:
         config.memory_limit_bytes // 3 if unsettled_bytes == UNLIMITED else unsettled_bytes,
         config.memory_limit_bytes // 16 if pending_bytes == UNLIMITED else pending_bytes,
         config.memory_limit_bytes // 16 if late_bytes == UNLIMITED else late_bytes,
+        limits.messages_per_second_per_user,
+        limits.bytes_per_second_per_user,
     )

@@ -526,6 +526,6 @@ def test_waits_are_counted_by_gate_and_not_again_when_a_message_is_refused_again
     world.turn()
     assert len(sender.waiting) == 2
     assert world.broker.inspect().producer_waits == {
-        **dict.fromkeys(("store", "memory", "rate", "disk", "credit", "publishing", "stopping"), 0),
+        **dict.fromkeys(("store", "memory", "rate", "disk", "credit", "publishing", "stopping", "user-rate"), 0),
         "address-full": 1,
     }
