@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -185,7 +186,8 @@ def test_prepared_transactions_are_decided_and_forgotten(
     assert (first[3], first[4]) == ("1", "0")
     page.press("Commit")
     page.press("Yes")
-    page.has(f"{first[0]} is committed.")
+    # The list comes anew after the message; until then its first buttons are those of the decided branch.
+    page.has(f"{first[0]} is committed.", "1 distributed transactions are prepared")
     page.press("Roll back")
     page.press("Yes")
     page.has(f"{second[0]} is rolled back.", "0 distributed transactions are prepared")
@@ -194,10 +196,15 @@ def test_prepared_transactions_are_decided_and_forgotten(
         (second[0], "rolled back"),
     ]
     assert [len(rest.browse(f"{name}.{branch}")["messages"]) for branch in ("first", "second")] == [1, 0]
-    for one in (first, second):
+
+    def is_left(xids: list[str]) -> bool:
+        return [row[0] for row in page.cells("Decided by operators")] == xids
+
+    for one, left in ((first, [second[0]]), (second, [])):
         page.press("Forget")
         page.press("Yes")
         page.has(f"{one[0]} is forgotten.")
+        wait_until(partial(is_left, left), "the list anew")
     page.has("0 distributed transactions are prepared")
 
 
