@@ -25,10 +25,10 @@ from typing import Any, Final
 
 from bench import connection_peers as peers
 from bench.processes import ROOT, Broken, Gateway, build_loadgen, load, memory_mib
+from bench.report import heading, save
 from bench.run import commit, machine, say
 from bench.scenarios import BASE, PERSISTENT
 from bench.store_report import Rows, verdict
-from gateway.process.build import INTERPRETED
 
 IDLE: Final = 5_000
 BEAT_MS: Final = 10_000
@@ -243,11 +243,8 @@ def _latency(report: dict[str, Any]) -> str:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    where = found["machine"]
     lines = [
-        f"Penstock {found['commit']}, {found['build']}, {found['date']}; {where['processors']} x {where['processor']}, "
-        f"{where['memory_gib']} GiB, Linux {where['kernel']}, Python {where['python']}; all clients run on the same "
-        "machine.",
+        f"{heading(found)}; all clients run on the same machine.",
         "",
         "| | measured | to reach | |",
         "|---|---|---|---|",
@@ -269,13 +266,7 @@ def main() -> int:
     except (Broken, peers.Lost, TimeoutError, OSError, subprocess.CalledProcessError) as error:
         say(f"bench: {error or type(error).__name__}")
         return 1
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    name = f"{found['date'][:10]}-{found['commit']}-connections"
-    if found["build"] != INTERPRETED:
-        name += f"-{found['build']}"
-    (chosen.results / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    (chosen.results / f"{name}.md").write_text(markdown(found))
-    print(markdown(found))
+    save(found, markdown(found), chosen.results, "connections")
     return 0
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import json
 import os
 import subprocess
 import sys
@@ -24,10 +23,10 @@ from typing import Any, Final
 
 from bench.measure import Bench, median
 from bench.processes import ROOT, Broken, Gateway, build_loadgen
+from bench.report import heading, save
 from bench.run import commit, machine, say
 from bench.scenarios import SCENARIOS
 from bench.store_report import Rows, verdict
-from gateway.process.build import INTERPRETED
 
 ROWS: Final = ("a", "b", "g", "amqp-a")
 MORE_MOST: Final = 0.03  # what observation may take of a row
@@ -164,7 +163,6 @@ def rows(scenarios: dict[str, Any]) -> Rows:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    where = found["machine"]
     noisy = sum(
         report["is_noisy"]
         for scenario in found["scenarios"].values()
@@ -172,9 +170,8 @@ def markdown(found: dict[str, Any]) -> str:
         for report in reports
     )
     lines = [
-        f"Penstock {found['commit']}, {found['build']}, {found['date']}; {where['processors']} x {where['processor']}, "
-        f"{where['memory_gib']} GiB, Linux {where['kernel']}, Python {where['python']}; medians of {found['runs']} "
-        "runs of each gateway, in turn; the load generator and those who observe run on the same machine.",
+        f"{heading(found)}; medians of {found['runs']} runs of each gateway, in turn; the load generator and those who "
+        "observe run on the same machine.",
         "",
         "| | measured | to reach | |",
         "|---|---|---|---|",
@@ -219,13 +216,7 @@ def main() -> int:
     except (Broken, subprocess.CalledProcessError, FileNotFoundError) as error:
         say(f"bench: {error}")
         return 1
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    name = f"{found['date'][:10]}-{found['commit']}-observed"
-    if found["build"] != INTERPRETED:
-        name += f"-{found['build']}"
-    (chosen.results / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    (chosen.results / f"{name}.md").write_text(markdown(found))
-    print(markdown(found))
+    save(found, markdown(found), chosen.results, "observed")
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from bench import deep, schedule_bench
@@ -11,14 +13,30 @@ from bench.store_report import Rows, fill_rows, queue_rows, store_rows, verdict
 from gateway.process.build import COMPILED, INTERPRETED
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """Return all results: a line for the machine, a table of medians beside their targets."""
+def heading(results: dict[str, Any]) -> str:
+    """Return what was measured, when and on which machine."""
     machine = results["machine"]
-    lines = [
+    return (
         f"Penstock {results['commit']}, {results.get('build', INTERPRETED)}, {results['date']}; "
         f"{machine['processors']} x {machine['processor']}, "
-        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}; "
-        f"medians of {results['runs']} runs; the load generator runs on the same machine.",
+        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}"
+    )
+
+
+def save(results: dict[str, Any], table: str, directory: Path, what: str = "") -> None:
+    """Print the table; write it, and every single run, to files named after date, commit, ``what`` and build."""
+    directory.mkdir(parents=True, exist_ok=True)
+    parts = [results["date"][:10], results["commit"], what, results["build"] if results["build"] != INTERPRETED else ""]
+    name = "-".join(filter(None, parts))
+    (directory / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+    (directory / f"{name}.md").write_text(table)
+    print(table)
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return all results: a line for the machine, a table of medians beside their targets."""
+    lines = [
+        f"{heading(results)}; medians of {results['runs']} runs; the load generator runs on the same machine.",
         "",
         "| | measured | to reach | |",
         "|---|---|---|---|",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import subprocess
@@ -15,9 +14,8 @@ from typing import Any, Final
 from bench import deep, fill, many_queues, schedule_bench, store_alone
 from bench.measure import Bench
 from bench.processes import ROOT, Beside, Broken, Gateway, build_loadgen
-from bench.report import markdown
+from bench.report import markdown, save
 from bench.scenarios import SCENARIOS
-from gateway.process.build import INTERPRETED
 
 SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k", "deep")
 
@@ -145,14 +143,7 @@ def main() -> int:
     except (Broken, subprocess.CalledProcessError, FileNotFoundError) as error:
         say(f"bench: {error}")
         return 1
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    name = f"{results['date'][:10]}-{results['commit']}"
-    if results["build"] != INTERPRETED:
-        name += f"-{results['build']}"
-    table = markdown(results)
-    (chosen.results / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-    (chosen.results / f"{name}.md").write_text(table)
-    print(table)
+    save(results, markdown(results), chosen.results)
     return 0
 
 
