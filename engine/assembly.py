@@ -27,7 +27,7 @@ from engine.dispatch.message_times import MessageTimes
 from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.dispatch.timed_dispatcher import TimedDispatcher
-from engine.dispatch.traced_dispatcher import TracedDispatcher, TracedTimes
+from engine.dispatch.traced_dispatcher import TracedDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import Expiry
 from engine.fate.expiry_sweep import Sweep
@@ -157,9 +157,9 @@ class DispatchParts:
         if tracing is not None:
             self.traces = MessageTraces(context, tracing)
             observers.append(self.traces)
-            self.message_times = times = TracedTimes(context, self.traces)
+            self.message_times = MessageTimes(context)
             self.dispatcher: Dispatcher = TracedDispatcher(
-                context, rates, self.settlements, observers, ground.steps, times
+                context, rates, self.settlements, observers, ground.steps, self.message_times, self.traces
             )
         elif has_message_times:
             self.message_times = MessageTimes(context)

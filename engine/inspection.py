@@ -144,8 +144,8 @@ class Inspection:
             unsettled=UnsettledStats(inspector.unsettled.limit_bytes, inspector.unsettled.largest()),
             pending=inspector.pending_memory.stats(),
             late=gates.late_memory.stats(),
-            until_delivered=None if times is None else times.until_delivered(),
-            until_acknowledged=None if times is None else times.until_acknowledged(),
+            until_delivered=None if times is None else times.handed_over.stats(),
+            until_acknowledged=None if times is None else times.acknowledged.stats(),
         )
 
 

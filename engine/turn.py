@@ -61,8 +61,8 @@ class Turn:
 
     def set_time(self, wall_ms: int) -> None:
         """Set the time of a turn if it has changed since the last one."""
-        if self.message_times is not None:
-            self.message_times.count()
+        if self.message_times is not None and wall_ms > self.context.store_time_ms:
+            self.message_times.settle()
         self.context.set_time(wall_ms)
         if wall_ms >= self.hand_overs.next_ms:
             self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)

@@ -16,6 +16,7 @@ from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.wakes import Rates
 from engine.dispatch.message_times import MessageTimes
+from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.page_requests import PageRequests
 from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.unwritten_queues import UnwrittenQueues
@@ -38,7 +39,7 @@ class Dispatcher:
     settling: batches to flush.  next_tag: number of the next hand-over.
     written_offset: messages from here on are not handed over yet.  A delivery may be sent before the sync, but never
     before the write: otherwise a crash could give its log offset, and so its id, to another message.
-    times: of first hand-overs to consumers; None where nobody asks for them.
+    times, traces: who is told of hand-overs to consumers; None where nobody asks for it.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class Dispatcher:
         "observers",
         "steps",
         "times",
+        "traces",
     )
 
     def __init__(
@@ -73,6 +75,7 @@ class Dispatcher:
         self.observers = observers
         self.steps = steps
         self.times: MessageTimes | None = None
+        self.traces: MessageTraces | None = None
 
     def run(self, queue: Queue, selection: Selection | None = None) -> None:
         """Hand over until no consumer can take more, or nothing is left for those that could.  selection: the queue's.
@@ -85,7 +88,8 @@ class Dispatcher:
         rotation = queue.rotation
         shares_windows = queue.extras.has_siblings or selection is not None
         # Most hand-overs have neither: one check for both.
-        extra: Selection | MessageTimes | None = selection if selection is not None else self.times
+        times = self.times
+        extra: Selection | MessageTimes | None = selection if selection is not None else times
         while (selection is None and rotation and queue.mask) or (
             selection is not None and (rotation or selection.turns.pay_owed())
         ):
@@ -133,8 +137,11 @@ class Dispatcher:
                     if queue.extras.is_watched:
                         for observer in self.observers:
                             observer.handed_over(queue, message)
-                if self.times is not None:
-                    self.times.hand_over(consumer, delivery, message, tag)
+                if times is not None and consumer.is_ruled:
+                    if not delivery.is_redelivered:
+                        times.handed_over.add(message.store_time_ms)
+                    if self.traces is not None:
+                        self.traces.given(consumer, delivery, message, tag)
             delivery.consumer = consumer
             delivery.state = DISPATCHED
             queue.delivered_count += 1

@@ -41,10 +41,12 @@ class TimedDispatcher(Dispatcher):
 
     def acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
         if not consumer.queue.feed.is_browser:
-            self.message_times.acknowledged += [delivery.message.store_time_ms for delivery in run]
+            ages = self.message_times.acknowledged
+            for delivery in run:
+                ages.add(delivery.message.store_time_ms)
         Dispatcher.acknowledge_run(self, priority, consumer, state, run)
 
     def gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:
         if consumer.is_ruled and not queue.feed.is_browser:
-            self.message_times.acknowledged.append(message.store_time_ms)
+            self.message_times.acknowledged.add(message.store_time_ms)
         Dispatcher.gone(self, message, consumer, queue)

@@ -1,7 +1,6 @@
 """The Dispatcher that also reports hand-overs and acknowledgements to a tracer.
 
-A subclass, so that this costs nothing where there is no tracer.  It measures the times of messages as well, because
-the dispatcher reports hand-overs to these.
+A subclass, so that this costs nothing where there is no tracer.
 """
 
 from __future__ import annotations
@@ -18,26 +17,10 @@ from engine.dispatch.timed_dispatcher import TimedDispatcher
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
-from engine.values.message import Message
-
-
-class TracedTimes(MessageTimes):
-    """The times of messages, and their hand-overs for a tracer."""
-
-    __slots__ = ("traces",)
-
-    def __init__(self, context: Context, traces: MessageTraces) -> None:
-        super().__init__(context)
-        self.traces = traces
-
-    def hand_over(self, consumer: Consumer, delivery: Delivery, message: Message, tag: int) -> None:
-        MessageTimes.hand_over(self, consumer, delivery, message, tag)
-        if consumer.is_ruled:
-            self.traces.given(consumer, delivery, message, tag)
 
 
 class TracedDispatcher(TimedDispatcher):
-    __slots__ = ("traces",)
+    __slots__ = ("message_traces",)
 
     def __init__(
         self,
@@ -46,26 +29,27 @@ class TracedDispatcher(TimedDispatcher):
         settlements: SettlementLog,
         observers: list[Observer],
         steps: Steps,
-        message_times: TracedTimes,
+        message_times: MessageTimes,
+        traces: MessageTraces,
     ) -> None:
         super().__init__(context, rates, settlements, observers, steps, message_times)
-        self.traces = message_times.traces
+        self.message_traces = self.traces = traces
 
     def acknowledge(self, delivery: Delivery) -> None:
-        self.traces.acknowledged(delivery.tag)
+        self.message_traces.acknowledged(delivery.tag)
         Dispatcher.acknowledge(self, delivery)
 
     def acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
         for delivery in run:
-            self.traces.acknowledged(delivery.tag)
+            self.message_traces.acknowledged(delivery.tag)
         TimedDispatcher.acknowledge_run(self, priority, consumer, state, run)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
-        self.traces.acknowledged(self.next_tag)  # that of this hand-over, which needs no tag of its own
+        self.message_traces.acknowledged(self.next_tag)  # that of this hand-over, which needs no tag of its own
         Dispatcher.settle_automatically(self, delivery, consumer, queue)
 
     def expire(self, delivery: Delivery, queue: Queue) -> None:
         waiting_count = len(self.expired)
         Dispatcher.expire(self, delivery, queue)
         if not queue.feed.is_browser and len(self.expired) == waiting_count:  # dead letters report the others
-            self.traces.expired(queue, delivery.message)
+            self.message_traces.expired(queue, delivery.message)
