@@ -121,6 +121,10 @@ class Session(ProtocolConnection):
         self.given_up.append(str(error))
         self.connection.cut_off()
 
+    def rights_changed(self) -> None:
+        self.check()
+        self.log.append("rights changed")
+
     def check(self) -> None:
         assert not self.is_broken, "ours"
         if self.is_engine_broken:
