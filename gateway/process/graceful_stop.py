@@ -87,21 +87,20 @@ class GracefulStop:
         if self.phase is not Phase.SETTLING:
             return
         waited_ms = self._clock.monotonic_ms() - self._begun_ms
-        held = self._last.held() if self._drain_time_ms > 0 else Held()
-        if not held.messages:
+        if not (self._drain_time_ms > 0 and self._last.is_held()):
             if self._is_awaited:
                 log.info("stopping: consumers hold nothing any more, after %.1f s", waited_ms / 1000)
             self._advance(Event.SETTLED)
         elif self.hurried.is_set():
-            self._leave(held, waited_ms, "a second signal")
+            self._leave(waited_ms, "a second signal")
             self._advance(Event.SIGNAL)
         elif waited_ms >= self._drain_time_ms:
-            self._leave(held, waited_ms, "stop.drain-time-ms")
+            self._leave(waited_ms, "stop.drain-time-ms")
             self._advance(Event.TIME_OVER)
         elif self._clock.monotonic_ms() >= self._report_ms:
             self._report_ms += REPORT_MS
             left_s = (self._drain_time_ms - waited_ms) / 1000
-            log.info("stopping: %.1f s more for %s; %s", left_s, _words(held), SECOND_SIGNAL)
+            log.info("stopping: %.1f s more for %s; %s", left_s, _words(self._last.held()), SECOND_SIGNAL)
 
     async def settled(self, failed: asyncio.Event, in_turn: Callable[[], None]) -> None:
         """Return once connections may end, or the engine has failed.  in_turn: opens a turn of the engine."""
@@ -115,7 +114,8 @@ class GracefulStop:
                 wait.cancel()
             self.look()
 
-    def _leave(self, held: Held, waited_ms: int, cause: str) -> None:
+    def _leave(self, waited_ms: int, cause: str) -> None:
+        held = self._last.held()
         words = "stopping after %.1f s (%s) without the settlements of %s; they are delivered again: %s"
         largest = one_line("; ".join(held.largest))
         log.warning(words, waited_ms / 1000, cause, _words(held), largest)

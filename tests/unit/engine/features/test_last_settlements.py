@@ -7,6 +7,8 @@ import pytest
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client
 from tests.support.fakes import FakeClient
 
@@ -27,8 +29,20 @@ def gate_for(world: EngineWorld, client: FakeClient, to: str = "q", *, persisten
 
 
 def held(world: EngineWorld) -> tuple[int, int]:
-    found = world.last_settlements.held()
+    last = world.last_settlements
+    found = last.held()
+    assert last.is_held() == (found.messages > 0)
     return found.messages, found.consumers
+
+
+class Looked(dict[int, Delivery]):
+    """A ledger that counts the looks at it."""
+
+    looks = 0
+
+    def __len__(self) -> int:
+        self.looks += 1
+        return super().__len__()
 
 
 @pytest.mark.parametrize("ack_mode", [CLIENT, INDIVIDUAL])
@@ -149,3 +163,36 @@ def test_a_lost_client_is_not_waited_for() -> None:
     world.lose(client)
     assert held(world) == (0, 0)
     assert world.stats().depth == 1
+
+
+def test_the_consumers_of_a_wildcard_are_one() -> None:
+    world, client = world_with_client()
+    world.subscribe(client, world.source(QUEUE, "a.*"), prefetch=10)
+    world.send(b"0", to="a.b")
+    world.send(b"1", to="a.c")
+    begin(world)
+    assert held(world) == (2, 1)
+    world.acknowledge(*client.take())
+    assert held(world) == (0, 0)
+
+
+@pytest.mark.interpreted
+def test_who_holds_nothing_is_looked_at_once() -> None:
+    world, client = world_with_client()
+    consumers = [world.subscribe(client, prefetch=1) for _ in range(50)]
+    world.send(*[b"x"] * 50)
+    ledgers = []
+    for consumer in consumers:
+        ledger = consumer.ledger = Looked(consumer.ledger)
+        ledgers.append(ledger)
+    begin(world)
+    deliveries = client.take()
+    world.acknowledge(*deliveries[1:])
+    assert world.last_settlements.is_held()
+    for ledger in ledgers:
+        ledger.looks = 0
+    for _ in range(100):
+        assert world.last_settlements.is_held()
+    assert sum(ledger.looks for ledger in ledgers) == 100, "one look each time"
+    world.acknowledge(deliveries[0])
+    assert not world.last_settlements.is_held()
