@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from config.scram import hash_password
+from tests.support.process import drained_consumer
 from tests.support.process.certificates import Certificates
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM, run_scenarios
@@ -169,6 +170,31 @@ def test_login(command: list[str], start_gateway: StartGateway) -> None:
     verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
     gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
     assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
+
+
+def test_a_token_as_the_password(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
+    pytest.importorskip("jwt", reason="needs the extra jwt")
+    from tests.support.token_issuer import Issuer, configured_keys
+
+    issuer = Issuer()
+    gateway = start_gateway(configured_keys(issuer, tmp_path))
+    with_token = [command[0], f"-Dtoken={issuer.token('ann')}", *command[1:]]
+    assert run(with_token, gateway, "tokenAsPassword") == {"tokenAsPassword": ""}
+
+
+def test_a_user_beyond_its_rate_is_slowed(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway("limits: {messages-per-second-per-user: 20}\n")
+    assert run(command, gateway, "slowedUser") == {"slowedUser": ""}
+    lines = gateway.get("/metrics")[1].splitlines()
+    waits = next(line for line in lines if line.startswith('penstock_producer_waits_total{gate="user-rate"}'))
+    assert float(waits.split()[1]) > 0
+
+
+def test_acknowledgements_of_a_drain_count(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway(drained_consumer.CONFIG)
+    took = drained_consumer.taken_in_a_drain([*command, url(gateway)], gateway, RUN_LIMIT_S)
+    assert 10 <= took < drained_consumer.SENT, "its prefetch, and what it was given for the first one"
+    assert drained_consumer.left_after(gateway, "ow.drained") == drained_consumer.SENT - took
 
 
 def test_messages_to_and_from_stomp(command: list[str], shared_gateway: GatewayProcess, connect: Connect) -> None:

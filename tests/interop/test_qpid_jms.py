@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.scram import hash_password
+from tests.support.process import drained_consumer
 from tests.support.process.certificates import Certificates
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM, run_scenarios
@@ -129,6 +130,25 @@ def test_login(command: list[str], start_gateway: StartGateway) -> None:
     verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
     gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
     assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
+
+
+def test_a_token_as_the_password(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
+    pytest.importorskip("jwt", reason="needs the extra jwt")
+    from tests.support.token_issuer import Issuer, configured_keys
+
+    issuer = Issuer()
+    verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
+    gateway = start_gateway(configured_keys(issuer, tmp_path) + f"users:\n  alice:\n    verifiers:{verifiers}\n")
+    with_token = [command[0], f"-Dtoken={issuer.token('ann')}", *command[1:]]
+    assert run(with_token, gateway, "tokenAsPassword") == {"tokenAsPassword": ""}
+
+
+def test_acknowledgements_of_a_drain_count(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway(drained_consumer.CONFIG)
+    uri = f"amqp://127.0.0.1:{gateway.stomp_port}"
+    took = drained_consumer.taken_in_a_drain([*command, uri], gateway, RUN_LIMIT_S)
+    assert 10 <= took < drained_consumer.SENT, "its prefetch, and what it was given for the first one"
+    assert drained_consumer.left_after(gateway, "jms.drained") == drained_consumer.SENT - took
 
 
 def test_a_producer_waits_for_room(command: list[str], start_gateway: StartGateway) -> None:

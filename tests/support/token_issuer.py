@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -53,6 +54,13 @@ class Issuer:
 
     def jwks(self) -> bytes:
         return json.dumps({"keys": self.documents()}).encode()
+
+
+def configured_keys(issuer: Issuer, directory: Path) -> str:
+    """Return a configuration that takes the issuer's tokens; its keys are in a file."""
+    keys = directory / "keys.json"
+    keys.write_bytes(issuer.jwks())
+    return f'security: {{jwt: {{issuer: "{issuer.name}", audience: {AUDIENCE}, keys: "{keys}"}}}}\n'
 
 
 def public_jwk(key: PrivateKey) -> dict[str, Any]:

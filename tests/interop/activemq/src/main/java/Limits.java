@@ -1,5 +1,6 @@
 import javax.jms.BytesMessage;
 import javax.jms.JMSException;
+import javax.jms.JMSSecurityException;
 import javax.jms.MessageConsumer;
 import javax.jms.ResourceAllocationException;
 import javax.jms.Session;
@@ -50,6 +51,42 @@ class Limits extends Scenarios {
             started(factory.createConnection()).createSession(false, 1);
             ActiveMQConnectionFactory unknowing = new ActiveMQConnectionFactory(url);
             fails(JMSException.class, () -> started(unknowing.createConnection()));
+        });
+    }
+
+    /** With logins, a drain and rates: the test says when the gateway stops. */
+    static void addWithUsers() {
+        ALL.put("drained", () -> {
+            Session session = connect("&jms.prefetchPolicy.all=10").createSession(false, Session.AUTO_ACKNOWLEDGE);
+            send(session, "ow.drained", 0, 20);
+            MessageConsumer consumer = session.createConsumer(session.createQueue("ow.drained"));
+            takes(consumer, 0, 1);
+            System.out.println("ready");
+            System.in.read();
+            int count = 1;
+            try {
+                while (consumer.receive(LONG) != null) {
+                    count++;
+                }
+            } catch (JMSException ended) {
+                // with its connection
+            }
+            System.out.println("took " + count);
+        });
+        ALL.put("tokenAsPassword", () -> {
+            String token = System.getProperty("token");
+            fails(JMSSecurityException.class,
+                () -> started(factory("").createConnection("ann", token.substring(0, token.lastIndexOf('.')) + ".AAAA")));
+            Session session = started(factory("").createConnection("ann", token)).createSession(false, 1);
+            send(session, "ow.token", 0, 1);
+            takes(session.createConsumer(session.createQueue("ow.token")), 0, 1);
+        });
+        ALL.put("slowedUser", () -> {
+            Session session = session();
+            send(session, "ow.slowed", 0, 15);
+            Session async = connect("&jms.useAsyncSend=true").createSession(false, Session.AUTO_ACKNOWLEDGE);
+            send(async, "ow.slowed", 15, 15);
+            takes(session.createConsumer(session.createQueue("ow.slowed")), 0, 30);
         });
     }
 

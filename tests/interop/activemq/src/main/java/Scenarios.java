@@ -480,6 +480,7 @@ public class Scenarios {
         Failover.add();
         Mixed.add();
         Limits.add();
+        Limits.addWithUsers();
         for (String name : Arrays.asList(arguments).subList(1, arguments.length)) {
             url = arguments[0];
             try {

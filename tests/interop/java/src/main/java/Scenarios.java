@@ -798,6 +798,29 @@ public class Scenarios {
     send(connection.createSession(), queue(connection.createSession()), "x");
   }
 
+  /** The test passes the token.  Beside users with passwords the client would choose SCRAM for it. */
+  void tokenAsPassword() throws JMSException {
+    String token = System.getProperty("token");
+    for (String mechanism : new String[] {"PLAIN", "XOAUTH2"}) {
+      String address = uri + "?amqp.saslMechanisms=" + mechanism;
+      try {
+        String wrong = token.substring(0, token.lastIndexOf('.')) + ".AAAA";
+        new JmsConnectionFactory("ann", wrong, address).createConnection().start();
+        throw new AssertionError("a wrong token was taken");
+      } catch (JMSSecurityException expected) {
+        // as it should be
+      }
+      Connection connection = new JmsConnectionFactory("ann", token, address).createConnection();
+      connections.add(connection);
+      connection.start();
+      Session session = connection.createSession();
+      send(session, queue(session), "x");
+      MessageConsumer consumer = session.createConsumer(queue(session));
+      expect("x", text(consumer));
+      consumer.close();
+    }
+  }
+
   /** The address takes 100 kB and BLOCKs then: the producer waits for credit, and goes on once there is room. */
   void blockedProducer() throws Exception {
     int count = 100;
@@ -860,6 +883,28 @@ public class Scenarios {
     } catch (JMSException expected) {
       // as it should be
     }
+  }
+
+  /** The gateway stops between the first message and the others, and waits for what this consumer holds. */
+  void drained() throws Exception {
+    Session session = connect("jms.prefetchPolicy.all=10", null).createSession(Session.AUTO_ACKNOWLEDGE);
+    for (int number = 0; number < 20; number++) {
+      send(session, queue(session), "m" + number);
+    }
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    expect("m0", text(consumer));
+    System.out.println("ready");
+    System.out.flush();
+    System.in.read();
+    int count = 1;
+    try {
+      while (consumer.receive(LIMIT_MS) != null) {
+        count++;
+      }
+    } catch (JMSException ended) {
+      // with its connection
+    }
+    System.out.println("took " + count);
   }
 
   /** Prints each step: the test kills and restarts the gateway in between. */
