@@ -14,9 +14,7 @@ import argparse
 import json
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.in_process import open_store
 from engine.store.format import layout
@@ -26,27 +24,12 @@ from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from gateway.process.clock import SystemClock
-from spark_bridge.arrow.schema import MESSAGES
-from spark_bridge.read.filters import RowFilter, row_filter
 from spark_bridge.read.scan import plan_read, scan
 
 QUEUES = 10
 BATCH_COUNT = 1000
 HEADERS = b"content-type:application/json\ntype:order\n"
 COUNTED = ["destination", "delivery_state", "store_time"]
-
-
-@dataclass
-class EqualTo:
-    """As in ``pyspark.sql.datasource``."""
-
-    attribute: tuple[str, ...]
-    value: Any
-
-
-@dataclass
-class LessThan(EqualTo):
-    """As in ``pyspark.sql.datasource``."""
 
 
 def make_store(directory: Path, count: int, size: int, burst: int) -> None:
@@ -73,9 +56,9 @@ def octets_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def measured(directory: Path, columns: list[str], wanted: RowFilter, size: int, stop: int) -> dict[str, float]:
+def measured(directory: Path, columns: list[str], where: str, size: int, stop: int) -> dict[str, float]:
     before, began = octets_read(), time.monotonic()
-    read = plan_read({"path": str(directory), "to-offset": str(stop)}, columns, wanted)
+    read = plan_read({"path": str(directory), "to-offset": str(stop), "where": where}, columns)
     rows = sum(len(batch) for task in range(read.tasks()) for batch in read.rows(task))
     seconds, octets = time.monotonic() - began, octets_read() - before
     returned = rows * layout.padded(layout.MESSAGE_HEAD_BYTES + len(HEADERS) + size)
@@ -125,21 +108,19 @@ def main() -> None:
         directory = Path(work) / "data"
         make_store(directory, arguments.messages, arguments.size, arguments.burst)
         times = scan(str(directory), ["store_time"]).read_all()["store_time"]
-        early = row_filter([LessThan(("store_time",), times[len(times) // 10].as_py())], MESSAGES)
-        queue = row_filter([EqualTo(("destination",), "queue://bench.q3")], MESSAGES)
-        pending = row_filter([EqualTo(("delivery_state",), "pending")], MESSAGES)
+        early = f"store_time < '{times[len(times) // 10].as_py()}'"
         contents = ["log_offset", "store_time", "destination", "delivery_state", "headers", "body_text"]
         result: dict[str, object] = {"messages": arguments.messages, "size": arguments.size, "burst": arguments.burst}
         reader = StoreReader(directory)
-        for name, columns, wanted in (
-            ("count", COUNTED, RowFilter()),
-            ("everything", contents, RowFilter()),
+        for name, columns, where in (
+            ("count", COUNTED, ""),
+            ("everything", contents, ""),
             ("a tenth by time", contents, early),
-            ("a tenth by destination", contents, queue),
-            ("a tenth by state", contents, pending),
+            ("a tenth by destination", contents, "destination = 'queue://bench.q3'"),
+            ("a tenth by state", contents, "delivery_state = 'pending'"),
         ):
-            result[name] = measured(directory, columns, wanted, arguments.size, reader.entries_offset)
-            result[f"{name}, with the tail"] = measured(directory, columns, wanted, arguments.size, reader.end().offset)
+            result[name] = measured(directory, columns, where, arguments.size, reader.entries_offset)
+            result[f"{name}, with the tail"] = measured(directory, columns, where, arguments.size, reader.end().offset)
         if arguments.spark:
             scratch = Path(work) / "scratch"
             scratch.mkdir()

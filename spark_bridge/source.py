@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_bridge.arrow import schema
-from spark_bridge.read.scan import OPTIONS, Read, named_options, plan_read, table_of
+from spark_bridge.read.scan import OPTIONS, Read, columns_of, named_options, plan_read, table_of
 from spark_bridge.spark.workers import new_worker_zip
 from spark_bridge.stream.micro_batches import LogStream
 from spark_bridge.stream.reader import StreamReader
@@ -86,7 +86,7 @@ class PenstockDataSource(DataSource):
                 "Spark does not give the options of a table to its reads: create a temporary view with them, "
                 "or create the table with a name that spark_bridge.source.register has bound to a path"
             )
-        return schema.spark_ddl(table_of(self.options))
+        return schema.spark_ddl(table_of(self.options), columns_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read; ``schema`` is the one that the user asked for, or ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -131,9 +132,10 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
 }
 
 
-def spark_ddl(table: str) -> str:
-    """Return the columns of a table as Spark's schema text."""
-    return ", ".join(f"`{name}` {spark_type}" for name, _, spark_type, _ in TABLES[table])
+def spark_ddl(table: str, columns: Sequence[str] = ()) -> str:
+    """Return columns of a table, by default all, as Spark's schema text."""
+    types = {name: spark_type for name, _, spark_type, _ in TABLES[table]}
+    return ", ".join(f"`{name}` {types[name]}" for name in columns or types)
 
 
 def chosen_tables(text: str) -> tuple[str, ...]:

@@ -152,11 +152,11 @@ def _entries_between(
     """start, stop: log offset and store time, neither of which decreases from entry to entry."""
 
     def is_begun(index: int) -> bool:
-        offset, time_ms = _place_at(descriptor, index)
+        offset, time_ms = place_at(descriptor, index)
         return offset >= start[0] and time_ms >= start[1]
 
     def is_over(index: int) -> bool:
-        offset, time_ms = _place_at(descriptor, index)
+        offset, time_ms = place_at(descriptor, index)
         return offset >= stop[0] or time_ms >= stop[1]
 
     low = bisect_left(range(file.count), True, key=is_begun)
@@ -165,7 +165,7 @@ def _entries_between(
     return low, np.frombuffer(octets, dtype=ENTRY_DTYPE)
 
 
-def _place_at(descriptor: int, index: int) -> tuple[int, int]:
+def place_at(descriptor: int, index: int) -> tuple[int, int]:
     """Return log offset and store time of the first entry from ``index`` on that names a message.
 
     Offset 0 is the first snapshot's: an entry with 0 marks a message that was lost to corruption.

@@ -1,6 +1,6 @@
-"""What a reader of a table needs of it, by filters that Spark evaluates once more on the rows it gets.
+"""What a reader of a table needs of it, by the conditions of ``where``, which are evaluated once more on its rows.
 
-So anything may be left out here that no filter wants, and nothing has to be.
+So anything may be left out here that no condition wants, and nothing has to be.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from spark_bridge.arrow.schema import DELIVERIES
 from spark_bridge.log.heads import Heads
 from spark_bridge.log.records import Flags
 from spark_bridge.log.settlements import OUTCOME_MASK, STATE_NAMES, Settled
+from spark_bridge.read.where import EPOCH, IN, Condition
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-EQUAL: Final = ("EqualTo", "EqualNullSafe", "In")
-LEAST: Final = ("GreaterThan", "GreaterThanOrEqual")
-MOST: Final = ("LessThan", "LessThanOrEqual")
+EQUAL: Final = ("=", IN)
+LEAST: Final = (">", ">=")
+MOST: Final = ("<", "<=")
 OF_DESTINATION: Final = ("destination", "destination_kind", "destination_name")
 STATE: Final = "delivery_state"
 ENDLESS: Final = 1 << 62
@@ -65,48 +65,46 @@ class RowFilter:
 EVERYTHING: Final = RowFilter()
 
 
-def row_filter(filters: Iterable[Any], table: str) -> RowFilter:
-    """Return what filters want, all of them together.
-
-    filters: of Spark's module ``datasource``, asked by the names of their classes because Spark 4.0 has none.
-    """
+def row_filter(conditions: Iterable[Condition], table: str) -> RowFilter:
+    """Return what conditions want, all of them together."""
     found = EVERYTHING
-    for each in filters:
-        path: tuple[str, ...] = getattr(each, "attribute", ())
-        value, kind = getattr(each, "value", None), type(each).__name__
-        values = list(value) if kind == "In" and value is not None else [value]
-        if len(path) == 1 and values and None not in values:
-            found = _narrowed(found, path[0], kind, values, table)
+    for each in conditions:
+        found = _narrowed(found, each, table)
     return found
 
 
-def _narrowed(found: RowFilter, column: str, kind: str, values: list[Any], table: str) -> RowFilter:
-    if kind in EQUAL and (column in OF_DESTINATION or (column == STATE and table != DELIVERIES)):
-        return replace(found, only=(*found.only, (column, frozenset(values))))
-    if kind in EQUAL and column == "message_id" and table != DELIVERIES:
-        numbers = [value.rpartition("-")[2] for value in values]
-        column, values = "log_offset", [int(number) for number in numbers if number.isdecimal() and len(number) < 19]
-    if column == "log_offset" and values:
-        low, high = _range(kind, min(values), max(values) + 1)
-        found = replace(found, start=max(found.start, low), stop=min(found.stop, high))
-        if kind in EQUAL:
-            offsets = frozenset(values)
-            return replace(found, offsets=offsets if found.offsets is None else found.offsets & offsets)
+def _narrowed(found: RowFilter, condition: Condition, table: str) -> RowFilter:
+    column, kind, values = condition.column, condition.operator, condition.values
+    if kind not in (*EQUAL, *LEAST, *MOST):
         return found
-    if column in ("store_time", "date") and all(_is_exact(value) for value in values):
+    if kind in EQUAL and (column in OF_DESTINATION or (column == STATE and table != DELIVERIES)):
+        return replace(found, only=(*found.only, (column, frozenset(str(value) for value in values))))
+    if column == "log_offset":
+        return _of_offsets(found, kind, [value for value in values if isinstance(value, int)])
+    if kind in EQUAL and column == "message_id" and table != DELIVERIES:
+        numbers = [str(value).rpartition("-")[2] for value in values]
+        offsets = [int(number) for number in numbers if number.isdecimal() and len(number) < 19]
+        return _of_offsets(found, kind, offsets) if offsets else found
+    if column in ("store_time", "date"):
+        times = [value for value in values if isinstance(value, date)]
         size_ms = 1 if column == "store_time" else DAY_MS
-        low, high = _range(kind, _first_ms(min(values)), _first_ms(max(values)) + size_ms)
+        low, high = _range(kind, _first_ms(min(times)), _first_ms(max(times)) + size_ms)
         return replace(found, from_ms=max(found.from_ms, low), to_ms=min(found.to_ms, high))
     return found
 
 
+def _of_offsets(found: RowFilter, kind: str, values: list[int]) -> RowFilter:
+    low, high = _range(kind, min(values), max(values) + 1)
+    found = replace(found, start=max(found.start, low), stop=min(found.stop, high))
+    if kind not in EQUAL:
+        return found
+    offsets = frozenset(values)
+    return replace(found, offsets=offsets if found.offsets is None else found.offsets & offsets)
+
+
 def _range(kind: str, low: int, high: int) -> tuple[int, int]:
-    """Return what a filter of this kind leaves, 0 and ENDLESS where it sets no bound."""
+    """Return what a condition of this kind leaves, 0 and ENDLESS where it sets no bound."""
     return (low if kind in (*EQUAL, *LEAST) else 0), (high if kind in (*EQUAL, *MOST) else ENDLESS)
-
-
-def _is_exact(value: date) -> bool:
-    return not isinstance(value, datetime) or value.tzinfo is not None
 
 
 def _first_ms(value: date) -> int:

@@ -51,6 +51,7 @@ from spark_bridge.read.deliveries import DeliveryLog, delivery_log, read_deliver
 from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
 from spark_bridge.read.pace import Pace
 from spark_bridge.read.tail import Tail, read_tail
+from spark_bridge.read.where import Condition, chosen_rows
 
 PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_ROWS: Final = 16_384
@@ -65,6 +66,8 @@ class Plan:
     skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
     body: one of ``bodies.FORMS``.  rate_bytes: of the log that one task may read in a second, 0 for no limit.
     tables: those that can be read; table: the one that ``read_pieces`` reads, see ``of_table``.
+    wanted, conditions: see ``narrowed``.  shown: the columns that its rows have, of those that are read.
+    skips_gaps: rather read record by record than what lies between them.
     deliveries: None if the plan has no such table.
     whole_from: if retention has removed single messages from this log offset on, their partition is an error.
     """
@@ -89,21 +92,30 @@ class Plan:
     table: str = MESSAGES
     deliveries: DeliveryLog | None = None
     wanted: RowFilter = EVERYTHING
+    conditions: tuple[Condition, ...] = ()
+    shown: tuple[str, ...] = ()
+    skips_gaps: bool = False
     whole_from: int = ENDLESS
 
-    def narrowed(self, wanted: RowFilter) -> Plan:
-        """Return the plan that need not read more than this; it may begin later, but its states are as of its end."""
+    def narrowed(self, wanted: RowFilter, conditions: tuple[Condition, ...]) -> Plan:
+        """Return the plan with the rows for which conditions hold; it need not read more than ``wanted``."""
         before = ([piece for piece in pieces if piece.start < wanted.stop] for pieces in self.partitions)
         cut = [
             [replace(each, stop=min(each.stop, wanted.stop)) if each.has_entries else each for each in pieces]
             for pieces in before
             if pieces
         ]
-        return replace(self, wanted=wanted, partitions=cut)
+        columns = tuple(dict.fromkeys((*self.columns, *(each.column for each in conditions))))
+        return replace(self, wanted=wanted, conditions=conditions, columns=columns, partitions=cut)
+
+    def chosen(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows for which the conditions hold, of those of ``columns``."""
+        return chosen_rows(batches, self.conditions, self.shown) if self.conditions else batches
 
     def of_table(self, table: str, columns: Sequence[str] = ()) -> Plan:
         """Return the plan that reads one of its tables; by default all columns."""
-        return replace(self, table=table, columns=tuple(columns) or tuple(SCHEMAS[table].names))
+        shown = tuple(columns) or tuple(SCHEMAS[table].names)
+        return replace(self, table=table, columns=shown, shown=shown)
 
     def flags(self) -> int:
         """Return the flags that messages of the table have."""
@@ -284,6 +296,12 @@ def read_pieces(
     lost: takes the losses that the plan allows; without it, none are allowed.
     Raises: RangeGone, StoreCorrupt.
     """
+    return plan.chosen(_read_pieces(plan, pieces, batch_rows, rows, lost, pace))
+
+
+def _read_pieces(
+    plan: Plan, pieces: list[Piece], batch_rows: int, rows: Rows | None, lost: Lost | None, pace: Pace | None
+) -> Iterator[pa.RecordBatch]:
     # Each subscription adds an element to the maps of its topic's messages.
     most = max((len(of_topic) for of_topic in plan.subscribers.values()), default=0)
     message_rows = max(1, batch_rows // (1 + most // SUBSCRIBERS_A_ROW))
@@ -319,8 +337,8 @@ def _read_batch(
     plan: Plan, piece: Piece, offsets: Int64s, sizes: Int64s, numbers: Int64s, rows: Rows | None, lost: Lost | None
 ) -> Iterator[pa.RecordBatch]:
     is_skipping = plan.skip_damaged and lost is not None
-    # By filters the log is read for a few rows: what lies between them is then at most an eighth of what they are.
-    gap_bytes = GAP_BYTES if plan.wanted == EVERYTHING else int(sizes.mean()) // 8
+    # What is read between records is then at most an eighth of what they are.
+    gap_bytes = int(sizes.mean()) // 8 if plan.skips_gaps else GAP_BYTES
     block, found = read_block(piece.segment, offsets, sizes, is_skipping, gap_bytes)
     check_whole(plan.whole_from, offsets, found)
     numbers = numbers[np.searchsorted(offsets, found)]

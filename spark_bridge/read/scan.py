@@ -6,7 +6,8 @@
 Options: path; table (messages unless given, deliveries, dead_letters); destination (pattern, everything unless given);
 lake (directory or URL of an export: its rows, then the log from the end of its last range); from-offset, to-offset,
 from-time, to-time (from the oldest kept record to the durable end unless given; states are as of the end); verify
-(checksums, true unless "false"); partition-bytes; body (text, binary or both).
+(checksums, true unless "false"); partition-bytes; body (text, binary or both); columns (names with commas, for SQL;
+all unless given); where (rows, see ``where``).
 Their names may be written from-offset, fromOffset or from_offset; OTHER_NAMES are understood, too.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -27,10 +28,12 @@ from engine.values.destination import uri
 from spark_bridge.arrow.bodies import AS_TEXT, FORMS
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS, TABLES
 from spark_bridge.files.choice import files_at
+from spark_bridge.log.times import offset_at
 from spark_bridge.manifests import Manifest, check_continues
-from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
+from spark_bridge.read.filters import ENDLESS, row_filter
 from spark_bridge.read.lake import Bounds, Lake, last_manifest, make_lake, read_lake
 from spark_bridge.read.plan import BATCH_ROWS, PARTITION_BYTES, Plan, make_plan, read_pieces
+from spark_bridge.read.where import parse, with_zone
 
 OPTIONS: Final = (
     "path",
@@ -44,6 +47,8 @@ OPTIONS: Final = (
     "verify",
     "partition-bytes",
     "body",
+    "columns",
+    "where",
 )
 MAX_BYTES: Final = "max-bytes-per-trigger"
 MAX_MESSAGES: Final = "max-messages-per-trigger"
@@ -84,7 +89,7 @@ class Read:
         """Yield the rows of one task.  Raises: RangeGone, StoreCorrupt, FileNotFoundError for a file of the lake."""
         if self.lake is not None:
             if task < len(self.lake.partitions):
-                yield from read_lake(self.lake, self.lake.partitions[task], BATCH_ROWS)
+                yield from self.plan.chosen(read_lake(self.lake, self.lake.partitions[task], BATCH_ROWS))
                 return
             task -= len(self.lake.partitions)
         yield from read_pieces(self.plan, self.plan.partitions[task])
@@ -97,11 +102,9 @@ def scan(path: str, columns: Sequence[str] = (), **options: object) -> pa.Record
     """
     given = {name: str(value) for name, value in options.items()} | {"path": str(path)}
     table = table_of(given)
-    unknown = [name for name in columns if name not in SCHEMAS[table].names]
-    if unknown:
-        raise ValueError(f"unknown column {unknown[0]!r}; {table} has {', '.join(SCHEMAS[table].names)}")
+    _check_columns(columns, table)
     read = plan_read(given, columns)
-    schema = pa.schema([SCHEMAS[table].field(name) for name in read.plan.columns])
+    schema = pa.schema([SCHEMAS[table].field(name) for name in read.plan.shown])
     return pa.RecordBatchReader.from_batches(
         schema, (batch for task in range(read.tasks()) for batch in read.rows(task))
     )
@@ -115,8 +118,22 @@ def table_of(options: Mapping[str, str]) -> str:
     return table
 
 
-def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: RowFilter = EVERYTHING) -> Read:
-    """Plan a read by its options; by default of all columns.  Rows that are not wanted may be left out.
+def columns_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that options name, by default all of the table.  Raises: ValueError."""
+    table, given = table_of(options), named_options(options)
+    columns = tuple(name.strip() for name in given.get("columns", "").split(",") if name.strip())
+    _check_columns(columns, table)
+    return columns or tuple(SCHEMAS[table].names)
+
+
+def _check_columns(columns: Sequence[str], table: str) -> None:
+    unknown = [name for name in columns if name not in SCHEMAS[table].names]
+    if unknown:
+        raise ValueError(f"unknown column {unknown[0]!r}; {table} has {', '.join(SCHEMAS[table].names)}")
+
+
+def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
+    """Plan a read by its options; by default of the columns that these name.
 
     Raises: ValueError with the option and its allowed values; RangeGone, StoreError, TargetError, LakeError.
     """
@@ -139,12 +156,18 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: R
     reader = StoreReader(path)
     for end, time_ms in times.items():
         if time_ms is not None:
-            offsets[end] = reader.offset_at(time_ms)
-    has_states = table != DELIVERIES and (not columns or not STATE_COLUMNS.isdisjoint(columns))
+            offsets[end] = offset_at(reader, time_ms)
+    columns = columns or columns_of(given)
+    conditions = parse(given.get("where", ""), table)
+    wanted = row_filter(conditions, table)
+    needed = {*columns, *(each.column for each in conditions)}
+    has_states = table != DELIVERIES and not STATE_COLUMNS.isdisjoint(needed)
     start, stop = offsets["from"], offsets["to"]
     if last is not None:
         _check_lake(reader, last, chosen, has_states and stop is not None)
         start, stop = _after(reader, last.to_offset, start, stop)
+    # Of a read that leaves out much, what lies between its records is not worth reading.
+    is_partial = bool(conditions) or str(chosen) != ">"
     chosen = replace(chosen, only=wanted.destinations())
     plan = make_plan(
         reader,
@@ -157,7 +180,7 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), wanted: R
         tables=(table,),
         settles=has_states,
     )
-    plan = plan.of_table(table, columns).narrowed(wanted)
+    plan = replace(plan.of_table(table, columns).narrowed(wanted, conditions), skips_gaps=is_partial)
     if files is None or last is None:
         return Read(plan, None)
     lowest = 0 if times["from"] is not None else offsets["from"] or 0
@@ -260,8 +283,8 @@ def time_of(given: Mapping[str, str], end: str) -> int | None:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        time = datetime.fromisoformat(text)
+        time = with_zone(datetime.fromisoformat(text))
     except ValueError:
         allowed = "2026-11-23T09:00:00Z or milliseconds since 1970"
         raise ValueError(f"option {name!r} is {text!r}; it takes {allowed}") from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round(time.timestamp() * 1000)

@@ -24,6 +24,7 @@ from spark_bridge.arrow.arrays import to_numpy
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
+from spark_bridge.log.times import offset_at
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.read.plan import Plan, read_pieces
 from spark_bridge.read.scan import (
@@ -111,7 +112,7 @@ class LogStream:
         if self._given.get("from-offset") == LATEST:
             start = end
         elif (time_ms := time_of(self._given, "from")) is not None:
-            start = reader.offset_at(time_ms)
+            start = offset_at(reader, time_ms)
         else:
             start = number_of(self._given, "from-offset", 0)
         return Place(reader.store_id, reader.oldest_offset if start is None else start, end)

@@ -222,7 +222,8 @@ class StoreReader:
                 return
             offset = max(offset, segment.base)
             limit = segment.limit if stop is None else min(segment.limit, stop)
-            for record in _scan_segment(segment, offset, limit, start, verify, is_tail):
+            piece_bytes = min(PIECE_BYTES, max(limit - offset, ONE_RECORD_BYTES))
+            for record in _scan_segment(segment, offset, limit, start, verify, is_tail, piece_bytes):
                 if sequence and record.is_followed and record.sequence != sequence:
                     if is_tail:
                         return
@@ -244,10 +245,13 @@ class StoreReader:
                 f"the checkpoint says {checkpoint.next_sequence - 1}"
             )
 
-    def offset_at(self, time_ms: int) -> int:
-        """Return the offset of the first record of a store time or later, the end if there is none."""
-        end = self.end().offset
-        start = max(self.oldest_offset, self.first_offset)
+    def offset_at(self, time_ms: int, low: int = 0, high: int | None = None) -> int:
+        """Return the offset of the first record of a store time or later, the end if there is none.
+
+        low, high: of a record before that time, and of one since, if the caller knows them.
+        """
+        end = self.end().offset if high is None else min(high, self.end().offset)
+        start = max(self.oldest_offset, self.first_offset, low)
         for segment in self.segments:
             limit = min(segment.limit, end)
             if segment.base < start or segment.base >= limit:
@@ -256,9 +260,10 @@ class StoreReader:
             if first is not None and first.store_time_ms >= time_ms:
                 break
             start = segment.base
-        if start == end:
+        if start >= end:
             return end
-        later = (record.offset for record in self.scan(start, end, verify=False) if record.store_time_ms >= time_ms)
+        records = self.scan(start, end, verify=False, is_exact=start == low)
+        later = (record.offset for record in records if record.store_time_ms >= time_ms)
         return next(later, end)
 
     def _segment_at(self, offset: int) -> SegmentFile:

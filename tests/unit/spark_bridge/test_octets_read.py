@@ -10,7 +10,6 @@ import pytest
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
 from spark_bridge.log.records import placed_entries
-from spark_bridge.read.filters import RowFilter
 from spark_bridge.read.scan import plan_read
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
 
@@ -40,25 +39,44 @@ def octets_read() -> int:
     return int(COUNTER.read_text().split()[1])
 
 
+def found(store: SampleStore, names: list[str], **options: str) -> int:
+    read = plan_read({"path": str(store.directory)} | options, names)
+    return sum(len(batch) for task in range(read.tasks()) for batch in read.rows(task))
+
+
 @pytest.mark.skipif(not COUNTER.exists(), reason="only Linux counts what a process reads")
 @pytest.mark.parametrize(
-    ("wanted", "rows"),
+    ("options", "rows"),
     [
-        (RowFilter(only=(("destination", frozenset(["queue://q3"])),)), MESSAGES // QUEUES),
-        (RowFilter(from_ms=DAY_ONE_MS + 1_000_000, to_ms=DAY_ONE_MS + 2_000_000), 1000),
-        (RowFilter(from_ms=DAY_ONE_MS + 7_000_000), 1000),
+        ({"destination": "q3"}, MESSAGES // QUEUES),
+        ({"where": "destination IN ('queue://q3', 'queue://q5')"}, MESSAGES // QUEUES * 2),
+        ({"where": "destination_name = 'q3'"}, MESSAGES // QUEUES),
+        ({"startingTime": str(DAY_ONE_MS + 1_000_500), "endingTime": str(DAY_ONE_MS + 2_000_500)}, 1000),
+        ({"startingTime": str(DAY_ONE_MS + 7_500_000)}, 500),
+        ({"where": f"store_time >= {DAY_ONE_MS + 1_000_000} AND store_time < {DAY_ONE_MS + 2_000_000}"}, 1000),
+        ({"where": f"store_time >= {DAY_ONE_MS + 7_000_000}"}, 1000),
+        ({"destination": "q3", "where": "date = '2023-11-14'", "endingTime": str(DAY_ONE_MS + 5_000_000)}, 500),
     ],
-    ids=["by destination", "between times", "since a time"],
+    ids=str,
 )
-def test_a_filter_reads_at_most_a_fifth_more_than_it_returns(store: SampleStore, wanted: RowFilter, rows: int) -> None:
-    def found() -> int:
-        read = plan_read({"path": str(store.directory)}, COLUMNS, wanted)
-        return sum(len(batch) for task in range(read.tasks()) for batch in read.rows(task))
-
-    assert found() == rows  # the first read loads modules, too
+def test_a_filter_reads_at_most_a_fifth_more_than_it_returns(
+    store: SampleStore, options: dict[str, str], rows: int
+) -> None:
+    assert found(store, COLUMNS, **options) == rows  # the first read loads modules, too
     before = octets_read()
-    found()
+    found(store, COLUMNS, **options)
     assert octets_read() - before <= 1.2 * rows * RECORD_BYTES
+
+
+@pytest.mark.skipif(not COUNTER.exists(), reason="only Linux counts what a process reads")
+@pytest.mark.parametrize(
+    "columns", [["log_offset"], ["destination", "delivery_state"], ["date", "lane", "message_id"]], ids=str
+)
+def test_a_count_reads_entries_and_no_message(store: SampleStore, columns: list[str]) -> None:
+    assert found(store, columns) == found(store, [], columns=",".join(columns)) == MESSAGES
+    before = octets_read()
+    found(store, columns)
+    assert octets_read() - before <= 2 * MESSAGES * layout.ENTRY_BYTES
 
 
 @pytest.mark.skipif(not COUNTER.exists(), reason="only Linux counts what a process reads")

@@ -153,6 +153,18 @@ def test_filters_of_one_query_take_no_rows_from_another(store: SampleStore, sess
     assert (first.unionAll(last).count(), messages.join(last, "log_offset").count()) == (8, 5)
 
 
+def test_columns_and_rows_by_options(store: SampleStore, session: SparkSession) -> None:
+    sent = fill(store, store.destination("orders"), 5) + fill(store, store.destination("other"), 2)
+    store.publish()
+    options = f"path '{store.directory}', columns 'destination, log_offset', where 'log_offset >= {sent[2]}'"
+    session.sql(f"CREATE TEMPORARY VIEW few USING penstock OPTIONS ({options})")
+    assert session.table("few").columns == ["destination", "log_offset"]
+    counted = session.sql("SELECT destination, count(*) FROM few GROUP BY 1 ORDER BY 1").collect()
+    assert counted == [("queue://orders", 3), ("queue://other", 2)]
+    with pytest.raises(Exception, match="unknown column 'colour'; messages has destination, "):
+        session.read.format("penstock").option("path", str(store.directory)).option("columns", "colour").load()
+
+
 def test_a_schema_prunes_the_columns(store: SampleStore, session: SparkSession) -> None:
     sent = fill(store, store.destination("orders"), 5)
     store.publish()

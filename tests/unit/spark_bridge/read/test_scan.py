@@ -18,6 +18,7 @@ from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
 from spark_bridge.files.choice import files_at
+from spark_bridge.log.times import offset_at
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
 from spark_bridge.read.scan import plan_read, scan
 from tests.support.store.lake_rows import lake_rows
@@ -107,6 +108,19 @@ def test_the_offset_of_a_time_is_that_of_the_first_record(store: SampleStore) ->
         assert reader.offset_at(time_ms) == expected
 
 
+@pytest.mark.parametrize("is_clean", [True, False], ids=["from consume queues", "tail scanned"])
+def test_consume_queues_say_the_same_of_a_time(store: SampleStore, is_clean: bool) -> None:
+    filled(store)
+    for number in range(40):  # two messages of each time, of two destinations and lanes
+        store.now_ms += (number % 2) * 700
+        store.send(store.destination("odd" if number % 4 else "even"), b"x" * 300, priority=4 + number % 3)
+    store.publish(is_clean=is_clean)
+    reader = StoreReader(store.directory)
+    times = {record.store_time_ms for record in reader.scan(0, reader.end().offset)}
+    for time_ms in {time_ms + shift for time_ms in times for shift in (-1, 0, 1)} | {0, 1 << 50}:
+        assert offset_at(reader, time_ms) == reader.offset_at(time_ms)
+
+
 def exported(store: SampleStore, lake: Path, destination: str = ">") -> None:
     pytest.importorskip("pyspark")
     from spark_bridge.export import Request, export
@@ -135,8 +149,13 @@ def test_a_lake_and_the_log_behind_it(store: SampleStore, tmp_path: Path) -> Non
     assert part.read_all()["log_offset"].to_pylist() == sent[90:102]
     old = scan(str(store.directory), columns, lake=tmp_path / "lake", to_offset=sent[10], destination="orders")
     assert old.read_all()["log_offset"].to_pylist() == sent[:10]
-    with pytest.raises(ValueError, match="do not go with columns of states"):
-        scan(str(store.directory), lake=tmp_path / "lake", asOf=DAY_ONE_MS + 10_000)
+    where = f"log_offset > {sent[90]} AND store_time < {DAY_ONE_MS + 200_001} AND destination = 'queue://orders'"
+    some = scan(str(store.directory), ["date", "log_offset"], lake=tmp_path / "lake", where=where).read_all()
+    assert some.column_names == ["date", "log_offset"]
+    assert some["log_offset"].to_pylist() == sent[91:]
+    for states in ({}, {"columns": ["log_offset"], "where": "delivery_state = 'pending'"}):
+        with pytest.raises(ValueError, match="do not go with columns of states"):
+            scan(str(store.directory), lake=tmp_path / "lake", asOf=DAY_ONE_MS + 10_000, **states)
 
 
 def filled_again(store: SampleStore) -> list[int]:

@@ -61,6 +61,13 @@ def batches(stream: LogStream, start: Place) -> list[list[int]]:
     return found
 
 
+def test_a_limit_counts_the_rows_of_a_condition(store: SampleStore) -> None:
+    sent = fill(store, 60)
+    where = f"message_id <> 'ID:0badcafe-{sent[3]}' AND log_offset >= {sent[2]}"
+    limited = stream_of(store.directory, maxMessagesPerTrigger=7, where=where)
+    assert batches(limited, limited.first())[:2] == [[sent[2], *sent[4:10]], sent[10:17]]
+
+
 @pytest.mark.parametrize("is_clean", [True, False], ids=["from consume queues", "with a tail"])
 def test_each_batch_has_at_most_so_many_rows_and_none_is_lost(store: SampleStore, is_clean: bool) -> None:
     sent = fill(store, 60, is_clean)
