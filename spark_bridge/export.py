@@ -142,7 +142,10 @@ def export_to(
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.data.absolute())
-    retention = RetentionNotes(request.data, target.files.identity, request.lease_ms, request.is_rehearsal)
+    files = target.files
+    retention = RetentionNotes(
+        request.data, files.identity, request.lease_ms, request.is_rehearsal, has_others=files.is_remote
+    )
     with target.hold(), ExitStack() as started:
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from time import time_ns
 
 from engine.store.plain_words import duration
@@ -17,13 +18,18 @@ from spark_bridge.read.plan import Plan
 
 
 class RetentionNotes:
-    """Those of one target.  lease_ms: see ``Request``.  is_silent: write nothing."""
+    """Those of one target.  lease_ms: see ``Request``.  is_silent: write nothing.
 
-    def __init__(self, data: Path, identity: str, lease_ms: int, is_silent: bool) -> None:
+    has_others: several exports to the target may run at once, so each has a lease of its own.  Where a lock excludes
+    that, an export also takes over the lease of a killed one.
+    """
+
+    def __init__(self, data: Path, identity: str, lease_ms: int, is_silent: bool, has_others: bool) -> None:
         self._data = data.absolute()
         self._identity = identity
         self._lease_ms = lease_ms
         self._is_silent = is_silent
+        self._key = token_hex(8) if has_others else ""
 
     @contextmanager
     def lease(self, store_id: str, start: int) -> Iterator[str]:
@@ -36,7 +42,7 @@ class RetentionNotes:
         note = ""
         try:
             if self._lease_ms:
-                write_lease(self._data, store_id, lease, now_ms)
+                write_lease(self._data, store_id, lease, now_ms, self._key)
         except OSError as error:
             note = f"the gateway's retention does not wait for this export: {error}"
         try:
@@ -47,7 +53,7 @@ class RetentionNotes:
             told = f"this export's lease has run out after {duration(self._lease_ms)} (--lease)"
             raise RangeGone(f"{error}; {told}") from None
         finally:
-            end_lease(self._data, lease.reader)
+            end_lease(self._data, lease.reader, self._key)
 
     def reached(self, chosen: Selection, plan: Plan) -> str:
         """Record how far the destinations are exported; return why that failed, "" if it did not.

@@ -1,8 +1,9 @@
 """Lets a reader keep what it is about to read: a small file in the store's directory, valid until a deadline.
 
-``readers/<hash of the reader>.json`` says from which log offset on segments must stay as they are, and until when.  The
-reader writes the whole file under another name, renames it, and only then decides what to read.  The gateway reads the
-files right before it drops or thins a segment.  The lease of a killed reader remains and ends at its deadline.
+``readers/<hash of the reader and its key>.json`` says from which log offset on segments must stay as they are, and
+until when.  The reader writes the whole file under another name, renames it, and only then decides what to read.  The
+gateway reads the files right before it drops or thins a segment.  The lease of a killed reader remains and ends at its
+deadline.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ class Lease:
     until_ms: int
 
 
-def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
-    """Ask the gateway of ``data`` to keep segments; a lease of the same reader is replaced.
+def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int, key: str = "") -> None:
+    """Ask the gateway of ``data`` to keep segments; a lease of the same reader and key is replaced.
 
+    key: tells readers of one name apart that may read at the same time.
     Raises: OSError if the store's directory cannot be written to.
     """
     folder = data / FOLDER
@@ -48,17 +50,17 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
         "written_ms": now_ms,
         "until_ms": lease.until_ms,
     }
-    path = _path(data, lease.reader)
+    path = _path(data, lease.reader + key)
     temporary = path.with_suffix(".tmp")
     with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
         file.write(json.dumps(described) + "\n")
     os.rename(temporary, path)
 
 
-def end_lease(data: Path, reader: str) -> None:
+def end_lease(data: Path, reader: str, key: str = "") -> None:
     """Release the segments.  If that fails, the lease ends at its deadline."""
     try:
-        _path(data, reader).unlink(missing_ok=True)
+        _path(data, reader + key).unlink(missing_ok=True)
     except OSError:
         pass
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import time_ns
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,17 +15,19 @@ import pytest
 
 from engine.store.disk.files import RealFiles
 from engine.store.read.export_watermarks import read_watermarks
+from engine.store.read.leases import Lease, read_leases
 from engine.store.read.reader import StoreReader
 from engine.values.errors import PenstockError
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.export import Request, export
 from spark_bridge.files.choice import files_at
 from spark_bridge.manifests import FOLDER
 from spark_bridge.read.scan import scan
 from spark_bridge.target import target_at
 from tests.support.objects.s3_server import CUT, IGNORE, LOSE, PASS, REFUSE, Relay, S3Lake, S3Server
-from tests.support.store.one_process_spark import OneProcessSpark
+from tests.support.store.one_process_spark import OneProcessSpark, OneProcessTasks
 from tests.support.store.sample_store import SampleStore
 
 pytest.importorskip("pyspark")
@@ -61,8 +64,6 @@ def send_more(store: SampleStore) -> None:
 
 
 def export_to(store: SampleStore, url: str, tables: tuple[str, ...] = (), destination: str = ">") -> Any:
-    from spark_bridge.export import Request, export
-
     return export(Request(store.directory, destination, url, tables=tables), spark=cast(Any, OneProcessSpark()))
 
 
@@ -142,6 +143,31 @@ def test_of_two_exports_at_once_one_commits(store: SampleStore, lake: S3Lake) ->
             with pytest.raises(TargetError, match="another export has written to s3://lake/.* meanwhile"):
                 late.commit(replace(manifest, staging=attempt.name, files=()))
     assert len(files_at(lake.url).walk("")) == 2
+    assert union(store, lake) == sent(store) == delta(lake)
+
+
+def test_an_export_that_ends_leaves_the_lease_of_another(store: SampleStore, lake: S3Lake) -> None:
+    fill(store)
+
+    def leases() -> list[Lease]:
+        now_ms = time_ns() // 1_000_000
+        return read_leases(RealFiles(), str(store.directory), store.store_id, now_ms, 1 << 40)
+
+    class Slow(OneProcessSpark):
+        """Another export begins and ends while its tasks run."""
+
+        def parallelize(self, values: list[Any], count: int) -> OneProcessTasks:
+            (own,) = leases()
+            if not exported:
+                exported.append(export_to(store, lake.url).rows)
+            assert leases() == [own]
+            return super().parallelize(values, count)
+
+    exported: list[int] = []
+    request = Request(store.directory, ">", lake.url)
+    with pytest.raises(TargetError, match="another export has written to s3://lake/.* meanwhile"):
+        export(request, spark=cast(Any, Slow()))
+    assert exported == [6] and leases() == []
     assert union(store, lake) == sent(store) == delta(lake)
 
 
