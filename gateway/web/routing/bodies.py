@@ -18,7 +18,12 @@ UTF_8: Final = ("utf-8", "us-ascii")  # us-ascii is a part of it
 OF_FORMS: Final = (*UTF_8, "iso-8859-1")
 JSON_PARTS_MAX: Final = 50_000  # of a JSON body: texts, commas, opening brackets and braces
 JSON_DIGITS_MAX: Final = 400  # of a whole number: Python needs time by the square of them; a double has 309
+NOT_AN_OBJECT: Final = "the body is not a JSON object"
 CONTENT_TYPE_MOST: Final = 250  # characters; 8,000 of them take the email package, which aiohttp asks, up to a second
+
+
+class RepeatedMember(ValueError):
+    """A member's name."""
 
 
 def refuse_unclear_length(request: web.Request) -> None:
@@ -68,7 +73,15 @@ def refuse_charset(request: web.Request, allowed: tuple[str, ...] = UTF_8) -> No
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body's JSON object; it is UTF-8 (RFC 8259, 8.1).
+    """Return the body's JSON object; it is UTF-8 (RFC 8259, 8.1).  Raises: Problem."""
+    asked = await json_document(request)
+    if not isinstance(asked, dict):
+        raise _no_json(NOT_AN_OBJECT)
+    return asked
+
+
+async def json_document(request: web.Request) -> Any:
+    """Return the JSON of the body, an empty one as None.
 
     Raises: Problem for anything else, for example deeply nested JSON, and for more parts than are parsed in one step.
     """
@@ -81,16 +94,29 @@ async def json_object(request: web.Request) -> dict[str, Any]:
             "where it is a message, send it as the request's body (POST /api/destinations/DEST/body)",
         )
     try:
-        asked = json.loads(octets.decode() or "null", parse_int=_whole)
+        return json.loads(octets.decode() or "null", parse_int=_whole, object_pairs_hook=_members)
+    except RepeatedMember as error:
+        raise _no_json(f"the body has the member {shown(str(error))} twice in one object") from None
     except (ValueError, RecursionError):  # no JSON, no UTF-8, too deep
-        asked = None
-    if not isinstance(asked, dict):
-        raise Problem(
-            400,
-            "the body is not a JSON object; allowed is one in UTF-8, not deeply nested, whose whole numbers have at "
-            f"most {JSON_DIGITS_MAX} digits",
-        )
-    return asked
+        raise _no_json(NOT_AN_OBJECT) from None
+
+
+def _no_json(seen: str) -> Problem:
+    return Problem(
+        400,
+        f"{seen}; allowed is one in UTF-8, with each member once, not deeply nested, whose whole numbers have at most "
+        f"{JSON_DIGITS_MAX} digits",
+    )
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises: RepeatedMember: readers differ in which of two they take (RFC 8259, 4)."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedMember(name)
+        found[name] = value
+    return found
 
 
 def has_many_parts(octets: bytes) -> bool:

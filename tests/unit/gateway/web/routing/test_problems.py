@@ -51,6 +51,7 @@ def document(status: int, octets: bytes) -> dict[str, Any]:
         ("GET", "/api/why/consumer/x", "", 400, "invalid-request", "id is 'x'; allowed is a whole number"),
         ("GET", "/api/why/consumer/9", "", 404, "not-found", "no consumer 9"),
         ("POST", "/api/retry", "[" * 40_000, 400, "invalid-request", "the body is not a JSON object"),
+        ("POST", "/api/retry", '{"a": [{"queue": 1, "queue": 2}]}', 400, "invalid-request", "'queue' twice"),
         ("POST", "/api/retry", "x" * 70_000, 413, "body-too-large", "maximum request body size 65536 exceeded"),
         ("POST", "/api/retry", '{"queue": "dead", "filter": "bad"}', 400, "invalid-selector", "nothing to compare"),
         ("POST", "/api/store/rebuild", "", 409, "conflict", "task 1 on the store is under way"),
