@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -116,7 +117,7 @@ def test_jolokia_reads(shared_gateway: GatewayProcess, unique: Callable[[str], s
     assert found["value"]["Paused"] is False
     every = read(shared_gateway, f"{BROKER},destinationType=Queue,destinationName=*", "QueueSize")["value"]
     assert every[
-        f"org.apache.activemq:brokerName=localhost,destinationType=Queue,type=Broker,destinationName={name}"
+        f"org.apache.activemq:brokerName=localhost,destinationName={name},destinationType=Queue,type=Broker"
     ] == {"QueueSize": 3}
     broker = read(shared_gateway, BROKER)["value"]
     assert broker["TotalMessageCount"] >= 3
@@ -133,3 +134,28 @@ def test_jolokia_says_what_is_not_there(shared_gateway: GatewayProcess) -> None:
     ):
         found = read(shared_gateway, mbean, attribute)
         assert (found["status"], kind in found["error_type"], "value" in found) == (404, True, False)
+
+
+def test_jolokia_answers_the_posts_of_plug_ins(shared_gateway: GatewayProcess, unique: Callable[[str], str]) -> None:
+    # Telegraf posts an array to URL/read, Metricbeat and Centreon to URL/.
+    name = unique("posted")
+    ask(shared_gateway, "POST", f"/api/message/{name}?type=queue&body=x")
+    bean = f"org.apache.activemq:brokerName=localhost,destinationName={name},destinationType=Queue,type=Broker"
+    wait_until(lambda: read(shared_gateway, bean, "QueueSize").get("value") == 1, "a sample with the message")
+    queues = "org.apache.activemq:brokerName=*,destinationName=*,destinationType=Queue,type=Broker"
+    asked = [
+        {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["Uptime"]},
+        {"type": "read", "mbean": queues, "attribute": ["QueueSize", "ProducerCount"], "config": {}},
+        {"type": "read", "mbean": f"{BROKER},service=Health", "attribute": ["CurrentStatus"]},
+    ]
+    for path in ("/api/jolokia/read", "/api/jolokia/?ignoreErrors=true&canonicalNaming=false", "/api/jolokia"):
+        status, text, _ = ask(shared_gateway, "POST", path, json.dumps(asked).encode())
+        found = json.loads(text)
+        assert (status, [one["status"] for one in found]) == (200, [404, 200, 200])
+        assert found[1]["value"][bean] == {"QueueSize": 1}
+        assert found[2]["value"] == {"CurrentStatus": "Good"}
+    assert shared_gateway.get_json("/api/jolokia/")["value"]["protocol"] == "7.2"
+    assert bean in shared_gateway.get_json("/api/jolokia/search/org.apache.activemq:*")["value"]
+    for body in (b"[", b"5", b"[" + b"{}," * 32 + b"{}]"):
+        status, text, _ = ask(shared_gateway, "POST", "/api/jolokia", body)
+        assert (status, "allowed is" in text or "at most 32 objects" in text) == (400, True), text

@@ -8,15 +8,15 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import version
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
 
 from aiohttp import web
 
 from config.matching import QUEUE, TOPIC
 from config.names import QueueName
-from engine.values.broker_stats import BrokerStats, DestinationStats
+from engine.values.broker_stats import BrokerStats
+from gateway.answers.jolokia import READS_MAX, Jolokia, Read
 from gateway.web.connections.http_connection import connection_of
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.resources.messages import (
@@ -30,8 +30,8 @@ from gateway.web.resources.messages import (
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import ACKNOWLEDGE, RELEASE, Outgoing, Took, Watch
-from gateway.web.routing.bodies import form_fields
-from gateway.web.routing.fields import Choice, Text, Whole, shown
+from gateway.web.routing.bodies import form_fields, json_document
+from gateway.web.routing.fields import Choice, Fields, Text, Whole, shown
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.routes import SEES, Media, Permission, Route, Values
 from gateway.web.routing.schemas import ANY_OBJECT
@@ -168,10 +168,9 @@ class MessageServlet:
 class JolokiaRoutes:
     """sampled: returns the last sample.  memory: where answers are made."""
 
-    def __init__(self, sampled: Sampled, memory: RequestMemory, broker_name: str = "localhost") -> None:
+    def __init__(self, sampled: Sampled, memory: RequestMemory) -> None:
         self._sampled = sampled
         self._memory = memory
-        self._broker_name = broker_name
 
     def routes(self) -> list[Route]:
         one = Text(
@@ -179,113 +178,68 @@ class JolokiaRoutes:
             "Of ActiveMQ: org.apache.activemq:type=Broker,brokerName=..., with destinationType and destinationName.",
         )
         attribute = Text("attribute", "One, or several with commas between.")
-        paths = (("", ()), ("/read/{mbean}", (one,)), ("/read/{mbean}/{attribute}", (one, attribute)))
+        asking: tuple[tuple[str, str, Fields], ...] = (
+            ("", "Version", ()),
+            ("/", "Agent", ()),
+            ("/version", "Protocol", ()),
+            ("/read/{mbean}", "Read", (one,)),
+            ("/read/{mbean}/{attribute}", "ReadAttribute", (one, attribute)),
+            ("/search/{mbean}", "Search", (one,)),
+        )
         return [
             Route(
                 path=f"/api/jolokia{path}",
-                take=self._read if parameters else self._version,
-                name=("jolokiaVersion", "jolokiaRead", "jolokiaReadAttribute")[number],
+                take=self._answer,
+                name=f"jolokia{name}",
                 says="As Jolokia: read attributes of the broker and of queues; an error is in status and error.",
                 permission=SEES,
                 parameters=parameters,
                 has_more=True,
                 answers={200: ANY_OBJECT},
             )
-            for number, (path, parameters) in enumerate(paths)
+            for path, name, parameters in asking
+        ] + [
+            Route(
+                method="POST",
+                path=f"/api/jolokia{path}",
+                take=self._bulk,
+                name=f"jolokia{name}",
+                is_traffic=True,  # it only asks
+                says="As Jolokia: answer the object, or each object of the array, with type, mbean and attribute.",
+                permission=SEES,
+                has_more=True,
+                raw_body={"application/json": {"type": ["object", "array"], "maxItems": READS_MAX}},
+                answers={200: {"type": ["object", "array"]}},
+            )
+            for path, name in (("", "Bulk"), ("/", "BulkOfAgent"), ("/read", "BulkRead"))
         ]
 
-    async def _version(self, request: web.Request, asked: Values) -> web.Response:
-        value = {"agent": "1.7.1", "protocol": "7.2", "info": {"product": "penstock", "version": version("penstock")}}
-        return web.json_response({"request": {"type": "version"}, "value": value, "timestamp": _now_s(), "status": 200})
+    async def _answer(self, request: web.Request, asked: Values) -> web.Response:
+        names = asked.get("attribute")
+        kind = "version" if "mbean" not in asked else "search" if "/search/" in request.path else "read"
+        several = tuple(dict.fromkeys(names.split(","))) if names is not None and "," in names else None
+        read = Read(asked.get("mbean", ""), several or names, _is_lenient(asked), kind)
+        return await self._made(request, lambda answers: answers.answer(read))
 
-    async def _read(self, request: web.Request, asked: Values) -> web.Response:
-        mbean, names = asked["mbean"], asked.get("attribute")
-        document: dict[str, Any] = {"request": {"type": "read", "mbean": mbean}, "timestamp": _now_s(), "status": 200}
-        if names is not None:
-            document["request"]["attribute"] = names.split(",") if "," in names else names
+    async def _bulk(self, request: web.Request, asked: Values) -> web.Response:
+        document = await json_document(request)
+        is_lenient = _is_lenient(asked)
+        if isinstance(document, dict):
+            return await self._made(request, lambda answers: answers.one(document, is_lenient))
+        if not isinstance(document, list) or len(document) > READS_MAX:
+            raise Problem(400, f"the body is no JSON object and no array of at most {READS_MAX} objects")
+        return await self._made(request, lambda answers: answers.bulk(document, is_lenient))
+
+    async def _made(self, request: web.Request, pieces: Callable[[Jolokia], Iterator[str]]) -> web.Response:
         stats = await self._sampled()
         octets = await self._memory.made(
-            request.remote or "?", lambda: self._text(stats, document, mbean, names).encode()
+            request.remote or "?", lambda: "".join(pieces(Jolokia(stats, int(time.time())))).encode()
         )
         return web.Response(body=octets, content_type="application/json", charset="utf-8")
 
-    def _text(self, stats: BrokerStats, document: dict[str, Any], mbean: str, names: str | None) -> str:
-        try:
-            value = self._value(stats, mbean, names)
-        except LookupError as error:
-            told = {"status": 404, "error_type": error.args[0], "error": f"{error.args[0]} : {error.args[1]}"}
-            return json.dumps(document | told)
-        if not isinstance(value, dict):
-            return json.dumps(document | {"value": value})
-        # One call of dumps with all destinations would hold the interpreter, and the loop with it.
-        text = ", ".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in value.items())
-        return f'{json.dumps(document)[:-1]}, "value": {{{text}}}}}'
 
-    def _value(self, stats: BrokerStats, mbean: str, names: str | None) -> Any:
-        """Raises: LookupError with the class of Java's exception and its text."""
-        domain, _, keys = mbean.partition(":")
-        properties = dict(one.partition("=")[::2] for one in keys.split(","))
-        if domain != "org.apache.activemq" or properties.get("type") != "Broker":
-            raise LookupError("javax.management.InstanceNotFoundException", mbean[:200])
-        if "destinationName" not in properties:
-            return _chosen(_broker(stats, self._broker_name), names)
-        kind = properties.get("destinationType", "Queue").lower()
-        name = properties["destinationName"]
-        if name != "*":
-            found = next((one for one in stats.destinations if (one.kind, one.name) == (kind, name)), None)
-            if found is None:
-                raise LookupError("javax.management.InstanceNotFoundException", mbean[:200])
-            return _chosen(_destination_attributes(found), names)
-        prefix = f"org.apache.activemq:brokerName={self._broker_name},destinationType={kind.title()},type=Broker"
-        return {
-            f"{prefix},destinationName={one.name}": _chosen(_destination_attributes(one), names, is_whole=True)
-            for one in stats.destinations
-            if one.kind == kind
-        }
-
-
-def _broker(stats: BrokerStats, name: str) -> dict[str, Any]:
-    destinations = stats.destinations
-    return {
-        "BrokerName": name,
-        "BrokerVersion": version("penstock"),
-        "CurrentConnectionsCount": stats.connections,
-        "MemoryLimit": stats.memory_limit_bytes,
-        "MemoryPercentUsage": stats.memory_bytes * 100 // max(1, stats.memory_limit_bytes),
-        "Persistent": True,
-        "TotalConsumerCount": len(stats.consumers),
-        "TotalDequeueCount": sum(one.acknowledged for one in destinations),
-        "TotalEnqueueCount": sum(one.enqueued for one in destinations),
-        "TotalMessageCount": sum(one.depth for one in destinations),
-        "TotalQueuesCount": sum(one.kind == "queue" for one in destinations),
-        "TotalTopicsCount": sum(one.kind == "topic" for one in destinations),
-    }
-
-
-def _destination_attributes(one: DestinationStats) -> dict[str, Any]:
-    return {
-        "Name": one.name,
-        "ConsumerCount": one.consumers,
-        "DequeueCount": one.acknowledged,
-        "DispatchCount": one.delivered,
-        "EnqueueCount": one.enqueued,
-        "ExpiredCount": one.expired,
-        "InFlightCount": one.in_flight,
-        "Paused": one.is_paused,
-        "QueueSize": one.depth,
-    }
-
-
-def _chosen(attributes: Mapping[str, Any], names: str | None, is_whole: bool = False) -> Any:
-    """Return the named attributes; a single one as its value alone, unless ``is_whole``.  Raises: LookupError."""
-    if names is None:
-        return dict(attributes)
-    wanted = names.split(",")
-    for name in wanted:
-        if name not in attributes:
-            raise LookupError("javax.management.AttributeNotFoundException", f"No such attribute: {name[:200]}")
-    found = {name: attributes[name] for name in wanted}
-    return found if is_whole or len(wanted) > 1 else found[wanted[0]]
+def _is_lenient(asked: Values) -> bool:
+    return bool(asked["more"].get("ignoreErrors", "").lower() == "true")
 
 
 def _destination(asked: Values) -> Named:
@@ -297,7 +251,3 @@ def _destination(asked: Values) -> Named:
     if name is None:
         raise Problem(400, f"name is {shown(asked['name'])}; allowed is {QueueName().allowed}")
     return _KINDS[asked["type"]], name
-
-
-def _now_s() -> int:
-    return int(time.time())
