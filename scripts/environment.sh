@@ -39,7 +39,9 @@ is_installed() {
 }
 
 ensure_environment() {
-    local extras=$1 base
+    local extras=$1 base how=()
+    # The tests keep bytecode in .venv/pycache, where pip puts none: what it makes, 15 s of a processor, would serve nobody.
+    [[ $extras != *dev* ]] || how=(--no-compile)
     # The larger set serves the smaller one.
     if is_installed "spark,dev" || is_installed "$extras"; then
         return 0
@@ -58,7 +60,8 @@ ensure_environment() {
         fi
         printf 'Installing penstock[%s]; the first time this takes a minute or two\n' "$extras" >&2
         # An editable installation is interpreted, and its build needs no mypyc.
-        PENSTOCK_COMPILED=0 "$python" -m pip install --quiet --disable-pip-version-check --no-input --editable "$root[$extras]" >&2
+        PENSTOCK_COMPILED=0 "$python" -m pip install --quiet --disable-pip-version-check --no-input \
+            ${how[@]+"${how[@]}"} --editable "$root[$extras]" >&2
         wanted_state "$extras" >"$root/.venv/installed.new"
         mv "$root/.venv/installed.new" "$root/.venv/installed"
     fi
@@ -72,7 +75,7 @@ ensure_spark() {
     fi
     printf 'Installing PySpark %s into %s; the first time this takes a minute or two\n' "$1" "$spark" >&2
     rm -rf -- "$spark" "$spark.new"
-    timeout 900 "$python" -m pip install --quiet --disable-pip-version-check --no-input --target "$spark.new" \
+    timeout 900 "$python" -m pip install --quiet --no-compile --disable-pip-version-check --no-input --target "$spark.new" \
         "pyspark==$1.*" >&2 || return 1
     touch -- "$spark.new/installed"
     mv -- "$spark.new" "$spark"
