@@ -53,7 +53,7 @@ class LdapConfig:
 
     url: ``ldaps://HOST:PORT`` or ``ldap://...``; "" for no directory.  ca: authority of its certificate, a file in PEM.
     user_dn: the name of a user's entry; "" to search for it below ``user_base`` by ``user_filter``.
-    user_name: the attribute with the name under which the user is known here.
+    user_name: the attribute with the name under which the user is known here, after ``user_prefix``.
     bind_dn, bind_password_file: who searches; without them the user does.
     member_of: the attribute with the user's groups, "" for none.
     group_base, group_filter: find groups; of ``member_of`` only those below ``group_base`` count.  group_name: their
@@ -68,6 +68,7 @@ class LdapConfig:
     user_base: str = ""
     user_filter: str = "(uid={user})"
     user_name: str = "uid"
+    user_prefix: str = ""
     bind_dn: str = ""
     bind_password_file: str = ""
     member_of: str = ""

@@ -227,6 +227,7 @@ SERVER: Final[Tree] = {
             "user-base": Leaf("security.ldap.user_base", OptionalText("a distinguished name")),
             "user-filter": Leaf("security.ldap.user_filter", Text("a filter with {user}")),
             "user-name": Leaf("security.ldap.user_name", Text("the name of an attribute", 255)),
+            "user-prefix": Leaf("security.ldap.user_prefix", OptionalText("a beginning of names", 100)),
             "bind-dn": Leaf("security.ldap.bind_dn", OptionalText("a distinguished name")),
             "bind-password-file": Leaf("security.ldap.bind_password_file", OptionalFile()),
             "member-of": Leaf("security.ldap.member_of", OptionalText("the name of an attribute", 255)),

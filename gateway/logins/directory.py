@@ -19,6 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 with warnings.catch_warnings():
@@ -32,6 +33,7 @@ with warnings.catch_warnings():
 
 from config.login_servers import LdapConfig
 from engine.values.errors import DATA_FAULTS
+from gateway.logins.metered_socket import endpoint_of, metered
 from gateway.logins.names import is_name
 from protocols.peer_socket import LoggedIn
 
@@ -107,9 +109,9 @@ class Directory:
         """Cut connections that have taken too long: an answer may come octet by octet.  Called each second."""
         now_s = self._clock()
         with self._lock:
-            late = [connection.socket for connection, until_s in self._open.values() if now_s >= until_s]
+            late = [endpoint_of(connection.socket) for connection, until_s in self._open.values() if now_s >= until_s]
         for endpoint in late:
-            if isinstance(endpoint, socket.socket):  # there is none before it is open
+            if endpoint is not None:  # there is none before it is open
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(endpoint, socket.SHUT_RDWR)  # that of TLS would first forget its state
 
@@ -135,32 +137,35 @@ class Directory:
         if config.user_dn:
             return config.user_dn.replace("{user}", escape_rdn(login))
         query = config.user_filter.replace("{user}", escape_filter_chars(login))
-        entries = self._searched(connection, config.user_base, query, ldap3.SUBTREE, config.user_name)
+        entries = self._searched(connection, 2, config.user_base, query, ldap3.SUBTREE, config.user_name)
         return str(entries[0]["dn"]) if len(entries) == 1 else ""
 
     def _found(self, connection: Any, login: str, dn: str) -> LoggedIn | None:
         """Return the user of an entry, as it is spelt there: a directory takes ANN for ann, and here these are two."""
         config = self._config
         wanted = [config.user_name, *([config.member_of] if config.member_of else [])]
-        entries = self._searched(connection, dn, "(objectClass=*)", ldap3.BASE, *wanted)
+        entries = self._searched(connection, 1, dn, "(objectClass=*)", ldap3.BASE, *wanted)
         names = _texts(entries[0], config.user_name) if entries else []
         name = next((one for one in names if one.casefold() == login.casefold()), "")
-        if not is_name(name):
+        user = config.user_prefix + name
+        if not name or not is_name(user):
             raise ValueError(f"the entry of a user has no attribute {config.user_name} that is the login, or hides it")
         groups = [_common_name(one, config.group_base) for one in _texts(entries[0], config.member_of)]
         if config.group_filter:
             places = {"dn": escape_filter_chars(dn), "user": escape_filter_chars(name)}
             query = re.sub(r"\{(dn|user)\}", lambda place: places[place[1]], config.group_filter)
-            for entry in self._searched(connection, config.group_base, query, ldap3.SUBTREE, config.group_name):
-                groups += _texts(entry, config.group_name)
+            found = self._searched(connection, GROUPS_MAX, config.group_base, query, ldap3.SUBTREE, config.group_name)
+            groups += [name for entry in found for name in _texts(entry, config.group_name)]
         named = (config.groups_prefix + one for one in groups[:GROUPS_MAX] if one not in ("", "*"))
-        return LoggedIn(name, frozenset(one for one in named if is_name(one) and "," not in one), is_external=True)
+        return LoggedIn(user, frozenset(one for one in named if is_name(one) and "," not in one), is_external=True)
 
-    def _searched(self, connection: Any, base: str, query: str, scope: str, *attributes: str) -> list[dict[str, Any]]:
-        connection.search(
-            base, query, scope, attributes=list(attributes), size_limit=GROUPS_MAX, time_limit=self._time_s
-        )
-        return [one for one in connection.response or () if one.get("type", "searchResEntry") == "searchResEntry"]
+    def _searched(
+        self, connection: Any, most: int, base: str, query: str, scope: str, *attributes: str
+    ) -> list[dict[str, Any]]:
+        """Return ``most`` entries; further ones are left out."""
+        connection.search(base, query, scope, attributes=list(attributes), size_limit=most, time_limit=self._time_s)
+        found = (one for one in connection.response or () if one.get("type", "searchResEntry") == "searchResEntry")
+        return list(islice(found, most))
 
     def bound(self, dn: str, passcode: str) -> Any:
         """Return a connection as somebody; None for a wrong password.  Raises: LDAPException, OSError."""
@@ -180,16 +185,18 @@ class Directory:
         with self._lock:
             self._open[id(connection)] = connection, self._clock() + STEPS_MOST * self._time_s
         try:
+            connection.open()
+            connection.socket = metered(connection.socket)
             if self._config.start_tls:
-                connection.open()
                 if not connection.start_tls():
                     raise ValueError("the directory refuses STARTTLS")
+                connection.socket = metered(connection.socket)  # TLS is another socket
             if connection.bind():
                 return connection
         except BaseException:
             self.leave(connection)
-            if isinstance(connection.socket, socket.socket):  # which it leaves open after a failure
-                connection.socket.close()
+            if (endpoint := endpoint_of(connection.socket)) is not None:  # which it leaves open after a failure
+                endpoint.close()
             raise
         self.leave(connection)
         return None

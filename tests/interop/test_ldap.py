@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
@@ -150,16 +151,40 @@ def test_a_changed_password_and_an_outage(slapd: Slapd, start_gateway: StartGate
     assert "cannot be asked" in gateway.log.read_text() and "changed" not in gateway.log.read_text()
 
 
+def begin_session(gateway: GatewayProcess, login: str) -> tuple[str, str]:
+    """Return the cookie, and the user's name here."""
+    asked = json.dumps({"login": login, "passcode": "secret"}).encode()
+    with urllib.request.urlopen(f"{gateway.http_url}/api/session", asked, timeout=60) as response:
+        return response.headers["Set-Cookie"].partition(";")[0], json.load(response)["login"]
+
+
+def status_of_stat(gateway: GatewayProcess, cookie: str) -> int:
+    asked = urllib.request.Request(f"{gateway.http_url}/api/stat", headers={"Cookie": cookie})
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
 def test_a_session_of_the_console(slapd: Slapd, start_gateway: StartGateway) -> None:
     gateway = start_gateway(config(slapd.ldap))
-    request = urllib.request.Request(
-        f"{gateway.http_url}/api/session", json.dumps({"login": "olga", "passcode": "secret"}).encode()
-    )
-    with urllib.request.urlopen(request, timeout=60) as response:
-        cookie = response.headers["Set-Cookie"].partition(";")[0]
-    asked = urllib.request.Request(f"{gateway.http_url}/api/stat", headers={"Cookie": cookie})
-    with urllib.request.urlopen(asked, timeout=60) as response:
-        assert response.status == 200, "with the groups of the directory"
+    cookie, name = begin_session(gateway, "olga")
+    assert name == "olga"
+    assert status_of_stat(gateway, cookie) == 200, "with the groups of the directory"
+
+
+def test_a_prefix_keeps_users_apart(slapd: Slapd, start_gateway: StartGateway) -> None:
+    gateway = start_gateway(config(slapd.ldap, f'{TEMPLATE}\n    user-prefix: "ldap:"'))
+    for protocol in PROTOCOLS:
+        assert outcome(protocol, gateway, "ann", "secret") == SENT, protocol
+        assert outcome(protocol, gateway, "ANN", "secret") == SENT, protocol
+    assert begin_session(gateway, "OLGA")[1] == "ldap:olga"
+    with closing(Stomp(gateway, "secret", "ann")) as client:
+        assert client.send("shop.q") == SENT
+        gateway.http_login = ("olga", "secret")
+        assert '"ldap:ann"' in gateway.get("/api/connections")[1]
 
 
 def test_wrong_settings_are_named(start_gateway: StartGateway) -> None:

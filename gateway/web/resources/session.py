@@ -70,7 +70,7 @@ class SessionRoutes:
         if user is None:
             raise Problem(401, "wrong login or password", headers={"WWW-Authenticate": FORM})
         key, session = self._logins.sessions.begin(user)
-        answer = web.json_response({"login": login, "csrf": session.csrf}, status=201)
+        answer = web.json_response({"login": user.user, "csrf": session.csrf}, status=201)
         answer.set_cookie(
             cookie_name(request),
             key,

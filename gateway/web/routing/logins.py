@@ -65,7 +65,9 @@ class Logins:
         if found is None:
             found = await security.log_in(request.remote or "?", login, passcode)
         # A token in place of the password may be of another user; alone (Bearer) it is clear whose request it is.
-        return found if found is not None and found.user == login else None
+        # A directory may spell the login in another way, or have a prefix here.
+        is_of_login = found is not None and (found.user == login or not security.is_token(passcode))
+        return found if is_of_login else None
 
     async def _user_of_token(self, request: web.Request, token: str) -> LoggedIn | None:
         """Return the user; a wrong token is a guess like any other, so it fails late and counts."""

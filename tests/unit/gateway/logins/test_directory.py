@@ -19,6 +19,7 @@ import ldap3
 
 from config.login_servers import LdapConfig
 from gateway.logins.directory import GROUPS_MAX, KEPT, PASSCODE_MAX_CHARACTERS, STEPS_MOST, Directory
+from gateway.logins.metered_socket import OCTETS_MAX
 
 LIMIT_S = 60.0
 PEOPLE, GROUPS = "ou=people,dc=shop", "ou=groups,dc=shop"
@@ -91,6 +92,16 @@ def test_groups_below_a_base_and_with_a_prefix() -> None:
     config = dataclasses.replace(TEMPLATE, group_base="OU=Groups, dc=shop", groups_prefix="ldap-")
     found = directory(config).check("ann", "secret")
     assert found is not None and found.groups == {"ldap-billing", "ldap-ops"}
+
+
+def test_users_with_a_prefix(searching: LdapConfig) -> None:
+    """The directory knows nothing of it: it is in no question."""
+    config = dataclasses.replace(searching, user_prefix="ldap:", group_filter="(|(member={dn})(cn={user}))")
+    at = server((f"cn=ann,{GROUPS}", {"objectClass": "group", "cn": "ann", "member": ["cn=nobody"]}))
+    found = directory(config, at).check("ANN", "secret")
+    assert found is not None and found.user == "ldap:ann" and found.groups == {"audit", "ann"}
+    assert directory(config, at).check("ldap:ann", "secret") is None
+    assert directory(dataclasses.replace(config, user_prefix="x" * 253), at).check("ann", "secret") is None, "too long"
 
 
 @pytest.mark.parametrize("name", ["*", "a,b", "", "x" * 256, "a\nb"])
@@ -218,6 +229,37 @@ def test_an_answer_that_comes_octet_by_octet_ends(caplog: pytest.LogCaptureFixtu
             assert peer.recv(4_096) == b"", "the end of the connection"
             client.join(LIMIT_S)
     assert found == [None] and "cannot be asked" in caplog.text
+
+
+def answer_to(message: bytes, operation: bytes) -> bytes:
+    """Return a message with the id of another one, which is the first element in it (RFC 4511, 4.1.1)."""
+    at = 2 if message[1] < 0x80 else 3
+    body = message[at : at + 2 + message[at + 1]] + operation
+    return bytes((0x30, len(body))) + body
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_an_answer_without_end_is_cut(is_many: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """One message that is announced as 2 GiB, or entries that never end."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = dataclasses.replace(TEMPLATE, url=f"ldap://127.0.0.1:{listening.getsockname()[1]}")
+        asked = Directory(config)
+        found: list[object] = []
+        client = threading.Thread(target=lambda: found.append(asked.check("ann", "secret")), daemon=True)
+        client.start()
+        peer = listening.accept()[0]
+        with peer:
+            bind = peer.recv(4_096)
+            if is_many:
+                peer.sendall(answer_to(bind, b"\x61\x07\x0a\x01\0\x04\0\x04\0"))
+                part = answer_to(peer.recv(4_096), b"\x64\x07\x04\x03c=x\x30\0") * 256
+            else:
+                peer.sendall(b"\x30\x84\x7f\xff\xff\xff")
+                part = b"\0" * 4_096
+            with pytest.raises(ConnectionError):  # more than the buffers between hold
+                peer.sendall(part * (128 * OCTETS_MAX // len(part)))
+            client.join(LIMIT_S)
+    assert found == [None] and f"more than {OCTETS_MAX} octets" in caplog.text
 
 
 def test_an_entry_that_is_called_like_a_place_has_no_groups_of_others(searching: LdapConfig) -> None:
