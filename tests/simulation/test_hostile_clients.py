@@ -19,6 +19,7 @@ from protocols.connection import ProtocolConnection
 from tests.support.engine.broker_view import BrokerView
 from tests.support.hostile.random_lives import Plant, RandomLives
 from tests.support.long_run import LongRun
+from tests.support.uncollected import uncollected
 from tests.support.world.bodies import Violation
 from tests.support.world.bugs import ChoresForgotten, HoardingBroker, SleepyBroker
 from tests.support.world.seeds import asked_or, telling
@@ -72,13 +73,11 @@ class Uncollected(RandomLives):
         self.left: set[str] = set()
 
     def run(self) -> None:
-        gc.freeze()  # so that only what a run makes is looked through, not what hundreds of tests have left behind
-        gc.disable()
-        try:
-            super().run()
-        finally:
-            gc.set_debug(0)
-            gc.enable()
+        with uncollected():
+            try:
+                super().run()
+            finally:
+                gc.set_debug(0)
 
     def _live(self, is_last: bool) -> None:
         gc.collect()

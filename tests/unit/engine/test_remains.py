@@ -17,6 +17,7 @@ from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.options import FIRST, ReplayStart
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
+from tests.support.uncollected import uncollected
 
 Subscribe = Callable[[EngineWorld, FakeClient], Any]
 
@@ -56,18 +57,16 @@ SUBSCRIPTIONS: dict[str, Subscribe] = {
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
     """Fail if the collector finds anything of the engine that became garbage meanwhile."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        gc.collect()
-        found = Counter(type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("engine."))
-        assert not found, f"left for the collector: {dict(found)}"
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
+    with uncollected():
+        try:
+            yield
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            found = Counter(type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("engine."))
+            assert not found, f"left for the collector: {dict(found)}"
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
 
 
 @pytest.mark.parametrize("kind", SUBSCRIPTIONS)

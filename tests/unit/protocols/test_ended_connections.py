@@ -22,6 +22,7 @@ from tests.support.protocols.amqp_gateway import AmqpPeer, text
 from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, queue, topic
 from tests.support.protocols.socket_peer import SocketPeer
 from tests.support.protocols.stomp_gateway import Peer
+from tests.support.uncollected import uncollected
 from tests.unit.protocols.amqp.v1_0.endpoints.test_transactions import declare
 
 CONSUMERS = 3
@@ -32,10 +33,8 @@ Life = Callable[[OpenWireGateway], SocketPeer]
 
 @pytest.fixture(autouse=True)
 def reference_counts_alone() -> Iterator[None]:
-    gc.freeze()  # so that only what a test makes is looked through, not what hundreds of tests have left behind
-    gc.disable()
-    yield
-    gc.enable()
+    with uncollected():
+        yield
 
 
 def alive() -> Counter[str]:

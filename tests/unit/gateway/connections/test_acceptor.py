@@ -21,6 +21,7 @@ from gateway.connections.tls_stream import TlsInput, TlsStream
 from gateway.process.counters import GatewayCounters
 from gateway.process.log_lines import LINES_MAX
 from tests.support.process.certificates import Certificates
+from tests.support.uncollected import uncollected
 
 LIMIT_S = 60.0
 
@@ -342,10 +343,7 @@ async def test_a_handshake_leaves_nothing_to_the_garbage_collector(certificates:
         handshakes_most=1 if end == "cut off" else 10,
     )
     served.server.start()
-    gc.collect()
-    gc.freeze()  # so that only what the test makes is looked through
-    gc.disable()
-    try:
+    with uncollected():
         if end == "done":
             assert await served.said(certificates.client_context()) == b"TLS hello"
         else:
@@ -364,9 +362,6 @@ async def test_a_handshake_leaves_nothing_to_the_garbage_collector(certificates:
         async with asyncio.timeout(LIMIT_S):
             while _streams():
                 await asyncio.sleep(0.001)
-    finally:
-        gc.enable()
-        gc.unfreeze()
     await served.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import weakref
 from collections.abc import AsyncIterator, Iterable
 from copy import copy
@@ -24,6 +23,7 @@ from gateway.web.connections.sockets import (
     WebSocketTransport,
 )
 from tests.support.connection_world import ConnectionWorld
+from tests.support.uncollected import uncollected
 
 
 class Socket:
@@ -239,9 +239,7 @@ async def test_one_that_has_ended_leaves_nothing_to_the_garbage_collector(is_abo
 
     app = web.Application()
     app.router.add_get("/", SocketRoute(new_connection).serve)
-    gc.freeze()
-    gc.disable()
-    try:
+    with uncollected():
         async with TestClient(TestServer(app)) as client:
             socket = await client.ws_connect("/")
             await socket.send_bytes(b"SEND\n\n\0")
@@ -253,5 +251,3 @@ async def test_one_that_has_ended_leaves_nothing_to_the_garbage_collector(is_abo
             world.host.sessions.clear()
             await turns()
             assert [one() for one in known] == [None]
-    finally:
-        gc.enable()

@@ -21,6 +21,7 @@ from gateway.web.rest.requests import NotNow
 from gateway.web.routing.problems import CONTENT_TYPE, Problem, refusal
 from gateway.web.server import Requests
 from tests.support.connection_world import Transport
+from tests.support.uncollected import uncollected
 from tests.support.web import GUARDED, Knowing, listening, serving
 
 LIMIT_S = 30.0  # only a defect takes so long
@@ -198,13 +199,14 @@ async def test_a_connection_that_is_lost_as_soon_as_it_is_made_fills_no_log(capl
     runner = web.AppRunner(web.Application())
     await runner.setup()
     assert runner.server is not None
-    requests = Requests(LoopShare(), RequestMemory(), runner.server, loop=asyncio.get_running_loop())
-    requests.connection_made(Transport(True, None))
-    requests.connection_lost(None)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    del requests
-    gc.collect()
+    with uncollected():
+        requests = Requests(LoopShare(), RequestMemory(), runner.server, loop=asyncio.get_running_loop())
+        requests.connection_made(Transport(True, None))
+        requests.connection_lost(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del requests
+        gc.collect()
     await runner.cleanup()
     assert caplog.records == []
 
@@ -224,10 +226,7 @@ CHUNKED = b"POST /api/retry HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: ch
 async def test_a_request_that_is_cut_off_leaves_nothing_to_the_garbage_collector(octets: bytes) -> None:
     """The collector runs rarely, and hardly ever over what has lived for a while: an upload may be a megabyte."""
     async with listening() as endpoint:
-        gc.collect()
-        gc.freeze()  # so that only what the test makes is looked through
-        gc.disable()
-        try:
+        with uncollected():
             for _ in range(3):
                 _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
                 writer.write(octets)
@@ -236,9 +235,6 @@ async def test_a_request_that_is_cut_off_leaves_nothing_to_the_garbage_collector
                 await asyncio.sleep(0.01)
                 writer.transport.abort()
             await _until(lambda: _requests() == 0)
-        finally:
-            gc.enable()
-            gc.unfreeze()
 
 
 def _requests() -> int:
