@@ -7,9 +7,11 @@ The iterations of one check take tens of milliseconds, so ``check`` belongs on a
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
+import math
 import os
 import ssl
 import threading
@@ -61,6 +63,7 @@ class Security(Credentials):
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
+        self._is_reading = False  # groups of a user in the directory
         self.adopt(config)
         self.logins = LoginChecks(self.check, counters)
         # A queue of its own: a directory that does not answer keeps no other passwords waiting.
@@ -158,11 +161,39 @@ class Security(Credentials):
             return LoggedIn(login, self.groups_of(login)) if self.remembers(login, passcode) else None
         if found is None or found.user in self._users:
             return None
-        self._external.pop(found.user, None)
+        self._note_groups(found)
+        return found
+
+    def _note_groups(self, user: LoggedIn) -> None:
+        self._external.pop(user.user, None)
         if len(self._external) >= EXTERNAL_KEPT:
             del self._external[next(iter(self._external))]
-        self._external[found.user] = found.groups
-        return found
+        self._external[user.user] = user.groups
+
+    @property
+    def groups_last_s(self) -> float:
+        """Return how long groups of a directory count; infinity if they cannot be read without a password."""
+        directory = self.directory
+        return directory.remember_s if directory is not None and directory.can_look_up else math.inf
+
+    async def read_again(self, user: LoggedIn) -> tuple[LoggedIn | None, bool]:
+        """Return a user of a directory as it is there now, None if it is gone; False if that could not be asked.
+
+        One user is asked for at a time; meanwhile that is the answer for others.
+        """
+        directory = self.directory
+        if directory is None or not directory.can_look_up or self._is_reading:
+            return None, False
+        self._is_reading = True
+        reading = asyncio.get_running_loop().run_in_executor(None, directory.look_up, user.user)
+        reading.add_done_callback(self._has_read)
+        found, is_said = await asyncio.shield(reading)
+        if found is not None and found.user not in self._users:
+            self._note_groups(found)
+        return found, is_said
+
+    def _has_read(self, reading: object) -> None:
+        self._is_reading = False
 
     def refusal(self, passcode: str) -> str:
         """Return why a token was refused; "" for a password, and if that is not known."""

@@ -18,13 +18,14 @@ import ssl
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it uses old names of pyasn1
     import ldap3
+    from ldap3.core import results
     from ldap3.core.exceptions import LDAPException, LDAPSASLPrepError
     from ldap3.protocol.sasl.sasl import validate_simple_password
     from ldap3.utils.conv import escape_filter_chars
@@ -42,7 +43,15 @@ PASSWORD_FILE_BYTES_MAX: Final = 4_096
 GROUPS_MAX: Final = 1_000  # of a user; further ones are left out
 STEPS_MOST: Final = 10  # times ``security.ldap.time``: for all that one connection does
 KEPT: Final = 1_000  # passwords that were found right; the oldest are forgotten first
+ANY: Final = "(objectClass=*)"
 SAID_LEAST_S: Final = 30.0  # between two lines of the log about a directory that cannot be asked
+NO_ANSWER: Final = (
+    results.RESULT_OPERATIONS_ERROR,
+    results.RESULT_TIME_LIMIT_EXCEEDED,
+    results.RESULT_BUSY,
+    results.RESULT_UNAVAILABLE,
+    results.RESULT_OTHER,
+)
 # What a directory, or an answer that is none, makes the library raise.
 _FAULTS: Final = (LDAPException, PyAsn1Error, OSError, *DATA_FAULTS)
 
@@ -61,6 +70,7 @@ class Directory:
     """Checks passwords by binding; ``check`` blocks and is for a worker thread.
 
     server: the one of the configuration unless given.  strategy: of its connections.  clock: seconds, monotonic.
+    remember_s: how long what it has said of a user counts.
     Raises: WrongName; OSError for an unusable ``ca``.
     """
 
@@ -73,6 +83,7 @@ class Directory:
     ) -> None:
         _require_names(config)
         self._config = config
+        self.remember_s = config.remember_ms / 1_000
         self._time_s = math.ceil(config.time_ms / 1_000)  # the library takes whole seconds
         self._server = _server(config) if server is None else server
         self._strategy = strategy
@@ -98,12 +109,33 @@ class Directory:
             self._say(error)
             return None
         if found is not None:
-            until_s = self._clock() + self._config.remember_ms / 1_000
+            until_s = self._clock() + self.remember_s
             with self._lock:
                 if len(self._known) >= KEPT:
                     del self._known[next(iter(self._known))]
                 self._known[self._key(login, passcode)] = found, until_s
         return found
+
+    @property
+    def can_look_up(self) -> bool:
+        """Say whether users can be asked for without their passwords."""
+        return bool(self._config.bind_dn)
+
+    def look_up(self, user: str) -> tuple[LoggedIn | None, bool]:
+        """Return a user as the entry is now, None if there is none any more; False if the directory cannot be asked.
+
+        user: the name here.  Blocks, as ``check`` does.
+        """
+        login = user.removeprefix(self._config.user_prefix)
+        try:
+            with self._searching() as searching:
+                dn = self._dn(searching, login)
+                is_there = bool(dn) and bool(self._searched(searching, 1, dn, ANY, ldap3.BASE, self._config.user_name))
+                found = self._found(searching, login, dn) if is_there else None
+        except _FAULTS as error:
+            self._say(error)
+            return None, False
+        return found if found is not None and found.user == user else None, True
 
     def tick(self) -> None:
         """Cut connections that have taken too long: an answer may come octet by octet.  Called each second."""
@@ -123,13 +155,20 @@ class Directory:
             dn = config.user_dn.replace("{user}", escape_rdn(login))
             with _Bound(self, dn, passcode) as connection:
                 return self._found(connection, login, dn) if connection is not None else None
-        with _Bound(self, config.bind_dn, _password(config.bind_password_file)) as searching:
-            if searching is None:
-                raise ValueError("the directory refuses security.ldap.bind-dn with its password")
+        with self._searching() as searching:
             dn = self._dn(searching, login)
             with _Bound(self, dn, passcode) as connection:
                 is_right = connection is not None
             return self._found(searching, login, dn) if dn and is_right else None
+
+    @contextlib.contextmanager
+    def _searching(self) -> Iterator[Any]:
+        """Yield a connection as ``bind_dn``."""
+        config = self._config
+        with _Bound(self, config.bind_dn, _password(config.bind_password_file)) as connection:
+            if connection is None:
+                raise ValueError("the directory refuses security.ldap.bind-dn with its password")
+            yield connection
 
     def _dn(self, connection: Any, login: str) -> str:
         """Return the name of a user's entry; "" if there is none, or more than one."""
@@ -144,7 +183,7 @@ class Directory:
         """Return the user of an entry, as it is spelt there: a directory takes ANN for ann, and here these are two."""
         config = self._config
         wanted = [config.user_name, *([config.member_of] if config.member_of else [])]
-        entries = self._searched(connection, 1, dn, "(objectClass=*)", ldap3.BASE, *wanted)
+        entries = self._searched(connection, 1, dn, ANY, ldap3.BASE, *wanted)
         names = _texts(entries[0], config.user_name) if entries else []
         name = next((one for one in names if one.casefold() == login.casefold()), "")
         user = config.user_prefix + name
@@ -162,8 +201,10 @@ class Directory:
     def _searched(
         self, connection: Any, most: int, base: str, query: str, scope: str, *attributes: str
     ) -> list[dict[str, Any]]:
-        """Return ``most`` entries; further ones are left out."""
+        """Return ``most`` entries; further ones are left out.  Raises: ValueError if the directory could not search."""
         connection.search(base, query, scope, attributes=list(attributes), size_limit=most, time_limit=self._time_s)
+        if connection.result["result"] in NO_ANSWER:
+            raise ValueError(f"the directory answers a search with {connection.result['description']}")
         found = (one for one in connection.response or () if one.get("type", "searchResEntry") == "searchResEntry")
         return list(islice(found, most))
 

@@ -7,9 +7,9 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -80,6 +80,14 @@ def outcome(protocol: str, gateway: GatewayProcess, login: str, passcode: str, q
         return client.send(queue)
 
 
+@contextmanager
+def as_root(slapd: Slapd) -> Iterator[Any]:
+    """Yield a connection that may change everything."""
+    with ldap3.Connection(ldap3.Server(slapd.ldap, get_info=ldap3.NONE), "cn=root,dc=shop", "root") as root:
+        root.bind()  # not before: the end of ``with`` restores the state of its beginning
+        yield root
+
+
 PROTOCOLS: Final = ("stomp", "amqp", "openwire", "http")
 
 
@@ -137,8 +145,7 @@ def test_a_changed_password_and_an_outage(slapd: Slapd, start_gateway: StartGate
     ann = Stomp(gateway, "secret", "ann")
     with closing(ann):
         assert ann.send("shop.q") == SENT
-        with ldap3.Connection(ldap3.Server(slapd.ldap, get_info=ldap3.NONE), "cn=root,dc=shop", "root") as root:
-            root.bind()
+        with as_root(slapd) as root:
             root.modify(f"uid=ann,{PEOPLE}", {"userPassword": [(ldap3.MODIFY_REPLACE, ["changed"])]})
         wait_until(lambda: outcome("stomp", gateway, "ann", "secret") == REFUSED, "the end of what is remembered")
         assert outcome("stomp", gateway, "ann", "changed") == SENT
@@ -173,6 +180,24 @@ def test_a_session_of_the_console(slapd: Slapd, start_gateway: StartGateway) -> 
     cookie, name = begin_session(gateway, "olga")
     assert name == "olga"
     assert status_of_stat(gateway, cookie) == 200, "with the groups of the directory"
+
+
+def test_groups_of_a_session_follow_the_directory(slapd: Slapd, start_gateway: StartGateway, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    binder = f'\n    bind-dn: "uid=gateway,{PEOPLE}"\n    bind-password-file: "{password}"'
+    gateway = start_gateway(config(slapd.ldap, TEMPLATE + binder))
+    cookie, _ = begin_session(gateway, "olga")
+    assert status_of_stat(gateway, cookie) == 200
+    with as_root(slapd) as root:
+        root.modify(f"cn=ops,{GROUPS}", {"member": [(ldap3.MODIFY_REPLACE, [f"uid=nemo,{PEOPLE}"])]})
+    wait_until(lambda: status_of_stat(gateway, cookie) == 403, "the loss of the group")
+    slapd.stop()
+    assert status_of_stat(gateway, cookie) == 403, "a session outlives an outage"
+    slapd.start()
+    with as_root(slapd) as root:
+        root.delete(f"uid=olga,{PEOPLE}")
+    wait_until(lambda: status_of_stat(gateway, cookie) == 401, "the end of the session")
 
 
 def test_a_prefix_keeps_users_apart(slapd: Slapd, start_gateway: StartGateway) -> None:

@@ -42,8 +42,7 @@ class Logins:
                 raise Problem(
                     403, f"{CSRF_HEADER} is wrong or missing; with a session allowed is the csrf of GET /api/session"
                 )
-            user = session.user
-            found = user if user.is_external else LoggedIn(user.user, self._security.groups_of(user.user))
+            found = await self._user_of_session(request, session)
         CHECKED.set(found)
         if found is not None:
             return
@@ -68,6 +67,19 @@ class Logins:
         # A directory may spell the login in another way, or have a prefix here.
         is_of_login = found is not None and (found.user == login or not security.is_token(passcode))
         return found if is_of_login else None
+
+    async def _user_of_session(self, request: web.Request, session: Session) -> LoggedIn | None:
+        """Return the user with the groups that count now; a user who is gone from the directory has no session."""
+        if not session.user.is_external:
+            return LoggedIn(session.user.user, self._security.groups_of(session.user.user))
+        if self.sessions.is_due(session, self._security.groups_last_s):
+            found, is_said = await self._security.read_again(session.user)
+            if found is not None:
+                self.sessions.was_read(session, found)
+            elif is_said:
+                self.sessions.end(self.cookie_of(request) or "")
+                return None
+        return session.user
 
     async def _user_of_token(self, request: web.Request, token: str) -> LoggedIn | None:
         """Return the user; a wrong token is a guess like any other, so it fails late and counts."""

@@ -20,6 +20,7 @@ SESSIONS_MAX: Final = 1_000  # at a time; the one that was used longest ago ends
 SESSIONS_PER_USER_MAX: Final = 16
 IDLE_S: Final = 30 * 60.0
 SESSION_MOST_S: Final = 12 * 3_600.0
+GROUPS_MOST_S: Final = 3_600.0  # that a directory has told
 TOKEN_BYTES: Final = 32
 
 
@@ -27,7 +28,8 @@ TOKEN_BYTES: Final = 32
 class Session:
     """A login of the console.
 
-    user: as it was checked.  verifiers: of the user's password then.  begun_s, used_s: by the clock of ``Sessions``.
+    user: as it was checked; of a directory, as it was read last, at ``read_s``.  asked_s: when it was asked for last.
+    verifiers: of the user's password then.  Times are those of the clock of ``Sessions``.
     """
 
     user: LoggedIn
@@ -35,6 +37,8 @@ class Session:
     verifiers: tuple[Verifier, ...]
     begun_s: float
     used_s: float
+    read_s: float
+    asked_s: float
 
 
 class Sessions:
@@ -57,7 +61,7 @@ class Sessions:
             del self._sessions[next(iter(self._sessions))]
         now_s = self._clock()
         key, csrf = _token(), _token()
-        session = Session(user, csrf, self._verifiers_of(user.user) or (), now_s, now_s)
+        session = Session(user, csrf, self._verifiers_of(user.user) or (), now_s, now_s, now_s, now_s)
         self._sessions[key] = session
         return key, session
 
@@ -65,13 +69,15 @@ class Sessions:
         """Return the session of a cookie, which goes on for a while; None if it is over.
 
         It ends as well when its user is removed or gets another password; of a user of a directory, when the
-        configuration gets one of this name.
+        configuration gets one of this name, or when the directory has not told the groups for long.
         """
         session = self._sessions.pop(key, None)
         if session is None:
             return None
         now_s = self._clock()
         is_over = now_s - session.used_s > IDLE_S or now_s - session.begun_s > SESSION_MOST_S
+        if session.user.is_external:
+            is_over = is_over or now_s - session.read_s > GROUPS_MOST_S
         verifiers = self._verifiers_of(session.user.user)
         has_changed = verifiers is not None if session.user.is_external else verifiers != session.verifiers
         if is_over or has_changed:
@@ -79,6 +85,18 @@ class Sessions:
         session.used_s = now_s
         self._sessions[key] = session
         return session
+
+    def is_due(self, session: Session, last_s: float) -> bool:
+        """Say whether to ask for the user of a directory again, who counts for ``last_s``; the next time then later."""
+        now_s = self._clock()
+        if not session.user.is_external or now_s - session.asked_s < last_s:
+            return False
+        session.asked_s = now_s
+        return True
+
+    def was_read(self, session: Session, user: LoggedIn) -> None:
+        session.user = user
+        session.read_s = self._clock()
 
     def end(self, key: str) -> None:
         self._sessions.pop(key, None)

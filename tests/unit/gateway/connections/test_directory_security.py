@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import warnings
 
@@ -21,6 +22,7 @@ from protocols.peer_socket import LoggedIn
 
 LDAP = LdapConfig("ldap://localhost", user_dn="uid={user},dc=shop")
 ADDRESS = "192.0.2.1"
+LIMIT_S = 60.0
 
 
 class Scripted(Directory):
@@ -31,11 +33,21 @@ class Scripted(Directory):
         self.gate = threading.Event()
         self.gate.set()
         self.asked: list[str] = []
+        self.groups = frozenset({"shop"})
+        self.has_binder = True
+
+    @property
+    def can_look_up(self) -> bool:
+        return self.has_binder
+
+    def look_up(self, user: str) -> tuple[LoggedIn | None, bool]:
+        self.gate.wait()
+        return LoggedIn(user, self.groups, is_external=True), True
 
     def _asked(self, login: str, passcode: str) -> LoggedIn | None:
         self.asked.append(login)
         self.gate.wait()
-        return LoggedIn(login.lower(), frozenset({"shop"}), is_external=True) if passcode == "secret" else None
+        return LoggedIn(login.lower(), self.groups, is_external=True) if passcode == "secret" else None
 
 
 def secured(**users: str) -> tuple[Security, Scripted]:
@@ -73,6 +85,32 @@ async def test_a_directory_that_does_not_answer_keeps_nobody_else_waiting() -> N
     assert len(directory.asked) == 2 and not any(one.done() for one in waiting)
     directory.gate.set()
     assert all(await asyncio.gather(*waiting))
+
+
+async def test_groups_are_read_again_for_one_user_at_a_time() -> None:
+    security, directory = secured()
+    ann = await security.log_in(ADDRESS, "ann", "secret")
+    assert ann is not None and security.groups_last_s == 60.0
+    directory.groups = frozenset({"ops"})
+    directory.gate.clear()
+    first = asyncio.ensure_future(security.read_again(ann))
+    await asyncio.sleep(0)
+    assert await security.read_again(ann) == (None, False), "another one is asked for"
+    first.cancel()
+    assert await security.read_again(ann) == (None, False), "although its client has gone"
+    directory.gate.set()
+    async with asyncio.timeout(LIMIT_S):
+        while (found := await security.read_again(ann)) == (None, False):
+            await asyncio.sleep(0.001)
+    assert found == (LoggedIn("ann", frozenset({"ops"}), is_external=True), True)
+    assert security.known_groups["ann"] == {"ops"}
+
+
+async def test_without_a_binder_nothing_is_read_again() -> None:
+    security, directory = secured()
+    directory.has_binder = False
+    assert security.groups_last_s == math.inf
+    assert await security.read_again(LoggedIn("ann", frozenset(), is_external=True)) == (None, False)
 
 
 async def test_no_question_without_a_password() -> None:

@@ -194,6 +194,39 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(asked._known) == KEPT and asked.known("u0", "x") is None and asked.known("u1", "x") is not None
 
 
+def test_a_user_is_looked_up_without_a_password(searching: LdapConfig, caplog: pytest.LogCaptureFixture) -> None:
+    config = dataclasses.replace(searching, user_prefix="ldap:")
+    by_name = dataclasses.replace(config, user_base="", user_dn=TEMPLATE.user_dn)
+    for asked in (directory(config), directory(by_name)):
+        assert asked.can_look_up
+        found, is_said = asked.look_up("ldap:ann")
+        assert is_said and found is not None and found.user == "ldap:ann" and found.groups == {"audit"}
+        assert found.is_external
+        assert asked.look_up("ldap:nobody") == (None, True)
+        assert asked.look_up("ldap:ANN") == (None, True), "here that is another user"
+        assert caplog.text == ""
+    Path(searching.bind_password_file).write_text("wrong")
+    assert directory(config).look_up("ldap:ann") == (None, False)
+    assert "refuses security.ldap.bind-dn" in caplog.text
+    assert not directory().can_look_up
+
+
+class Busy:
+    """A connection to a directory that has no time."""
+
+    def __init__(self) -> None:
+        self.result = {"result": 51, "description": "busy"}
+        self.response: list[dict[str, Any]] = []
+
+    def search(self, *asked: str, **options: object) -> bool:
+        return False
+
+
+def test_a_directory_that_is_busy_has_said_nothing(searching: LdapConfig) -> None:
+    with pytest.raises(ValueError, match="answers a search with busy"):
+        directory(searching)._dn(Busy(), "ann")
+
+
 def test_a_server_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     config = dataclasses.replace(TEMPLATE, url="ldap://127.0.0.1:1", time_ms=500)
     assert Directory(config).check("ann", "Tr0ub4dor") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from config.model import ServerConfig
 from config.scram import Verifier, hash_password
 from gateway.connections.security import Security
 from gateway.web.routing.sessions import (
+    GROUPS_MOST_S,
     IDLE_S,
     SESSION_MOST_S,
     SESSIONS_MAX,
@@ -70,6 +72,35 @@ def test_a_session_of_a_directory_ends_when_the_configuration_gets_such_a_user()
     assert sessions.find(key) is session and session.user.groups == {"ops"}
     users["ann"] = USERS["alice"]
     assert sessions.find(key) is None
+
+
+def test_groups_of_a_directory_that_nobody_reads_again_end_a_session() -> None:
+    now = [100.0]
+    sessions = Sessions(lambda login: None, lambda: now[0])
+    ann = LoggedIn("ann", frozenset({"ops"}), is_external=True)
+    key, session = sessions.begin(ann)
+    for _ in range(3):
+        now[0] += GROUPS_MOST_S / 4
+        assert sessions.find(key) is session
+    sessions.was_read(session, LoggedIn("ann", frozenset(), is_external=True))
+    for _ in range(4):
+        now[0] += GROUPS_MOST_S / 4
+        assert sessions.find(key) is session and session.user.groups == set()
+    now[0] += 1
+    assert sessions.find(key) is None
+
+
+def test_groups_are_due_once_in_their_time() -> None:
+    now = [100.0]
+    sessions = Sessions(lambda login: None, lambda: now[0])
+    _, session = sessions.begin(LoggedIn("ann", frozenset(), is_external=True))
+    assert not sessions.is_due(session, 60.0)
+    now[0] += 60
+    assert sessions.is_due(session, 60.0) and not sessions.is_due(session, 60.0), "whether or not there is an answer"
+    assert not sessions.is_due(session, math.inf)
+    _, own = sessions.begin(LoggedIn("alice", frozenset()))
+    now[0] += 60
+    assert not sessions.is_due(own, 60.0), "the configuration has the groups"
 
 
 def test_the_number_of_sessions_is_bounded() -> None:
