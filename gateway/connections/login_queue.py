@@ -81,11 +81,25 @@ class _Failures:
 
 
 class LoginChecks:
-    """check: returns whether a password is right; runs on a worker thread."""
+    """check: returns whether a password is right; runs on a worker thread.
 
-    def __init__(self, check: Callable[[str, str], bool], counters: GatewayCounters) -> None:
+    places, address_places: of different passwords that wait, in all and of one address.  wait_most_s: until a client
+    is refused that has no answer yet; None for no limit beside its connection's own.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[str, str], bool],
+        counters: GatewayCounters,
+        places: int = WAITING_MAX,
+        address_places: int = WAITING_PER_ADDRESS_MAX,
+        wait_most_s: float | None = None,
+    ) -> None:
         self._check = check
         self._counters = counters
+        self._places = places
+        self._address_places = address_places
+        self._wait_most_s = wait_most_s
         self._waiting: dict[tuple[str, str], _Check] = {}  # in the order of arrival
         self._per_address: dict[str, int] = {}
         self._running: dict[tuple[str, str], _Check] = {}
@@ -101,7 +115,7 @@ class LoginChecks:
         return len(self._waiting)
 
     async def check(self, address: str, login: str, passcode: str) -> bool:
-        """Say whether ``login`` may connect with ``passcode``; also False if the queue is full.
+        """Say whether ``login`` may connect with ``passcode``; also False if the queue is full or takes too long.
 
         Cancel it when the client has gone.
         """
@@ -128,16 +142,20 @@ class LoginChecks:
         one.answers.add(answer)
         self._start()
         try:
-            return await answer
+            async with asyncio.timeout(self._wait_most_s):
+                return await answer
+        except TimeoutError:
+            self._counters.refused_logins += 1
+            return False
         finally:
             one.answers.discard(answer)
             if not one.answers and self._waiting.get(key) is one:
                 self._remove(key)
 
     def _added(self, address: str, key: tuple[str, str], proved: bool | None) -> _Check | None:
-        if self._per_address.get(address, 0) >= WAITING_PER_ADDRESS_MAX:
+        if self._per_address.get(address, 0) >= self._address_places:
             has_place = self._take_place_of_login(address, key[0])
-        elif len(self._waiting) >= WAITING_MAX:
+        elif len(self._waiting) >= self._places:
             has_place = self._take_place(address) or self._take_place_of_login(address, key[0])
         else:
             has_place = True

@@ -36,6 +36,10 @@ NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
 EXTERNAL_KEPT: Final = 10_000  # users of tokens whose groups are known; the one who was seen longest ago is forgotten
 
+DIRECTORY_PLACES: Final = 1_024  # different passwords that wait for the directory, of all addresses
+DIRECTORY_PLACES_PER_ADDRESS: Final = 512
+DIRECTORY_WAIT_MOST_S: Final = 30.0
+
 # Longer ones are refused unread, so that no client makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
 PASSCODE_MAX_CHARACTERS: Final = 4_096
@@ -66,8 +70,15 @@ class Security(Credentials):
         self._is_reading = False  # groups of a user in the directory
         self.adopt(config)
         self.logins = LoginChecks(self.check, counters)
-        # A queue of its own: a directory that does not answer keeps no other passwords waiting.
-        self.directory_logins = LoginChecks(self._is_right_in_directory, counters)
+        # A queue of its own: a directory that does not answer keeps no other passwords waiting.  A fleet behind one
+        # address has a user for each client, and a question takes no processor here, so more may wait than elsewhere.
+        self.directory_logins = LoginChecks(
+            self._is_right_in_directory,
+            counters,
+            DIRECTORY_PLACES,
+            DIRECTORY_PLACES_PER_ADDRESS,
+            DIRECTORY_WAIT_MOST_S,
+        )
 
     def adopt(self, config: ServerConfig) -> None:
         """Take over users, groups and permissions; passwords of changed users are checked anew."""

@@ -16,8 +16,9 @@ with warnings.catch_warnings():
 from config.login_servers import LdapConfig, SecurityConfig
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
-from gateway.connections.security import Security
+from gateway.connections.security import DIRECTORY_PLACES_PER_ADDRESS, Security
 from gateway.logins.directory import Directory
+from gateway.process.counters import GatewayCounters
 from protocols.peer_socket import LoggedIn
 
 LDAP = LdapConfig("ldap://localhost", user_dn="uid={user},dc=shop")
@@ -50,9 +51,9 @@ class Scripted(Directory):
         return LoggedIn(login.lower(), self.groups, is_external=True) if passcode == "secret" else None
 
 
-def secured(**users: str) -> tuple[Security, Scripted]:
+def secured(counters: GatewayCounters | None = None, **users: str) -> tuple[Security, Scripted]:
     verifiers = {name: tuple(hash_password(code, 4096)) for name, code in users.items()}
-    security = Security(ServerConfig(users=verifiers, security=SecurityConfig(ldap=LDAP)))
+    security = Security(ServerConfig(users=verifiers, security=SecurityConfig(ldap=LDAP)), counters)
     found = security.directory = Scripted()
     return security, found
 
@@ -85,6 +86,22 @@ async def test_a_directory_that_does_not_answer_keeps_nobody_else_waiting() -> N
     assert len(directory.asked) == 2 and not any(one.done() for one in waiting)
     directory.gate.set()
     assert all(await asyncio.gather(*waiting))
+
+
+async def test_a_fleet_of_users_of_one_address_comes_in_at_once() -> None:
+    """After a restart all of them connect: the places for passwords of the configuration would not do."""
+    counters = GatewayCounters()
+    security, directory = secured(counters)
+    directory.gate.clear()
+    logins = [f"device{number}" for number in range(DIRECTORY_PLACES_PER_ADDRESS)]
+    fleet = [asyncio.ensure_future(security.log_in(ADDRESS, login, "secret")) for login in logins]
+    same = [asyncio.ensure_future(security.log_in(ADDRESS, "device0", "secret")) for _ in range(20)]
+    await asyncio.sleep(0)
+    directory.gate.set()
+    found = await asyncio.gather(*fleet, *same)
+    assert [one.user if one is not None else None for one in found] == [*logins, *["device0"] * len(same)]
+    assert sorted(directory.asked) == sorted(logins), "equal logins share a question"
+    assert counters.refused_logins == 0
 
 
 async def test_groups_are_read_again_for_one_user_at_a_time() -> None:

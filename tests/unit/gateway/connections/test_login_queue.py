@@ -202,6 +202,16 @@ async def test_equal_attempts_are_one_check(world: World) -> None:
     assert world.verifier.begun == [("ann", "right")]
 
 
+async def test_who_waits_too_long_is_refused(world: World) -> None:
+    world.checks = LoginChecks(world.verifier.check, world.counters, wait_most_s=0.0)
+    many = [world.ask("10.0.0.1", f"user{number}", "right") for number in range(CONCURRENT_CHECKS_MAX + 3)]
+    many += [world.ask("10.0.0.1", "user0", "right")]
+    assert await asyncio.gather(*many) == [False] * len(many)
+    assert world.counters.refused_logins == len(many) and world.counters.failed_logins == 0
+    assert world.checks.waiting_count == 0
+    assert len(await world.begun(CONCURRENT_CHECKS_MAX)) == CONCURRENT_CHECKS_MAX
+
+
 async def test_who_has_gone_is_not_checked(world: World) -> None:
     running = [world.ask("10.0.0.1", "ann", f"wrong{number}") for number in range(CONCURRENT_CHECKS_MAX)]
     await world.begun(CONCURRENT_CHECKS_MAX)
