@@ -65,7 +65,6 @@ class Connections:
     def connect(self, client: Client) -> None:
         client.client_number = self._next_number
         self._next_number += 1
-        client.is_stopping = self._producer_gates.stop is not None
         self.by_number[client.client_number] = client
 
     def introduce(self, client: Client, host: str, client_id: str, is_sole: bool) -> None:

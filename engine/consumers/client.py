@@ -116,7 +116,6 @@ class Client(Outlet):
     is_refusing: messages that it refused are still being put back; it gets no confirmations until that is done.
     is_output_full: too much output waits for the socket.
     departure: the connection is gone, and this closes its consumers; None while it is there.
-    is_stopping: the gateway stops, so its consumers get nothing more.
     """
 
     __slots__ = (
@@ -133,7 +132,6 @@ class Client(Outlet):
         "is_holding",
         "unread_bytes",
         "departure",
-        "is_stopping",
     )
 
     def __init__(self) -> None:
@@ -151,7 +149,6 @@ class Client(Outlet):
         self.is_holding = False
         self.unread_bytes = 0
         self.departure: DepartureBase | None = None
-        self.is_stopping = False
 
     def output_gate(self) -> int:
         return gates.SOCKET_PAUSED

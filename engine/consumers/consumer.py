@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.redelivery_policy import RedeliveryPolicy
+from engine.backlog.context import Context
 from engine.consumers.client import Client, DepartureBase, Outlet, RestRoom, WindowRoom
 from engine.consumers.credit_window import CreditWindow
 from engine.consumers.prefetch_window import Window
@@ -102,6 +103,7 @@ class Consumer(ConsumerBase):
     """
 
     __slots__ = (
+        "context",
         "window",
         "rest_room",
         "client",
@@ -125,9 +127,17 @@ class Consumer(ConsumerBase):
     )
 
     def __init__(
-        self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
+        self,
+        context: Context,
+        consumer_id: int,
+        client: Client,
+        queue: Queue,
+        ack_mode: int,
+        window: Window,
+        name: str,
     ) -> None:
         super().__init__(consumer_id, ack_mode, name)
+        self.context = context
         self.window = window
         self.rest_room: RestRoom | None = None
         self.client = client
@@ -239,7 +249,7 @@ class Consumer(ConsumerBase):
         """Return the gate that holds this consumer now, gates.OPEN for none."""
         if self.is_closed:
             return gates.CLOSED
-        if self.client.is_stopping:
+        if self.context.is_stopping:
             return gates.STOPPING
         if self.window.is_full:
             return self.window.gate

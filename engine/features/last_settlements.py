@@ -49,7 +49,6 @@ class LastSettlements(StopBase):
         """Hand over nothing more, and accept nothing from clients that hold no message."""
         self._context.is_stopping = True
         for client in self._clients.values():
-            client.is_stopping = True
             self._holders += [consumer for consumer in client.consumers.values() if _counts(consumer)]
         self._producer_gates.stop = self
         self._producer_gates.block()

@@ -72,8 +72,9 @@ def test_no_kind_of_consumer_gets_more(asked: dict[str, object]) -> None:
     world.send(b"0", headers="n:1")
     world.advance(60_000)
     assert client.bodies() == []
-    late = world.subscriber(prefetch=10, **asked)
-    assert late.bodies() == [], "nor one that comes meanwhile"
+    late = world.client()
+    consumer = world.subscribe(late, prefetch=10, **asked)
+    assert (late.bodies(), consumer.gate()) == ([], gates.STOPPING), "nor one that comes meanwhile"
     assert world.stats().depth == 1
 
 

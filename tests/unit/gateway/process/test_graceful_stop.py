@@ -98,10 +98,11 @@ def test_a_second_signal(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_zero_waits_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    world, client, _ = holding(b"0")
+    world, _, _ = holding(b"0")
     assert begun(world, 0).phase is Phase.ENDING
     assert lines(caplog) == ["INFO stopping"]
-    assert not client.is_stopping, "the engine is not paused"
+    world.send(b"1")
+    assert world.subscriber(prefetch=1).bodies() == [b"1"], "the engine is not paused"
 
 
 def test_a_holder_that_goes_is_not_waited_for() -> None:
