@@ -17,7 +17,7 @@ class GatewayCounters:
     left_out_lines: lines missing in the log because an address or an operator had caused too many.
     failed_key_readings: of the issuer of tokens.
     spans: given to the exporter of traces.  dropped_spans: left out, because there were too many.
-    failed_spans: the collector did not take them.
+    failed_spans: the collector did not take them.  trace_faults: calls of the tracer that a defect of ours has ended.
     sync_times: of the commit log's syncs, None where they are not measured.
     session_faults: connections ended by a defect of ours.  conversion_faults: messages sent unconverted because of one.
     """
@@ -32,6 +32,7 @@ class GatewayCounters:
     spans: int = 0
     dropped_spans: int = 0
     failed_spans: int = 0
+    trace_faults: int = 0
     session_faults: int = 0
     conversion_faults: int = 0
     sync_times: Histogram | None = None

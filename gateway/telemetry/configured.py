@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from config.errors import ConfigError, Problem
 from config.loader import place_of
 from config.model import ServerConfig
 from gateway.process.counters import GatewayCounters
-
-if TYPE_CHECKING:
-    from gateway.telemetry.export import ExportedSpans
+from gateway.telemetry.guarded_tracing import GuardedTracing, Tracer
 
 
-def tracing_of(config: ServerConfig, counters: GatewayCounters) -> ExportedSpans | None:
+def tracing_of(config: ServerConfig, counters: GatewayCounters) -> Tracer | None:
     """Return the tracer, None where traces are off.  Raises: ConfigError without the libraries."""
     if not config.telemetry.traces:
         return None
@@ -25,4 +21,4 @@ def tracing_of(config: ServerConfig, counters: GatewayCounters) -> ExportedSpans
         key = "telemetry.traces"
         text = "needs an extra that is not installed: pip install 'penstock[otel]'"
         raise ConfigError([Problem(*place_of(config.sources.get(key, "")), key, text)]) from None
-    return ExportedSpans(config.telemetry, counters)
+    return GuardedTracing(ExportedSpans(config.telemetry, counters), counters)

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from config.model import TelemetryConfig
 from gateway.process.counters import GatewayCounters
+from gateway.telemetry.guarded_tracing import Tracer
 from gateway.telemetry.spans import Spans
 
 QUEUE_MAX: Final = 2_048  # spans that wait for the exporter
@@ -75,7 +76,7 @@ class BoundedQueue(SpanProcessor):
         return bool(self._queue.force_flush(timeout_millis))
 
 
-class ExportedSpans(Spans):
+class ExportedSpans(Spans, Tracer):
     """Spans that go to a collector."""
 
     def __init__(self, config: TelemetryConfig, counters: GatewayCounters) -> None:

@@ -101,8 +101,8 @@ class Spans(Tracing):
 
     def accepted(self, traced: Traced) -> None:
         now_ns = self._clock_ns()
-        self._ids.span_id = _span_id(traced.identity)
-        self._start(traced, "send", "send", SpanKind.SERVER, _sender(traced), now_ns).end(now_ns)
+        span_id = _span_id(traced.identity)
+        self._start(traced, "send", "send", SpanKind.SERVER, _sender(traced), now_ns, span_id=span_id).end(now_ns)
 
     def handed_over(self, traced: Traced, tag: int, delivery_count: int, consumer: dict[str, str]) -> None:
         created = get_current_span(_sender(traced)).get_span_context()
@@ -147,8 +147,11 @@ class Spans(Tracing):
         context: Context,
         now_ns: int,
         links: list[Link] | None = None,
+        span_id: int = 0,
     ) -> Span:
+        # Both at once, as those of a call that has failed may be left over.
         self._ids.trace_id = _trace_id(traced.identity)  # of a trace that begins with this span
+        self._ids.span_id = span_id
         attributes: dict[str, str | int] = {
             "messaging.system": SYSTEM,
             "messaging.destination.name": traced.destination,
@@ -159,11 +162,9 @@ class Spans(Tracing):
             "messaging.message.envelope.size": traced.message.size,
             "penstock.destination.kind": "topic" if traced.is_topic else "queue",
         }
-        span = self._tracer.start_span(
+        return self._tracer.start_span(
             f"{name} {traced.destination}", context, kind, attributes, links, start_time=now_ns
         )
-        self._ids.trace_id = self._ids.span_id = 0
-        return span
 
 
 def _sender(traced: Traced) -> Context:

@@ -202,6 +202,11 @@ def _gateway_counters(stats: BrokerStats, counters: GatewayCounters) -> Iterable
         ("trace_spans", "Spans of messages given to the exporter of traces", counters.spans),
         ("trace_spans_dropped", "Spans left out because too many waited or were under way", counters.dropped_spans),
         ("trace_spans_failed", "Spans that the collector did not take", counters.failed_spans),
+        (
+            "trace_faults",
+            "Calls of the tracer ended by a defect of the gateway; spans are missing",
+            counters.trace_faults,
+        ),
         ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
         ("conversion_faults", "Messages sent unconverted because of a defect, see the log", counters.conversion_faults),
         ("slow_consumers_found", "Consumers found slow, at addresses that check it", stats.slow_consumers.found),

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")
 
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -236,6 +236,17 @@ def test_a_topic_and_a_subscription_that_wants_some() -> None:
     send, *delivered = traces.finished()
     assert attributes(send)["penstock.destination.kind"] == "topic"
     assert [span.parent.span_id for span in delivered if span.parent] == [send.context.span_id] * 2
+
+
+def test_a_call_that_has_failed_leaves_no_id_behind() -> None:
+    traces = Traces()
+    message = Message(1, 1, 0, 4, 0, 0, 0, b"", b"", b"")
+    with pytest.raises((AttributeError, TypeError)):
+        traces.spans.accepted(Traced(cast(Message, None), "ID:1", PARENT, "", "q", False))
+    traces.spans.handed_over(Traced(message, "ID:1", PARENT, "", "q", False), 1, 1, {})
+    traces.spans.settled(1, "acknowledged", "")
+    (deliver,) = traces.finished()
+    assert deliver.parent is not None and deliver.context.span_id != deliver.parent.span_id
 
 
 def test_spans_under_way_are_bounded() -> None:
