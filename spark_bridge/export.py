@@ -14,10 +14,13 @@ from engine.store.read import selection
 from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import Selection
+from engine.store.read.store_files import RemotePath
 from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.files.choice import store_at
+from spark_bridge.files.place import is_url
 from spark_bridge.log.lost import Damaged, Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
@@ -46,6 +49,7 @@ class Request:
     skip_damaged: continue without unreadable records, and count them; only with ``verify``.
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
+    data: the store's directory, or the URL of its copy in an object store.
     target: a directory, or the URL of a place in an object store.
     master: of Spark; NO_SPARK to run the tasks in this process.
     tables: () for those that the target holds, messages if it is new.
@@ -53,7 +57,7 @@ class Request:
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     """
 
-    data: Path
+    data: Path | str
     destination: str
     target: Path | str
     master: str = LOCAL
@@ -67,6 +71,10 @@ class Request:
     rate_bytes: int = 0
     tables: tuple[str, ...] = ()
     is_rehearsal: bool = False
+
+    def store(self) -> Path:
+        """Return the path of the store.  Raises: TargetError, LakeError."""
+        return store_at(self.data if is_url(str(self.data)) else Path(self.data).absolute())
 
     def needs_spark(self) -> bool:
         return self.master != NO_SPARK and not self.is_rehearsal
@@ -141,10 +149,11 @@ def export_to(
     """Add the new messages to a target that is open; the others as ``export``."""
     began = monotonic()
     chosen = selection.parse(request.destination)
-    reader = StoreReader(request.data.absolute())
+    reader = StoreReader(request.store())
     files = target.files
+    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # no gateway is there
     retention = RetentionNotes(
-        request.data, files.identity, request.lease_ms, request.is_rehearsal, has_others=files.is_remote
+        reader.directory, files.identity, request.lease_ms, is_silent, has_others=files.is_remote
     )
     with target.hold(), ExitStack() as started:
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)

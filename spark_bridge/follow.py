@@ -94,6 +94,6 @@ def _waits(request: Request, rhythm: Rhythm, rest: Rest, at: int, failures: int)
 
 def _end(request: Request) -> int:
     try:
-        return StoreReader(request.data.absolute()).end().offset
+        return StoreReader(request.store()).end().offset
     except (StoreError, OSError):  # the round will tell
         return 0

@@ -25,7 +25,7 @@ class RetentionNotes:
     """
 
     def __init__(self, data: Path, identity: str, lease_ms: int, is_silent: bool, has_others: bool) -> None:
-        self._data = data.absolute()
+        self._data = data
         self._identity = identity
         self._lease_ms = lease_ms
         self._is_silent = is_silent

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
@@ -38,7 +37,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "partitioned by destination and date. Reads the store's files, also while a gateway runs; takes no message "
         "from any consumer.",
     )
-    parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
+    parser.add_argument(
+        "--data",
+        metavar="PLACE",
+        default="data",
+        help="directory of the store, or of a backup of it, or where that is in an object store, s3://bucket/prefix "
+        "(default: %(default)s)",
+    )
     parser.add_argument(
         "--destination", metavar="PATTERN", required=True, help="for example orders.eu, 'orders.>', 'queue://orders.*'"
     )
@@ -196,8 +201,8 @@ class _Reports:
 
 def _request(arguments: argparse.Namespace) -> Request:
     """Return what to export.  Raises: CommandError."""
-    if URL.match(arguments.data):
-        raise CommandError(f"--data is {arguments.data!r}, a URL; allowed is the path of a local or mounted directory")
+    if arguments.follow and URL.match(arguments.data):
+        raise CommandError("--follow exports what a gateway adds; --data is a URL, allowed is a store's directory")
     if arguments.skip_damaged and arguments.no_verify:
         raise CommandError("--skip-damaged needs the checksums that --no-verify leaves out; allowed is either")
     if arguments.follow and arguments.dry_run:
@@ -219,7 +224,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     except ValueError as error:
         raise CommandError(f"--tables: {error}") from None
     request = Request(
-        Path(arguments.data),
+        arguments.data,
         arguments.destination,
         arguments.to,
         arguments.master or (NO_SPARK if arguments.follow else LOCAL),

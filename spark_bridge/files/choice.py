@@ -1,10 +1,11 @@
-"""The place of a lake, as users give it -> its files."""
+"""The place of a lake or a store, as users give it -> its files."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from engine.store.read.store_files import RemotePath
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.files.local import LocalFiles
 from spark_bridge.files.place import is_url, parse_place
@@ -33,3 +34,19 @@ def file_at(place: str | Path) -> tuple[LakeFiles, str]:
         if around.status(name) is not None:
             return around, name
     return files_at(place), ""
+
+
+def store_at(place: str | Path) -> Path:
+    """Return the path of a store: of a directory, or of a copy in an object store.
+
+    Raises: TargetError for a URL of another kind; LakeError.
+    """
+    if isinstance(place, RemotePath):
+        return place
+    text = os.fspath(place)
+    if not is_url(text):
+        return Path(text)
+    from spark_bridge.files.objects import ObjectFiles
+    from spark_bridge.files.store_ranges import RangedFiles
+
+    return RemotePath.of(RangedFiles(ObjectFiles(parse_place(text))))

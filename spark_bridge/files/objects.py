@@ -57,6 +57,11 @@ class ObjectFiles(LakeFiles):
         found = (one.path[start:].split("/") for one in self._listed(folder, True) if one.type == fs.FileType.File)
         return ["/".join(parts) for parts in sorted(found) if not any(part.startswith("_") for part in parts[:-1])]
 
+    def sizes(self) -> dict[str, int]:
+        """Return the octets of all files by path.  Raises: LakeError."""
+        start = len(self._path("")) + 1
+        return {one.path[start:]: one.size for one in self._listed("", True) if one.type == fs.FileType.File}
+
     def _listed(self, folder: str, is_recursive: bool) -> list[fs.FileInfo]:
         with self.told(f"list {folder or 'the files'}"):
             selector = fs.FileSelector(self._path(folder), allow_not_found=True, recursive=is_recursive)

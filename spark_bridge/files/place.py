@@ -71,7 +71,7 @@ def parse_place(url: str) -> Place:
     if parts.scheme not in SCHEMES:
         other = "; Spark's s3a:// is s3:// here" if parts.scheme == "s3a" else ""
         allowed = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise TargetError(f"{parts.scheme}:// is no place for a lake; allowed is a path, or {allowed}{other}")
+        raise TargetError(f"{parts.scheme}:// is no place that can be used; allowed is a path, or {allowed}{other}")
     user, _, rest = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     prefix = unquote(parts.path).strip("/")

@@ -6,7 +6,6 @@ gives any field of all records by indexing.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from engine.store.format.checksum import crc32c
 from engine.store.format.sparse_runs import Runs
 from engine.store.read.entry_files import EntryFile, entry_files
 from engine.store.read.segment_files import SegmentFile, open_segment
+from engine.store.read.store_files import StoreFile, open_file
 from engine.values.errors import StoreCorrupt
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -115,13 +115,13 @@ def placed_entries(
     places: list[Int64s] = [np.empty(0, dtype=np.int64)]
     for file in entry_files(directory, destination_id, priority):
         try:
-            descriptor = os.open(file.path, os.O_RDONLY)
+            source = open_file(file.path)
         except FileNotFoundError:  # dropped by retention, like the records that it lists
             continue
         try:
-            low, entries = _entries_between(descriptor, file, (start, from_ms), (stop, to_ms))
+            low, entries = _entries_between(source, file, (start, from_ms), (stop, to_ms))
         finally:
-            os.close(descriptor)
+            source.close()
         named = np.flatnonzero(entries["offset"])
         found.append(entries if len(named) == len(entries) else entries[named])
         places.append(named + (file.first + low))
@@ -137,43 +137,44 @@ def entries_at(files: list[EntryFile], first: int, end: int) -> Entries:
         if low >= high:
             continue
         try:
-            with open(file.path, "rb") as stream:
-                stream.seek((low - file.first) * layout.ENTRY_BYTES)
-                read = np.frombuffer(stream.read((high - low) * layout.ENTRY_BYTES), dtype=ENTRY_DTYPE)
+            source = open_file(file.path)
         except FileNotFoundError:  # dropped by retention
             continue
+        octets = source.pread((high - low) * layout.ENTRY_BYTES, (low - file.first) * layout.ENTRY_BYTES)
+        source.close()
+        read = np.frombuffer(octets, dtype=ENTRY_DTYPE)
         found[low - first : low - first + len(read)] = read
     return found
 
 
 def _entries_between(
-    descriptor: int, file: EntryFile, start: tuple[int, int], stop: tuple[int, int]
+    source: StoreFile, file: EntryFile, start: tuple[int, int], stop: tuple[int, int]
 ) -> tuple[int, Entries]:
     """start, stop: log offset and store time, neither of which decreases from entry to entry."""
 
     def is_begun(index: int) -> bool:
-        offset, time_ms = place_at(descriptor, index)
+        offset, time_ms = place_at(source, index)
         return offset >= start[0] and time_ms >= start[1]
 
     def is_over(index: int) -> bool:
-        offset, time_ms = place_at(descriptor, index)
+        offset, time_ms = place_at(source, index)
         return offset >= stop[0] or time_ms >= stop[1]
 
     low = bisect_left(range(file.count), True, key=is_begun)
     high = bisect_left(range(file.count), True, lo=low, key=is_over)
-    octets = os.pread(descriptor, (high - low) * layout.ENTRY_BYTES, low * layout.ENTRY_BYTES)
+    octets = source.pread((high - low) * layout.ENTRY_BYTES, low * layout.ENTRY_BYTES)
     return low, np.frombuffer(octets, dtype=ENTRY_DTYPE)
 
 
-def place_at(descriptor: int, index: int) -> tuple[int, int]:
+def place_at(source: StoreFile, index: int) -> tuple[int, int]:
     """Return log offset and store time of the first entry from ``index`` on that names a message.
 
     Offset 0 is the first snapshot's: an entry with 0 marks a message that was lost to corruption.
     """
-    entry = np.frombuffer(os.pread(descriptor, layout.ENTRY_BYTES, index * layout.ENTRY_BYTES), dtype=ENTRY_DTYPE)
+    entry = np.frombuffer(source.pread(layout.ENTRY_BYTES, index * layout.ENTRY_BYTES), dtype=ENTRY_DTYPE)
     if len(entry) and entry["offset"][0]:
         return int(entry["offset"][0]), int(entry["store_time"][0])
-    while octets := os.pread(descriptor, EMPTY_ENTRIES * layout.ENTRY_BYTES, index * layout.ENTRY_BYTES):
+    while octets := source.pread(EMPTY_ENTRIES * layout.ENTRY_BYTES, index * layout.ENTRY_BYTES):
         entries = np.frombuffer(octets, dtype=ENTRY_DTYPE, count=len(octets) // layout.ENTRY_BYTES)
         named = np.flatnonzero(entries["offset"])
         if len(named):
@@ -210,7 +211,7 @@ def read_block(
         else:
             is_there, positions = _positions(file.runs, offsets)
             offsets, positions, sizes = offsets[is_there], positions[is_there], sizes[is_there]
-        return _read_at(file.descriptor, segment, positions, sizes, may_end, gap_bytes), offsets
+        return _read_at(file.file, segment, positions, sizes, may_end, gap_bytes), offsets
     finally:
         file.close()
 
@@ -235,12 +236,12 @@ def _positions(runs: Runs, offsets: Int64s) -> tuple[np.ndarray[Any, np.dtype[np
 
 
 def _read_at(
-    descriptor: int, segment: SegmentFile, positions: Int64s, sizes: Int64s, may_end: bool, gap_bytes: int
+    source: StoreFile, segment: SegmentFile, positions: Int64s, sizes: Int64s, may_end: bool, gap_bytes: int
 ) -> Block:
     if not len(positions):
         return Block(np.empty(0, dtype=np.uint8), positions, sizes)
     ends = (positions + sizes + 7) & ~7
-    breaks = np.flatnonzero(positions[1:] - ends[:-1] > gap_bytes) + 1
+    breaks = np.flatnonzero(positions[1:] - ends[:-1] > max(gap_bytes, source.gap_bytes)) + 1
     firsts = np.concatenate([[0], breaks])
     lasts = np.concatenate([breaks, [len(positions)]]) - 1
     read_starts, read_ends = positions[firsts], ends[lasts]
@@ -248,14 +249,14 @@ def _read_at(
     octets = (np.zeros if may_end else np.empty)(int(places[-1]), dtype=np.uint8)
     view = memoryview(octets.data)
     for start, place, end in zip(read_starts.tolist(), places.tolist(), places[1:].tolist(), strict=False):
-        _read_into(descriptor, segment, view[place:end], start, may_end)
+        _read_into(source, segment, view[place:end], start, may_end)
     reads = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
     return Block(octets, positions - read_starts[reads] + places[reads], sizes)
 
 
-def _read_into(descriptor: int, segment: SegmentFile, target: memoryview, position: int, may_end: bool) -> None:
+def _read_into(source: StoreFile, segment: SegmentFile, target: memoryview, position: int, may_end: bool) -> None:
     while len(target):
-        count = os.preadv(descriptor, [target], position)
+        count = source.pread_into(target, position)
         if count == 0:
             if may_end or len(target) < layout.ALIGNMENT:  # the padding of the last record may be missing
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 
 from engine.store.read.entry_files import entry_files, lanes
 from engine.store.read.reader import StoreReader
+from engine.store.read.store_files import StoreFile, names_in, open_file
 from spark_bridge.log.records import PAST_ALL, place_at
 
 NEAR_BYTES: Final = 1 << 16  # so much of the log is read rather than another consume queue
@@ -32,7 +32,7 @@ def offset_at(reader: StoreReader, time_ms: int) -> int:
 
 def _some_lanes(directory: Path) -> Iterator[tuple[int, int]]:
     try:
-        names = os.listdir(directory / "consumequeue")
+        names = names_in(directory / "consumequeue")
     except FileNotFoundError:
         return
     numbers = sorted(int(name) for name in names if name.isdigit())
@@ -46,22 +46,22 @@ def _around(reader: StoreReader, number: int, priority: int, time_ms: int) -> tu
     low, high = 0, PAST_ALL
     for file in reversed(entry_files(reader.directory, number, priority)):
         try:
-            descriptor = os.open(file.path, os.O_RDONLY)
+            source = open_file(file.path)
         except FileNotFoundError:  # dropped by retention, like the records that it lists
             continue
         try:
 
-            def is_later(index: int, descriptor: int = descriptor) -> bool:
-                offset, found_ms = place_at(descriptor, index)
+            def is_later(index: int, source: StoreFile = source) -> bool:
+                offset, found_ms = place_at(source, index)
                 return offset >= reader.entries_offset or found_ms >= time_ms
 
             index = bisect_left(range(file.count), True, key=is_later)
             if index < file.count:
-                after, _ = place_at(descriptor, index)
+                after, _ = place_at(source, index)
                 high = after if after < reader.entries_offset else high
             if index > 0:  # a lost message before it leaves this place itself, and so says nothing
-                before, found_ms = place_at(descriptor, index - 1)
+                before, found_ms = place_at(source, index - 1)
                 return (before if found_ms < time_ms else low), high
         finally:
-            os.close(descriptor)
+            source.close()
     return low, high

@@ -27,7 +27,7 @@ from engine.store.read.selection import Selection
 from engine.values.destination import uri
 from spark_bridge.arrow.bodies import AS_TEXT, FORMS
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS, TABLES
-from spark_bridge.files.choice import files_at
+from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.log.times import offset_at
 from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.read.filters import ENDLESS, row_filter
@@ -153,7 +153,7 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
     times = {end: time_of(given, end) for end in ("from", "to")}
     offsets = {end: number_of(given, f"{end}-offset", 0) for end in ("from", "to")}
     partition_bytes = number_of(given, "partition-bytes", 1) or PARTITION_BYTES
-    reader = StoreReader(path)
+    reader = StoreReader(store_at(path))
     for end, time_ms in times.items():
         if time_ms is not None:
             offsets[end] = offset_at(reader, time_ms)

@@ -19,7 +19,7 @@ WORKER_MODULES: Final = {
     "engine/store/disk": "directory_lock modes",
     "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",
     "engine/store": "plain_words",
-    "engine/store/read": "catalog entry_files reader segment_files selection",
+    "engine/store/read": "catalog entry_files reader segment_files selection store_files",
     "protocols/amqp/v1_0/mapping": "contents jms_ids jms_types property_types stomp_content stomp_headers",
     "protocols/amqp/v1_0/wire": "errors",
     "protocols/amqp/v1_0/wire/messages": "sections",

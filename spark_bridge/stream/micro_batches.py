@@ -22,6 +22,7 @@ from engine.store.read.segment_files import read_checkpoint
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.arrays import to_numpy
 from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.files.place import is_url
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.times import offset_at
@@ -89,6 +90,8 @@ class LogStream:
         table_of(given)
         self._columns = tuple(columns)
         self._given = given
+        if is_url(path_of(given)):
+            raise ValueError("option 'path' is a URL; a stream needs the directory of a store, which a gateway adds to")
         self._directory = Path(path_of(given))
         self._fails = flag_of(given, FAIL_ON_DATA_LOSS)
         self.max_bytes = number_of(given, MAX_BYTES, 1) or 0

@@ -15,6 +15,7 @@ from engine.store.format.record import Record
 from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import DestinationInfo, StoreReader, first_record
 from engine.store.read.segment_files import OpenSegment, SegmentFile, open_segment
+from engine.store.read.store_files import open_file
 from engine.values.errors import StoreCorrupt
 
 ENTRIES_AT_ONCE: Final = 1 << 17
@@ -168,8 +169,10 @@ def _entries(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, 
     """Yield (log offset, size, type) of entries of metadata in the system queue; there are few among many."""
     wanted = bytes(1 if kind in KINDS else 0 for kind in range(256))
     for file in entry_files(reader.directory, layout.SYSTEM_QUEUE, 0):
-        with open(file.path, "rb") as stream:
-            while octets := stream.read(ENTRIES_AT_ONCE * layout.ENTRY_BYTES):
+        source, position = open_file(file.path), 0
+        try:
+            while octets := source.pread(ENTRIES_AT_ONCE * layout.ENTRY_BYTES, position):
+                position += len(octets)
                 marks = octets[TYPE_AT :: layout.ENTRY_BYTES].translate(wanted)
                 at = marks.find(1)
                 while at >= 0 and (at + 1) * layout.ENTRY_BYTES <= len(octets):
@@ -177,3 +180,5 @@ def _entries(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, 
                     if start <= entry[0] < stop:
                         yield entry[0], entry[1], entry[4]
                     at = marks.find(1, at + 1)
+        finally:
+            source.close()

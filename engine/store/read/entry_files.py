@@ -6,7 +6,6 @@ them again.  Until then the remaining files must not be taken for all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.store.format import layout
+from engine.store.read.store_files import names_in, size_of
 
 ENTRIES_AT_ONCE: Final = 8_192
 
@@ -30,7 +30,7 @@ class EntryFile:
 def lanes(directory: Path, destination_id: int) -> list[int]:
     """Return the priorities that the destination has consume queues for."""
     try:
-        names = os.listdir(directory / "consumequeue" / str(destination_id))
+        names = names_in(directory / "consumequeue" / str(destination_id))
     except FileNotFoundError:
         return []
     return sorted(int(name) for name in names if name.isdigit())
@@ -41,14 +41,14 @@ def entry_files(directory: Path, destination_id: int, priority: int) -> list[Ent
     folder = directory / "consumequeue" / str(destination_id) / str(priority)
     found: list[EntryFile] = []
     try:
-        names = os.listdir(folder)
+        names = names_in(folder)
     except FileNotFoundError:
         return found
     for name in names:
         if name.endswith(".cq") and name[:-3].isdigit():
             path = folder / name
             try:
-                size = path.stat().st_size
+                size = size_of(path)
             except FileNotFoundError:  # dropped by retention meanwhile
                 continue
             found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))

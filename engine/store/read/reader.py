@@ -23,6 +23,7 @@ from engine.store.format.record import Record
 from engine.store.format.record_cursor import NO_CHECKSUMS, ONE_RECORD_BYTES, PIECE_BYTES, RecordCursor
 from engine.store.read.entry_files import are_complete
 from engine.store.read.segment_files import SegmentFile, list_segments, open_segment, read_checkpoint
+from engine.store.read.store_files import RemotePath, octets_of
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION
 
@@ -52,7 +53,7 @@ class StoreReader:
     """
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+        self.directory = directory if isinstance(directory, Path) else Path(directory)
         self.store_id = _store_id(self.directory)
         self.checkpoint: Checkpoint | None
         self.segments: list[SegmentFile]
@@ -95,10 +96,14 @@ class StoreReader:
         if self.checkpoint is None:
             return self.first_offset
         complete = self.checkpoint.consume_queue_offset
-        if is_held(self.directory / "lock"):
+        if self._is_held():
             return complete  # the gateway has checked that at its start
         snapshot = self._snapshot_below(complete)
         return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
+
+    def _is_held(self) -> bool:
+        """Return whether a gateway has the store open; what is elsewhere is a copy."""
+        return not isinstance(self.directory, RemotePath) and is_held(self.directory / "lock")
 
     def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
         """Return the last snapshot at or below a log offset, None if none can be read."""
@@ -123,14 +128,14 @@ class StoreReader:
     def _find_end(self) -> End:
         while True:
             checkpoint = self.checkpoint
-            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock")):
+            if checkpoint is not None and (checkpoint.is_clean or self._is_held()):
                 return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
-            if checkpoint is None and is_held(self.directory / "lock"):
+            if checkpoint is None and self._is_held():
                 # A gateway that has just created the store has published nothing yet, so nothing is durable.
                 return End(self.first_offset, 0, True)
             end = self._last_whole_record()
             # If a gateway has started meanwhile, its published offset counts.
-            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(self.directory / "lock"):
+            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not self._is_held():
                 return end
             self._load()
 
@@ -148,7 +153,7 @@ class StoreReader:
                 break  # a transaction followed by other records was never committed
             is_open = False
             end, time_ms = record.end(), record.store_time_ms
-        if end > start:
+        if end > start and not isinstance(self.directory, RemotePath):
             self._make_durable(start, end)
         return End(end, time_ms, False)
 
@@ -318,7 +323,7 @@ def _scan_segment(
 
 def _store_id(directory: Path) -> str:
     try:
-        described = json.loads((directory / "store.json").read_bytes())
+        described = json.loads(octets_of(directory / "store.json"))
     except FileNotFoundError:
         raise StoreError(f"{directory} is not a store: it has no store.json") from None
     except ValueError as error:

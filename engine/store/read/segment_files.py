@@ -5,7 +5,6 @@ Spark workers load this module from a zip that holds little else, so it imports 
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from engine.store.format.file_heads import (
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import LogOctets, record_at
 from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
+from engine.store.read.store_files import StoreFile, names_in, octets_of, open_file
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 
 CHECKPOINT_TRIES: Final = 20
@@ -49,27 +49,27 @@ class SegmentFile:
 class OpenSegment(LogOctets):
     """The file of a segment, which must be closed; ``runs``: where its records are if it is sparse."""
 
-    __slots__ = ("segment", "descriptor")
+    __slots__ = ("segment", "file")
 
-    def __init__(self, segment: SegmentFile, descriptor: int, runs: Runs | None) -> None:
+    def __init__(self, segment: SegmentFile, file: StoreFile, runs: Runs | None) -> None:
         super().__init__(runs)
         self.segment = segment
-        self.descriptor = descriptor
+        self.file = file
 
     def pread(self, size: int, offset: int) -> bytes:
         if self.runs is None:
-            return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
+            return self.file.pread(size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
         position = self.runs.position(offset)
         if position == NOT_THERE:
             return b""
-        return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
+        return self.file.pread(min(size, self.runs.end_of(offset) - offset), position)
 
     def record(self, offset: int) -> Record | None:
         """Return the whole record that begins at a log offset, None if none does."""
         return record_at(self, offset, self.segment.limit)
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        self.file.close()
 
 
 def open_segment(segment: SegmentFile) -> OpenSegment:
@@ -78,23 +78,24 @@ def open_segment(segment: SegmentFile) -> OpenSegment:
     Raises: RangeGone if retention has dropped the file, StoreCorrupt, also if it is missing otherwise.
     """
     try:
-        descriptor = os.open(segment.path, os.O_RDONLY)
+        file = open_file(segment.path)
     except FileNotFoundError:
-        descriptor = _open_successor(segment)
-        if descriptor < 0:
+        successor = _open_successor(segment)
+        if successor is None:
             raise _gone(segment) from None
+        file = successor
     try:
-        octets = os.pread(descriptor, HEADS_BYTES, 0)
+        octets = file.pread(HEADS_BYTES, 0)
         unpack_segment_header(octets, str(segment.path))
         head = unpack_sparse_head(octets, str(segment.path))
         runs = None
         if head is not None:
-            table = os.pread(descriptor, head.table_bytes, head.table_position)
+            table = file.pread(head.table_bytes, head.table_position)
             runs = unpack_runs(table, head, str(segment.path))
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    return OpenSegment(segment, descriptor, runs)
+    return OpenSegment(segment, file, runs)
 
 
 def _gone(segment: SegmentFile) -> StoreError:
@@ -106,25 +107,26 @@ def _gone(segment: SegmentFile) -> StoreError:
     return RangeGone(f"{offsets} are gone: retention has dropped {segment.path.name}")
 
 
-def _open_successor(segment: SegmentFile) -> int:
-    """Return the open file of the sparse segment into which a segment was merged; -1 if there is none."""
-    names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
+def _open_successor(segment: SegmentFile) -> StoreFile | None:
+    """Return the open file of the sparse segment into which a segment was merged, if there is one."""
+    folder = segment.path.parent
+    names = [name for name in names_in(folder) if name.endswith(".log") and name < segment.path.name]
     if not names:
-        return -1
-    path = segment.path.parent / max(names)
+        return None
+    path = folder / max(names)
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        file = open_file(path)
     except FileNotFoundError:
-        return -1
+        return None
     try:
-        header = unpack_segment_header(os.pread(descriptor, HEADS_BYTES, 0), str(path))
+        header = unpack_segment_header(file.pread(HEADS_BYTES, 0), str(path))
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
     if header.is_sparse and segment.base < header.base + header.capacity:
-        return descriptor
-    os.close(descriptor)
-    return -1
+        return file
+    file.close()
+    return None
 
 
 def list_segments(folder: Path, store_id: str) -> list[SegmentFile]:
@@ -142,16 +144,17 @@ def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
     """Do the same; None if a file has gone, as it may have been merged into one read before."""
     heads: list[tuple[int, int, int, bool, bool, Path]] = []
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
+        names = sorted(name for name in names_in(folder) if name.endswith(".log") and name[:-4].isdigit())
     except FileNotFoundError:
         return []
     for name in names:
         path = folder / name
         try:
-            with open(path, "rb", buffering=0) as file:
-                octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
+            file = open_file(path)
         except FileNotFoundError:
             return None
+        octets = file.pread(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size, 0)
+        file.close()
         try:
             header = unpack_segment_header(octets, str(path))
         except NotWhole:
@@ -186,7 +189,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         if attempt:
             time.sleep(CHECKPOINT_WAIT_S)
         try:
-            octets = path.read_bytes()
+            octets = octets_of(path)
         except FileNotFoundError:
             return None
         found = unpack_checkpoint(octets, str(path))

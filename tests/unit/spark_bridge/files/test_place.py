@@ -36,8 +36,11 @@ def test_a_path_is_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("s3a://lake/a", "s3a:// is no place for a lake; allowed is a path, or s3://.*; Spark's s3a:// is s3:// here"),
-        ("file:///lake/a", "file:// is no place for a lake; allowed is a path"),
+        (
+            "s3a://lake/a",
+            "s3a:// is no place that can be used; allowed is a path, or s3://.*; Spark's s3a:// is s3:// here",
+        ),
+        ("file:///lake/a", "file:// is no place that can be used; allowed is a path"),
         ("https://lake/a", "https:// is no place"),
         ("s3://lake/a?region=x&tls=no", "s3:// has no option 'tls'; it has region, scheme, endpoint_override"),
         ("s3:///a", "lacks a bucket"),
