@@ -1,4 +1,4 @@
-"""The web console: a page, its style and its script, which asks ``/api``.  ``/`` leads to it."""
+"""The web console: a page, its style and its script, which asks ``/api``.  ``/`` and ``/console`` lead to it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class ConsoleRoutes:
             Route(path=path, take=take, name=name, says="", permission=PAGE, is_hidden=True)
             for path, take, name in (
                 ("/", self._root, "root"),
+                ("/console", self._root, "console"),
                 ("/console/", self._file, "page"),
                 ("/console/{name}", self._file, "file"),
             )

@@ -40,6 +40,13 @@ def page(browser: Any, shared_gateway: GatewayProcess) -> Iterator[Console]:
     browser.get("about:blank")
 
 
+@pytest.mark.parametrize("path", ["/", "/console", "/console/"])
+def test_the_address_that_the_start_prints_shows_the_destinations(page: Console, path: str) -> None:
+    page.visit(path)
+    page.has("Search names", "accepts messages", "Previous")
+    assert "Cannot" not in page.text()
+
+
 def test_connections_are_shown_and_closed(page: Console, connect: Connect, unique: Callable[[str], str]) -> None:
     name = unique("mine")
     client = connect("1.2", headers={"client-id": name})

@@ -11,7 +11,7 @@ const AGAIN_MS = 5000;
 
 const view = document.getElementById("view");
 let overview = null;
-let drawn = ""; // the address whose frame is on the page, and its state
+let drawn = null; // the address whose frame is on the page, and its state; "" is an address, too
 let drawnMs = 0;
 let isStill = false; // the view is as it was asked for: events do not draw it again
 let isTurned = false; // another address was chosen: the focus goes to its view
@@ -102,7 +102,7 @@ function askForLogin() {
   const made = form(fields, "Log in", (values) => logIn(values).then(begin, (error) => say(error.message, true)));
   made.id = "login";
   isStill = true;
-  drawn = "";
+  drawn = null;
   view.replaceChildren(element("h2", {}, "Log in"), made);
   made.querySelector("input").focus();
 }
@@ -148,7 +148,7 @@ function turn() {
     if (link.getAttribute("href") === (location.hash || "#/")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  drawn = "";
+  drawn = null;
   view.replaceChildren();
   draw();
 }

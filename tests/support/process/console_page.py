@@ -18,6 +18,11 @@ class Console:
         self._browser.get("about:blank")
         self._browser.get(f"{self._url}/console/#/{view}")
 
+    def visit(self, path: str = "/") -> None:
+        """Open an address as a user types it."""
+        self._browser.get("about:blank")
+        self._browser.get(self._url + path)
+
     def has(self, *texts: str) -> None:
         """Wait until the page shows these texts."""
         wait_until(lambda: all(text in self.text() for text in texts), f"{texts} on the page")
