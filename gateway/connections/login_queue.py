@@ -12,7 +12,7 @@ A check takes tens of milliseconds, so a flood of wrong passwords can always be 
 - Addresses without failures come first, then logins without failures; among equals addresses take turns.
 - After each failure, the next check of the same login from the same address waits twice as long.
 - A proof of SCRAM and a token are cheap to check, so right ones need no place here.  Wrong ones are guesses like any
-  other: they fail, wait and count in the same way.
+  other: they fail, wait and count in the same way; tokens in a queue of their own.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class LoginChecks:
         return await self._answer(network_of(address), (login, passcode), None)
 
     async def proved(self, address: str, login: str, is_right: bool) -> bool:
-        """Say the same of a login whose proof (SCRAM) or token has been checked, when its turn has come."""
+        """Say the same of a login whose proof (SCRAM) has been checked, or of a wrong token, when its turn has come."""
         address = network_of(address)
         pair = (address, login)
         is_first = self._failures.count(pair, asyncio.get_running_loop().time()) == 0

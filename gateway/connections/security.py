@@ -48,7 +48,9 @@ PASSCODE_MAX_CHARACTERS: Final = 4_096
 class Security(Credentials):
     """Checks credentials; safe to call from several threads.
 
-    logins: passwords that wait for ``check``.  groups: of users, by login.  tokens: the check of JWTs, if there is one.
+    logins: passwords that wait for ``check``.  wrong_tokens: tokens whose refusal waits, as that of a password would.
+    directory_logins: passwords that wait for the directory.  groups: of users, by login.
+    tokens, directory: the checks of JWTs and by a directory, if there are any.
     known_groups: also those of the last token of other users, for what is done on their behalf while they are away.
     Raises: ConfigError for a listener that would be open to the network without logins, and for unusable files.
     """
@@ -70,6 +72,8 @@ class Security(Credentials):
         self._is_reading = False  # groups of a user in the directory
         self.adopt(config)
         self.logins = LoginChecks(self.check, counters)
+        # A queue of its own: the name in a wrong token is nobody's, and delays no password.
+        self.wrong_tokens = LoginChecks(self.check, counters)
         # A queue of its own: a directory that does not answer keeps no other passwords waiting.  A fleet behind one
         # address has a user for each client, and a question takes no processor here, so more may wait than elsewhere.
         self.directory_logins = LoginChecks(
@@ -151,10 +155,11 @@ class Security(Credentials):
             return LoggedIn(login, self.groups_of(login)) if is_right and self._is_there(login) else None
         await tokens.look_for_key(passcode)
         found = await tokens.checked(passcode)
-        is_right = found is not None and found.user not in self._users
-        # The check is cheap, so a fleet with a token for each client comes in; a wrong token is a guess like any other.
-        is_right = await self.logins.proved(address, tokens.claimed_user(passcode), is_right)
-        return self.remembered("", passcode) if is_right else None
+        if found is not None and found.user not in self._users:
+            # The check is cheap, and nobody guesses a signature: a right token waits for no wrong ones.
+            return self.remembered("", passcode)
+        await self.wrong_tokens.proved(address, tokens.claimed_user(passcode), False)
+        return None
 
     async def log_in_proved(self, address: str, login: str, is_right: bool) -> LoggedIn | None:
         """Do the same for a login whose proof was checked."""

@@ -115,7 +115,7 @@ class BearerTokens:
             await self.source.look_for(key_id if isinstance(key_id, str) else "")
 
     def claimed_user(self, text: str) -> str:
-        """Return whom a token names, unchecked: one client's wrong tokens do not slow down another one's."""
+        """Return whom a token names, unchecked: wrong tokens of one name wait for each other only."""
         claimed = _claim(_part(text, 1), self._config.user_claim) if len(text) <= TOKEN_MAX_CHARACTERS else None
         return claimed[:NAME_MAX_CHARACTERS] if isinstance(claimed, str) else ""
 

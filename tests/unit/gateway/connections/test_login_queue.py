@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import pytest
 
 from gateway.connections.login_queue import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginChecks
 from gateway.process.counters import GatewayCounters
+from tests.support.stopped_time import stopped_time
 
 LIMIT_S = 120.0  # beside other work a process may stand still for many seconds
 
@@ -69,16 +69,6 @@ async def world() -> AsyncIterator[World]:
         task.cancel()
     async with asyncio.timeout(LIMIT_S):
         await asyncio.gather(*world.tasks, return_exceptions=True)
-
-
-@contextmanager
-def stopped_time() -> Iterator[None]:
-    """Let no time pass for the event loop: no delay of a failed login ends, however slow the machine is."""
-    loop = asyncio.get_running_loop()
-    now_s = loop.time()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "time", lambda: now_s)
-        yield
 
 
 async def test_right_and_wrong(world: World) -> None:

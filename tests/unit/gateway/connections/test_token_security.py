@@ -21,6 +21,7 @@ from gateway.connections.login_queue import CONCURRENT_CHECKS_MAX, WAITING_PER_A
 from gateway.connections.security import EXTERNAL_KEPT, Security
 from gateway.process.counters import GatewayCounters
 from protocols.peer_socket import LoggedIn
+from tests.support.stopped_time import stopped_time, without_delay
 from tests.support.token_issuer import AUDIENCE, ISSUER, Issuer
 
 USERS = {"admin": tuple(hash_password("secret", 4096))}
@@ -135,6 +136,25 @@ async def test_the_wrong_tokens_of_one_user_do_not_delay_another_one(config: Ser
     assert await security.log_in(ADDRESS, "", issuer.token("bob")) is not None
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_wrong_tokens_do_not_delay_those_whom_they_name(config: ServerConfig, issuer: Issuer) -> None:
+    """A name in a token with a wrong signature is nobody's; of a shared name some tokens may have expired."""
+    security = Security(dataclasses.replace(config, users=USERS))
+    await security.log_in(ADDRESS, "admin", "secret")
+    with stopped_time():
+        wrong = [Issuer().token(name, ["shop"]) for name in ("ann", "admin") for _ in range(3)]
+        waiting = [asyncio.ensure_future(security.log_in(ADDRESS, "", token)) for token in wrong]
+        while sum(security.refusal(token) != "" for token in wrong) < len(wrong):
+            await asyncio.sleep(0)
+        for _ in range(2):
+            assert await without_delay(security.log_in(ADDRESS, "", issuer.token("ann", ["shop"]))) is not None
+        security.adopt(dataclasses.replace(config, users={"admin": tuple(hash_password("other", 4096))}))
+        found = await without_delay(security.log_in(ADDRESS, "admin", "other"))
+        assert found is not None, "nor users with passwords"
+        assert any(not one.done() for one in waiting), "all but the first ones of each name"
+        for one in waiting:
+            one.cancel()
 
 
 async def test_a_fleet_with_a_token_for_each_client_comes_in_from_one_address(
