@@ -185,19 +185,32 @@ class EngineApi:
         Raises: AddressFull if the address is full and its policy is to fail; InvalidDestination if a temporary
         destination is gone.
         """
+        rates = self.producer_gates.user_rates
+        if rates is not None and not rates.admit_sender():
+            return gates.USER_RATE
+        gate = gates.OPEN
         if destination.is_indirect is True:
-            return self.composite_send.send(destination, message)
-        if self.producer_gates.is_blocked:
-            return self.acceptance.send(destination, message)
-        self.acceptance.accept(destination, message)
-        return gates.OPEN
+            gate = self.composite_send.send(destination, message)
+        elif self.producer_gates.is_blocked:
+            gate = self.acceptance.send(destination, message)
+        else:
+            self.acceptance.accept(destination, message)
+        if rates is not None and gate == gates.OPEN:
+            rates.charge_sender(message)
+        return gate
 
     def send_granted(self, destination: Target, message: Message) -> int:
         """Accept a message despite its full address, because its sender had been granted credit for it.
 
-        Return the gate of the disk or the memory that refuses it nevertheless, gates.OPEN for none.
+        Return the gate of the disk, the memory or the user's rate that refuses it nevertheless, gates.OPEN for none.
         """
-        return self.acceptance.send_granted(destination, message)
+        rates = self.producer_gates.user_rates
+        if rates is not None and not rates.admit_sender():
+            return gates.USER_RATE
+        gate = self.acceptance.send_granted(destination, message)
+        if rates is not None and gate == gates.OPEN:
+            rates.charge_sender(message)
+        return gate
 
     # -- receiving
 
@@ -259,9 +272,14 @@ class EngineApi:
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
 
+        An admitted transaction counts for its user's rate now, because it is committed or prepared next.
         Raises: AddressFull, LimitReached if it can never be applied; the caller then aborts the transaction.
         """
-        return self.commits.refusal(transaction)
+        refusal = self.commits.refusal(transaction)
+        rates = self.producer_gates.user_rates
+        if rates is None or refusal[0] != gates.OPEN:
+            return refusal
+        return rates.take(transaction)
 
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""

@@ -107,7 +107,7 @@ class GroundParts:
         self.unsettled = UnsettledMemory(limits.unsettled_bytes, self.steps)
         self.pending_memory = PendingMemory(limits.pending_bytes, memory, self.spiller, self.steps, self.observers)
         self.producer_gates = ProducerGates(
-            context, options.limits, self.observers, self.unsettled, self.pending_memory, limits.late_bytes
+            context, options.limits, limits, self.clients, self.observers, self.unsettled, self.pending_memory
         )
         self.destinations = Destinations(
             context,

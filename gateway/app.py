@@ -28,7 +28,6 @@ from engine.limits.producer_gates import GlobalLimits
 from engine.ports.clock import Clock
 from engine.ports.tracing import Tracing
 from engine.ports.workers import Workers
-from engine.rated_broker import RatedBroker
 from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
@@ -270,8 +269,7 @@ def _broker(
         tracing=tracing,
         branch_limits=branch_limits(config),
     )
-    kind = RatedBroker if options.user_limits.has_rates() else Broker
-    broker = kind(store, clock, timers, matcher, config.memory_limit_bytes, options)
+    broker = Broker(store, clock, timers, matcher, config.memory_limit_bytes, options)
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     broker.readers.register(OPENWIRE, OpenWirePropertyReader())
     for named in config.destinations:

@@ -54,10 +54,6 @@ class UserRatesBase(TimerTarget):
     def forget(self, client: Client) -> None:
         """Do not call it any more."""
 
-    @abstractmethod
-    def describe(self, holder: str) -> str:
-        """Return what the holder may send, in words."""
-
 
 class ProducerWaits(TimerTarget):
     """parked: client number -> (gate, URI) -> the client's wait there.

@@ -17,8 +17,10 @@ from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Acco
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.unsettled_memory import UnsettledMemory
+from engine.consumers.user_quota import UserLimits
 from engine.limits.parked_producers import ProducerWaits, Wait
 from engine.limits.pending_memory import PendingMemory
+from engine.limits.user_rates import UserRates
 from engine.open_transaction import Transaction
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
@@ -69,6 +71,7 @@ class ProducerGates(Gates):
     own_senders: parts of the broker that wait at gates.  is_own_next: they come before the clients.
     unsettled: the memory of unsettled messages, by holder.  pending_memory: of what waits in subscriptions.
     late_memory: of what is committed to topics and not published yet.
+    user_rates: None where users have no rate.
     stop: None until the gateway stops.
     """
 
@@ -89,6 +92,7 @@ class ProducerGates(Gates):
         "unsettled",
         "pending_memory",
         "late_memory",
+        "user_rates",
         "stop",
     )
 
@@ -96,10 +100,11 @@ class ProducerGates(Gates):
         self,
         context: Context,
         limits: GlobalLimits,
+        user_limits: UserLimits,
+        clients: dict[int, Client],
         observers: list[Observer],
         unsettled: UnsettledMemory,
         pending_memory: PendingMemory,
-        late_bytes: int,
     ) -> None:
         memory = context.memory
         self.store = context.store
@@ -117,7 +122,11 @@ class ProducerGates(Gates):
         self.is_own_next = False
         self.unsettled = unsettled
         self.pending_memory = pending_memory
-        self.late_memory = LateMemory(late_bytes, self)
+        self.late_memory = LateMemory(user_limits.late_bytes, self)
+        self.user_rates: UserRates | None = None
+        if user_limits.has_rates():
+            messages, octets = user_limits.messages_per_second, user_limits.bytes_per_second
+            self.user_rates = self.waits.user_rates = UserRates(context, self.waits, clients, messages, octets)
         self.stop: StopBase | None = None
 
     def block(self) -> None:
@@ -150,13 +159,10 @@ class ProducerGates(Gates):
 
     def machine_gate(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate of the stop, the disk or the memory, whatever the address."""
-        if self.stop is not None and self.stop.holds_back():
-            return gates.STOPPING
         is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
-        if is_logged and not self.store.is_accepting():
-            return gates.STORE
-        if is_logged and self.disk_reason:
-            return gates.DISK
+        gate = self.log_gate(bool(is_logged))
+        if gate != gates.OPEN:
+            return gate
         if self.memory.is_full():
             self.is_memory_shut = True  # until it is eased, so that waiting producers do not starve behind newcomers
         if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
@@ -215,18 +221,18 @@ class ProducerGates(Gates):
             if gate != gates.OPEN:
                 return gate, destination
         if transaction.scheduled:
-            gate = self.schedule_gate()
+            gate = self.log_gate()
             if gate != gates.OPEN:
                 return gate, transaction.scheduled[0][0].parts[0]
         return gates.OPEN, None
 
-    def schedule_gate(self) -> int:
-        """Return the gate that holds back scheduled messages: all are logged, and no address holds them yet."""
+    def log_gate(self, is_logged: bool = True) -> int:
+        """Return the gate of the stop or the disk.  Scheduled messages meet no other: no address holds them yet."""
         if self.stop is not None and self.stop.holds_back():
             return gates.STOPPING
-        if not self.store.is_accepting():
+        if is_logged and not self.store.is_accepting():
             return gates.STORE
-        return gates.DISK if self.disk_reason else gates.OPEN
+        return gates.DISK if is_logged and self.disk_reason else gates.OPEN
 
     def is_gate_open(self, gate: int, destination: Queue | Topic) -> bool:
         """Say whether messages refused at this gate may try again."""
@@ -321,8 +327,8 @@ class ProducerGates(Gates):
         """Return the gate, the usage of its limit, and which consumer holds the messages."""
         if wait.gate == gates.PUBLISHING:
             return f"{gates.GATE_NAMES[wait.gate]}: {self.late_memory.describe(wait.client.holder)}"
-        if wait.gate == gates.USER_RATE and self.waits.user_rates is not None:
-            return f"{gates.GATE_NAMES[wait.gate]}: {self.waits.user_rates.describe(wait.client.holder)}"
+        if wait.gate == gates.USER_RATE and self.user_rates is not None:
+            return f"{gates.GATE_NAMES[wait.gate]}: {self.user_rates.describe(wait.client.holder)}"
         return self.describe_gate(wait.gate, wait.destination)
 
     def describe_gate(self, gate: int, destination: Queue | Topic) -> str:

@@ -14,6 +14,11 @@ from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.window_limits import PERIOD_MS
 from engine.limits.parked_producers import ProducerWaits, UserRatesBase
+from engine.open_transaction import Transaction
+from engine.sources.queue import Queue
+from engine.sources.topics.topic import Topic
+from engine.values import gates
+from engine.values.message import Message
 
 MESSAGES: Final = "limits.messages-per-second-per-user"
 BYTES: Final = "limits.bytes-per-second-per-user"
@@ -39,19 +44,50 @@ class RateBudget:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UserRates(UserRatesBase):
-    """messages, octets: a second, 0 for no limit.  budgets: holder -> its budget, for those that have sent lately."""
+    """What the broker itself sends has no rate.  Where logins are not checked, addresses have rates.
 
-    __slots__ = ("_context", "_waits", "messages", "octets", "budgets", "_prune_at", "_armed", "_next_key")
+    messages, octets: a second, 0 for no limit.  budgets: holder -> its budget, for those that have sent lately.
+    """
 
-    def __init__(self, context: Context, waits: ProducerWaits, messages: int, octets: int) -> None:
+    __slots__ = ("_context", "_waits", "_clients", "messages", "octets", "budgets", "_prune_at", "_armed", "_next_key")
+
+    def __init__(
+        self, context: Context, waits: ProducerWaits, clients: dict[int, Client], messages: int, octets: int
+    ) -> None:
         self._context = context
         self._waits = waits
+        self._clients = clients
         self.messages = messages
         self.octets = octets
         self.budgets: dict[str, RateBudget] = {}
         self._prune_at = KEPT
         self._armed: dict[int, RateBudget] = {}
         self._next_key = 1
+
+    def admit_sender(self) -> bool:
+        """Say whether the client whose input is being processed may send; call ``charge_sender`` for what it sends."""
+        holder = self._sender()
+        return not holder or self.may_send(holder)
+
+    def charge_sender(self, message: Message) -> None:
+        holder = self._sender()
+        if holder:
+            self.charge(holder, 1, message.size)
+
+    def take(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
+        """Charge a transaction, or return the gate and a destination of it."""
+        client = transaction.client
+        count = len(transaction.sends) + transaction.scheduled_count
+        if client is None or not client.holder or not count:
+            return gates.OPEN, None
+        if not self.may_send(client.holder):
+            if transaction.sends:
+                return gates.USER_RATE, transaction.sends[0][0]
+            return gates.USER_RATE, transaction.scheduled[0][0].parts[0]
+        octets = sum([message.size for _, message in transaction.sends])
+        octets += sum([message.size for _, message in transaction.scheduled])
+        self.charge(client.holder, count, octets)
+        return gates.OPEN, None
 
     def may_send(self, holder: str) -> bool:
         """Say whether anything of this second is left; call ``charge`` for what is sent then."""
@@ -95,6 +131,11 @@ class UserRates(UserRatesBase):
         self._arm(budget)
 
     # -- the steps
+
+    def _sender(self) -> str:
+        """Return the holder whose input is being processed, "" for the broker itself."""
+        client = self._clients.get(self._context.sender)
+        return "" if client is None else client.holder
 
     def _budget(self, holder: str) -> RateBudget:
         budget = self.budgets.get(holder)

@@ -69,7 +69,7 @@ class Scheduler(ScheduleBook):
     def take(self, delayed: Delayed, message: Message) -> int:
         """Schedule ``message``, or return the gate that holds it back.  Raises: LimitReached, InvalidOption."""
         if self.producer_gates.is_blocked:
-            gate = self.producer_gates.schedule_gate()
+            gate = self.producer_gates.log_gate()
             if gate != gates.OPEN:
                 return gate
         self.require_room(len(delayed.parts))

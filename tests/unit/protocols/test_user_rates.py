@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.broker import Broker
 from engine.consumers.user_quota import UserLimits
-from engine.rated_broker import RatedBroker
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
@@ -16,17 +14,9 @@ from tests.unit.protocols.test_user_limits import amqp_login, stomp_login
 WORDS = "user-rate: user 'ann' may send 3 messages a second (limits.messages-per-second-per-user), over all its"
 
 
-class RatedStomp(StompGateway):
-    broker_class: type[Broker] = RatedBroker
-
-
-class RatedAmqp(AmqpGateway):
-    broker_class: type[Broker] = RatedBroker
-
-
-def stomp_gateway(messages: int = 0, octets: int = 0) -> RatedStomp:
+def stomp_gateway(messages: int = 0, octets: int = 0) -> StompGateway:
     limits = UserLimits(messages_per_second=messages, bytes_per_second=octets)
-    return RatedStomp(settings=SessionSettings(needs_login=True), user_limits=limits)
+    return StompGateway(settings=SessionSettings(needs_login=True), user_limits=limits)
 
 
 def log_in(gateway: StompGateway, login: str) -> Peer:
@@ -35,7 +25,7 @@ def log_in(gateway: StompGateway, login: str) -> Peer:
     return peer
 
 
-def sender(gateway: RatedAmqp, login: str, address: str = "q") -> AmqpPeer:
+def sender(gateway: AmqpGateway, login: str, address: str = "q") -> AmqpPeer:
     peer = amqp_login(gateway, login)
     peer.take()
     peer.begin()
@@ -138,7 +128,7 @@ def test_a_connection_that_goes_waits_no_longer() -> None:
 
 
 def test_without_logins_an_address_has_the_rate() -> None:
-    gateway = RatedStomp(user_limits=UserLimits(messages_per_second=1))
+    gateway = StompGateway(user_limits=UserLimits(messages_per_second=1))
     first, second = gateway.connect(), gateway.connect()
     first.publish("/queue/q", b"0")
     second.publish("/queue/q", b"1")
@@ -150,7 +140,7 @@ def test_without_logins_an_address_has_the_rate() -> None:
 
 def test_over_amqp_and_stomp() -> None:
     limits = UserLimits(messages_per_second=3)
-    gateway = RatedAmqp(amqp=AmqpSettings(needs_login=True), user_limits=limits)
+    gateway = AmqpGateway(amqp=AmqpSettings(needs_login=True), user_limits=limits)
     first, second, other = sender(gateway, "ann"), sender(gateway, "ann"), sender(gateway, "bob", "other")
     first.publish("0", "1")
     for body in ("2", "3", "4"):

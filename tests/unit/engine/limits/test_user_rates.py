@@ -21,7 +21,7 @@ class Rates(UserRates):
     def __init__(self, messages: int = 0, octets: int = 0) -> None:
         self.world = EngineWorld()
         self.waits = ProducerWaits(self.world.broker.context, [])
-        super().__init__(self.world.broker.context, self.waits, messages, octets)
+        super().__init__(self.world.broker.context, self.waits, {}, messages, octets)
         self.waits.user_rates = self
 
     def client(self, holder: str) -> FakeClient:
