@@ -35,7 +35,7 @@ ROOMS_BUT = {
     "engine/sources": "composite identified registry",
     "engine/sources/topics": "subscription_cursors topic_publication topic_subscriptions",
     "engine/dispatch": "disk_scan selector_index",
-    "engine/limits": "disk_watch max_consumers pending_memory",
+    "engine/limits": "disk_watch gate_words max_consumers pending_memory",
     "engine/fate": "dead_letters relocation",
     "engine/features": """
         advisories advisory_state advisory_topics pause purge queue_run retry slow_consumers virtual_topics why

@@ -19,6 +19,7 @@ from engine.features.duplicate_ids import DuplicateIds
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
+from engine.limits.gate_words import describe
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue
@@ -123,7 +124,7 @@ class Inspection:
             inspector.context.memory.held_bytes(),
             inspector.context.memory.limit_bytes,
             {
-                number: "; ".join([gates.describe(wait) for wait in waits.values()])
+                number: "; ".join([describe(gates, wait) for wait in waits.values()])
                 for number, waits in gates.waits.parked.items()
             },
             {number: gates.waits.waited_ms(number) for number in gates.waits.parked},

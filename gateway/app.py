@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,7 +29,6 @@ from engine.ports.workers import Workers
 from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
-from engine.store.log.store_directory import LogRange
 from engine.store.plain_words import counted
 from engine.values.histogram import SYNC_BOUNDS_S, Histogram
 from engine.values.message import AMQP_1_0, OPENWIRE
@@ -41,6 +38,7 @@ from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from gateway.loop.firing_faults import FiringFaults
 from gateway.process import garbage_collection
+from gateway.process.announcements import announce, log_recovery
 from gateway.process.audit_log import AuditLog
 from gateway.process.clock import SystemClock
 from gateway.process.closing import close_within
@@ -48,7 +46,7 @@ from gateway.process.counters import GatewayCounters
 from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
-from gateway.process.graceful_stop import GracefulStop
+from gateway.process.graceful_stop import GracefulStop, stopped_by_fault
 from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.passed_sockets import passed_sockets
 from gateway.process.service_manager import ServiceManager
@@ -171,9 +169,9 @@ async def _serve(
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
         garbage_collection.resume()
         endpoints = {**listener.endpoints, "http": web.endpoint}
-        _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
+        announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
         manager.ready()
-        if not await _stopped_by_fault(stop.asked, engine_loop.failed):
+        if not await stopped_by_fault(stop.asked, engine_loop.failed):
             manager.stopping()
             listener.close()
             await stop.settled(engine_loop.failed, engine_loop.open_turn)
@@ -216,7 +214,7 @@ def assemble(
     store = FileStore(
         config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS, policies
     )
-    _log_recovery(store)
+    log_recovery(store)
     spill = SpillFiles(files, config.data_directory, workers)
     broker = _broker(config, store, clock, timers, matcher, spill, tracing)
     if broker.branches.room.count:
@@ -365,46 +363,3 @@ async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: En
     if reason:
         log.error("%s: %s; %s", UNCLEAN_TEXT, reason, KEPT_TEXT)
     return not reason
-
-
-async def _stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:
-    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed)]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
-    return failed.is_set()
-
-
-def _log_recovery(store: FileStore) -> None:
-    report = store.report
-    if report.is_new:
-        return
-    if report.is_clean:
-        log.info("store: closed cleanly, durable up to log offset %d", store.durable_offset())
-    else:
-        log.info(
-            "store: not closed cleanly; replayed log offsets %d to %d, %d records",
-            report.replayed_from,
-            report.replayed_to,
-            report.replayed_records,
-        )
-    if report.rebuilt:
-        log.warning("store: consume queues rebuilt: %s", report.rebuilt)
-    if report.cut is not None:
-        log.warning("store: a torn tail was cut off: %s", _place(report.cut))
-    for lost in report.skipped:
-        log.error("store: corruption skipped as requested, the damaged part is lost: %s", _place(lost))
-
-
-def _place(lost: LogRange) -> str:
-    return f"{lost.path} at position {lost.position}, log offsets {lost.offset} to {lost.end}: {lost.reason}"
-
-
-def _announce(listeners: dict[str, str], config: ServerConfig, json_output: bool) -> None:
-    if json_output:
-        print(json.dumps({"listeners": listeners, "pid": os.getpid()}), flush=True)
-        return
-    print(f"Penstock is running, pid {os.getpid()}, store in {os.path.abspath(config.data_directory)}")
-    for name, uri in listeners.items():
-        print(f"  {name:6} {uri}")
-    sys.stdout.flush()

@@ -102,11 +102,8 @@ class ProtocolConnection(GuardedClient):
     def refused(self) -> None:
         self.outbox.touch()
 
-    def denied(self, action: str, target: str) -> None:
-        self.socket.audit(self.user, action, target, is_denied=True)
-
-    def managed(self, action: str, target: str) -> None:
-        self.socket.audit(self.user, action, target, is_denied=False)
+    def audit(self, action: str, target: str, is_denied: bool) -> None:
+        self.socket.audit(self.user, action, target, is_denied)
 
     # -- called by the gateway
 

@@ -227,12 +227,8 @@ class Client(Outlet):
         """Return the defaults for its subscriptions from the listener's URI and the connection, for ``explain``."""
         return NO_DEFAULTS
 
-    def denied(self, action: str, target: str) -> None:
-        """It has asked for something that its user may not do; it gets an error, too."""
-        return None
-
-    def managed(self, action: str, target: str) -> None:
-        """It has managed something by a message, as an operator does."""
+    def audit(self, action: str, target: str, is_denied: bool) -> None:
+        """It has asked for something that its user may not do, or has managed something as an operator does."""
         return None
 
     def browse_ended(self, consumer: Consumer) -> None:

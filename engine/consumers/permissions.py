@@ -49,7 +49,7 @@ class Access:
         """
         if self.allows(client, action, kind, name):
             return
-        client.denied(action, uri(kind, name))
+        client.audit(action, uri(kind, name), is_denied=True)
         if self.permissions.allows(action, kind, name, client.groups):
             raise AccessDenied(
                 f"no permission to {action} {uri(kind, name[:200])}: it reports on a destination that needs the "
@@ -97,7 +97,7 @@ class Access:
         """Raises: AccessDenied for a client that may not see every destination."""
         if self.is_open or any(self.permissions.allows_everywhere(action, client.groups) for action in SEEING):
             return
-        client.denied("see all destinations", what)
+        client.audit("see all destinations", what, is_denied=True)
         own = ", ".join(sorted(client.groups)) or "none"
         raise AccessDenied(
             f"{what} needs the permission {SEEING_WORDS} for all destinations (match: '>'); your groups are {own}"
@@ -109,7 +109,7 @@ class Access:
         Raises: AccessDenied.  Source: AMQP 1.0 part 3, 3.2.4 (user-id "MAY be authenticated by intermediaries").
         """
         if client.user and user != client.user:
-            client.denied("send as", user)
+            client.audit("send as", user, is_denied=True)
             raise AccessDenied(
                 f"a message names {user[:200]!r} as its sender (user-id); use your own login, {client.user!r}, or none"
             )

@@ -9,6 +9,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.dispatch.delays import Delays
 from engine.features.scheduler.scheduler import Scheduler
+from engine.limits.gate_words import reasons
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
 from engine.sources.queue import Queue
@@ -133,7 +134,7 @@ class Why:
         client = self._clients.get(connection_id)
         if client is None:
             return None
-        reason = "; ".join(self._producer_gates.reasons(connection_id))
+        reason = "; ".join(reasons(self._producer_gates, connection_id))
         return ProducerView(
             connection_id,
             client.describe(),

@@ -1,7 +1,7 @@
 """Decides which producers may send now, and which wait and why.
 
 engine.limits.parked_producers keeps the connections that wait; engine.backlog.address_account counts how full each
-address is.
+address is; engine.limits.gate_words says what producers wait for.
 
 Source: docs/reference/semantics.md, "Full addresses".
 """
@@ -27,7 +27,6 @@ from engine.sources.queue import Queue
 from engine.sources.topics.late_memory import LateMemory
 from engine.sources.topics.topic import Topic
 from engine.values import gates
-from engine.values.delivery import consumer_words
 from engine.values.destination import is_topic
 from engine.values.errors import AddressFull
 from engine.values.message import PERSISTENT, Message
@@ -313,42 +312,6 @@ class ProducerGates(Gates):
             is_any = sender.gates_opened() or is_any
         return is_any
 
-    # -- in words
-
-    def reasons(self, client_number: int) -> list[str]:
-        """Return in words what the client's messages wait for, and how long they have waited."""
-        now_ms = self.clock.monotonic_ms()
-        return [
-            f"{self.describe(wait)}; for {(now_ms - wait.since_ms) / 1000:.1f} s"
-            for wait in self.waits.parked.get(client_number, {}).values()
-        ]
-
-    def describe(self, wait: Wait) -> str:
-        """Return the gate, the usage of its limit, and which consumer holds the messages."""
-        if wait.gate == gates.PUBLISHING:
-            return f"{gates.GATE_NAMES[wait.gate]}: {self.late_memory.describe(wait.client.holder)}"
-        if wait.gate == gates.USER_RATE and self.user_rates is not None:
-            return f"{gates.GATE_NAMES[wait.gate]}: {self.user_rates.describe(wait.client.holder)}"
-        return self.describe_gate(wait.gate, wait.destination)
-
-    def describe_gate(self, gate: int, destination: Queue | Topic) -> str:
-        """Return the same for any gate."""
-        name = gates.GATE_NAMES[gate]
-        account = destination.account
-        intake = destination.intake
-        if gate == gates.RATE and intake is not None:
-            return f"{name}: {destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
-        if gate == gates.STOPPING:
-            return f"{name}: the gateway stops and accepts nothing more from connections that hold no messages"
-        if gate == gates.DISK:
-            return f"{name}: {destination.uri()}, {self.disk_reason}"
-        if gate == gates.MEMORY:
-            holders = (self.unsettled.describe_largest(), self.pending_memory.describe_largest())
-            return "; ".join([f"{name}: {destination.uri()}", *filter(None, holders)])
-        if gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
-            return f"{name}: {destination.uri()}"
-        return f"{name}: {account.describe()}; {_who_holds(destination)}"
-
     # -- the steps
 
     def _refuse(self, account: Account) -> int:
@@ -371,14 +334,3 @@ class ProducerGates(Gates):
             elif self.is_gate_open(wait.gate, wait.destination):
                 return True
         return False
-
-
-def _who_holds(destination: Queue | Topic) -> str:
-    """Return where most messages of the address are, in words."""
-    queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
-    consumers = [consumer for queue in queues for consumer in queue.consumers.values()]
-    waiting = sum(queue.depth - queue.in_flight_count for queue in queues)
-    if not consumers:
-        return f"{waiting} messages wait, and there is no consumer"
-    most = max(consumers, key=lambda consumer: len(consumer.ledger))
-    return f"{waiting} messages wait, {len(most.ledger)} are with {consumer_words(most.description())}"

@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.backlog.address_account import ACTION_NAMES, BLOCK
 from engine.broker import Broker
+from engine.limits.gate_words import describe
 from engine.ports.clock import Clock
 from engine.ports.store import Store
 
@@ -183,5 +184,5 @@ class Alarms:
         for waits in parked.values():
             wait = next(iter(waits.values()))
             others = f", and {len(parked) - 1} more" if len(parked) > 1 else ""
-            return f"{wait.client.describe().get('address', '?')} at {producer_gates.describe(wait)}{others}"
+            return f"{wait.client.describe().get('address', '?')} at {describe(producer_gates, wait)}{others}"
         return ""

@@ -129,3 +129,12 @@ class GracefulStop:
 def _words(held: Held) -> str:
     messages = f"{held.messages} message{'' if held.messages == 1 else 's'}"
     return f"{messages} that {held.consumers} consumer{' holds' if held.consumers == 1 else 's hold'}"
+
+
+async def stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:
+    """Wait for the first of both events; say whether it was ``failed``."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    return failed.is_set()

@@ -105,7 +105,7 @@ def create_app(
     """
     memory = memory or RequestMemory()
     sampler = Sampler(sources.stats)
-    logins = Logins(security, Sessions(security.verifiers_of, time.monotonic))
+    logins = Logins(security, Sessions(security.users.verifiers_of, time.monotonic))
     api = _Api(
         sources.stats, sources.store, sampler, logins, security, configured_host, sockets, share or LoopShare(), memory
     )
@@ -281,7 +281,9 @@ class _Api:
         What concerns one destination asks for the permission for that one.  Raises: Problem.
         """
         actions = permission.everywhere
-        if actions and not any(self._security.may_everywhere(checked_groups(), action) for action in actions):
+        if actions and not any(
+            self._security.permissions.allows_everywhere(action, checked_groups()) for action in actions
+        ):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
 

@@ -113,7 +113,7 @@ class Management(Answerer):
                 self.browses[-1].go_on()
             return
         if client is not None:
-            client.managed(question.action, f"{queue.uri()} {question.place or ''}".rstrip())
+            client.audit(question.action, f"{queue.uri()} {question.place or ''}".rstrip(), is_denied=False)
         if question.action == REMOVE:
             schedule = self.scheduler.pending.find(question.place)
             if schedule is not None and self.allows(client, "write", schedule):

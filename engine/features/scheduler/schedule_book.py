@@ -23,6 +23,7 @@ from engine.features.scheduler.pending_schedules import (
 )
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.features.scheduler.sorted_keys import SortedKeys
+from engine.limits.gate_words import describe_gate
 from engine.limits.producer_gates import ProducerGates
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer
@@ -180,7 +181,7 @@ class ScheduleBook(TimerTarget):
 
     def _gate_of(self, one: Held) -> str:
         assert one.destination is not None, "a gate is one of a destination"
-        return self.producer_gates.describe_gate(one.gate, one.destination)
+        return describe_gate(self.producer_gates, one.gate, one.destination)
 
     def fault(self) -> str:
         """Return which record cannot be read and why, "" for none."""

@@ -97,7 +97,7 @@ class NamedSubscription(SubscriptionBase):
     def require_owner(self, client: Client) -> None:
         """Raises: AccessDenied for another user.  A gateway that checks no logins knows no users and denies nobody."""
         if self.is_of_another_user(client.user):
-            client.denied("use", f"subscription {self.full_name()}")
+            client.audit("use", f"subscription {self.full_name()}", is_denied=True)
             raise AccessDenied(
                 f"subscription {self.full_name()[:200]!r} belongs to another user; only that user may "
                 + ("change or delete it" if self.is_shared else "use or delete it")

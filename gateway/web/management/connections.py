@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.limits.gate_words import describe
 from gateway.web.rest.rest_client import RestClient
 from protocols.connection import ProtocolConnection
 
@@ -60,6 +61,6 @@ class LiveConnections:
             who.get("login", ""),
             len(client.consumers),
             client.all_held_bytes(),
-            "; ".join([self._gates.describe(wait) for wait in waits.values()]) if waits else "",
+            "; ".join([describe(self._gates, wait) for wait in waits.values()]) if waits else "",
             self._gates.waits.waited_ms(number) if waits else 0,
         )

@@ -140,7 +140,7 @@ class LiveReload:
 
     def _judge(self, client: Client) -> None:
         user = client.user
-        is_known = self._security.verifiers_of(user) is not None
+        is_known = user in self._security.users
         if client.is_external:
             if is_known:  # a token does not give the rights of such a user
                 client.give_up(ConnectionForced(f"the user {user} is one of the configuration now"))

@@ -6,7 +6,8 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.connections.security import LOGIN_MAX_CHARACTERS, PASSCODE_MAX_CHARACTERS, Security
+from gateway.connections.security import Security
+from gateway.logins.users import LOGIN_MAX_CHARACTERS, PASSCODE_MAX_CHARACTERS
 from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import Text
 from gateway.web.routing.logins import FORM, Logins, cookie_name

@@ -175,4 +175,4 @@ class UpkeepRoutes:
             raise Problem(403, f"{request.method} {request.path} needs the permission delete for {shown}")
 
     def _may_delete(self, request: web.Request, destination: Named) -> bool:
-        return self._security.may(checked_groups(), "delete", *destination)
+        return self._security.permissions.allows("delete", *destination, checked_groups())

@@ -84,7 +84,7 @@ class Logins:
     async def _user_of_token(self, request: web.Request, token: str) -> LoggedIn | None:
         """Return the user; a wrong token is a guess like any other, so it fails late and counts."""
         security = self._security
-        if login := security.login_of_token(token):
+        if login := security.users.login_of_token(token):
             return LoggedIn(login, security.groups_of(login))
         return security.remembered("", token) or await security.log_in(request.remote or "?", "", token)
 

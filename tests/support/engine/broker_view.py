@@ -20,6 +20,7 @@ from engine.fate.refusals import Refusing
 from engine.features.pause import Pauses
 from engine.features.purge import Purge, Upkeep
 from engine.limits.connection_memory import Holdings
+from engine.limits.gate_words import reasons
 from engine.limits.parked_producers import Wait
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
@@ -404,7 +405,7 @@ class BrokerView(FeatureView):
 
     def reasons(self, client: Client) -> list[str]:
         """Return why a client waits, as reported to the operator."""
-        return self._producer_gates.reasons(client.client_number)
+        return reasons(self._producer_gates, client.client_number)
 
     def is_blocked(self) -> bool:
         """Say whether any gate may be shut."""

@@ -12,7 +12,8 @@ from config.access_tokens import new_token, token_line
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
-from gateway.connections.security import PASSCODE_MAX_CHARACTERS, REMEMBERED_MAX, Security
+from gateway.connections.security import Security
+from gateway.logins.users import PASSCODE_MAX_CHARACTERS, REMEMBERED_MAX
 
 ITERATIONS = 4096
 
@@ -40,21 +41,21 @@ def test_without_users_anything_goes() -> None:
 
 def test_what_was_good_is_remembered_what_was_not_is_not() -> None:
     security = Security(with_users(alice="secret"))
-    assert not security.remembers("alice", "secret")
+    assert not security.users.remembers("alice", "secret")
     security.check("alice", "wrong")
     security.check("alice", "secret")
-    assert security.remembers("alice", "secret")
-    assert not security.remembers("alice", "wrong")
-    assert not security.remembers("bob", "secret")
+    assert security.users.remembers("alice", "secret")
+    assert not security.users.remembers("alice", "wrong")
+    assert not security.users.remembers("bob", "secret")
 
 
 def test_what_is_remembered_is_bounded() -> None:
     security = Security(with_users(alice="secret"))
     security.check("alice", "secret")
     for at in range(REMEMBERED_MAX):
-        security.remember("alice", f"as if {at} were good")
-    assert security.remembers("alice", f"as if {REMEMBERED_MAX - 1} were good")
-    assert not security.remembers("alice", "secret")
+        security.users.remember("alice", f"as if {at} were good")
+    assert security.users.remembers("alice", f"as if {REMEMBERED_MAX - 1} were good")
+    assert not security.users.remembers("alice", "secret")
     assert security.check("alice", "secret")
 
 
@@ -102,8 +103,8 @@ def test_other_users_are_taken_over() -> None:
             groups=groups,
         )
     )
-    assert security.remembers("alice", "secret"), "she has not changed"
-    assert not security.remembers("bob", "other") and not security.check("bob", "other")
+    assert security.users.remembers("alice", "secret"), "she has not changed"
+    assert not security.users.remembers("bob", "other") and not security.check("bob", "other")
     assert security.check("carl", "new")
     assert security.groups_of("alice") == {"ops"} and not security.groups_of("bob")
 
@@ -115,7 +116,7 @@ def test_a_check_under_way_counts_for_the_users_of_its_end() -> None:
     check.start()
     security.adopt(with_users(alice="new"))
     check.join()
-    assert not security.remembers("alice", "secret")
+    assert not security.users.remembers("alice", "secret")
     assert security.check("alice", "new")
 
 
@@ -135,12 +136,12 @@ def test_an_access_token_is_a_password_of_its_user_alone() -> None:
     lines = token_line("ci", "never", token), token_line("old", "2020-01-01", ended)
     config = dataclasses.replace(with_users(alice="secret", bob="other"), access_tokens={"alice": lines})
     security = Security(config)
-    assert security.remembers("alice", token) and security.check("alice", token)
-    assert (security.login_of_token(token), security.login_of_token(ended)) == ("alice", "")
+    assert security.users.remembers("alice", token) and security.check("alice", token)
+    assert (security.users.login_of_token(token), security.users.login_of_token(ended)) == ("alice", "")
     for login, wrong in (("bob", token), ("", token), ("alice", ended), ("alice", other), ("alice", token + "x")):
-        assert not security.remembers(login, wrong) and not security.check(login, wrong)
+        assert not security.users.remembers(login, wrong) and not security.check(login, wrong)
     assert security.check("alice", "secret")
     security.adopt(dataclasses.replace(config, access_tokens={}))
-    assert not security.remembers("alice", token) and not security.check("alice", token)
+    assert not security.users.remembers("alice", token) and not security.check("alice", token)
     security.adopt(dataclasses.replace(config, users=with_users(bob="other").users))
-    assert security.login_of_token(token) == "", "its user is gone"
+    assert security.users.login_of_token(token) == "", "its user is gone"
