@@ -18,7 +18,7 @@ from gateway.web.routing.routes import ROUTES
 from gateway.web.routing.schemas import schema_of
 from tests.support.web import GUARDED, OPEN, basic, serving, sources
 
-HIDDEN = {"/", "/console/", "/console/{name}"}
+HIDDEN = {"/", "/console", "/console/", "/console/{name}"}
 
 
 async def described(security: Any = OPEN) -> dict[str, Any]:
