@@ -65,11 +65,11 @@ class Limits extends Scenarios {
             System.in.read();
             int count = 1;
             try {
-                while (consumer.receive(LONG) != null) {
+                while (consumer.receive(60_000) != null) { // until its connection ends
                     count++;
                 }
             } catch (JMSException ended) {
-                // with its connection
+                // with it
             }
             System.out.println("took " + count);
         });

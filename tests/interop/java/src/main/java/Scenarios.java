@@ -898,11 +898,11 @@ public class Scenarios {
     System.in.read();
     int count = 1;
     try {
-      while (consumer.receive(LIMIT_MS) != null) {
+      while (consumer.receive(60_000) != null) { // until its connection ends
         count++;
       }
     } catch (JMSException ended) {
-      // with its connection
+      // with it
     }
     System.out.println("took " + count);
   }
