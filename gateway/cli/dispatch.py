@@ -131,7 +131,7 @@ class _Version(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock",
-        description="A JMS-compatible message gateway: STOMP and AMQP 1.0, one commit log, Parquet by Spark.",
+        description="A JMS-compatible message gateway: STOMP, AMQP 1.0 and OpenWire, one commit log, Parquet by Spark.",
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

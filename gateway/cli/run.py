@@ -41,8 +41,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
-    parser.add_argument("--amqp", metavar="URI", help="a listener for AMQP alone, as tcp://127.0.0.1:5672")
-    parser.add_argument("--openwire", metavar="URI", help="a listener for OpenWire alone, as tcp://127.0.0.1:61616")
+    parser.add_argument("--amqp", metavar="URI", help="a further address, as tcp://127.0.0.1:5672")
+    parser.add_argument("--openwire", metavar="URI", help="a further address, as tcp://127.0.0.1:61616")
     parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")
     parser.add_argument(
         "--skip-corruption",

@@ -19,8 +19,9 @@ TEXT: Final = """\
 data: data # directory of the store, relative to where `penstock run` starts
 
 listeners: # without users they may bind only loopback addresses
-  stomp: tcp://127.0.0.1:61613 # STOMP and AMQP 1.0
-  amqp: null # a further address for both, such as tcp://127.0.0.1:5672
+  stomp: tcp://127.0.0.1:61613 # STOMP, AMQP 1.0 and OpenWire
+  amqp: null # a further address for all of them, such as tcp://127.0.0.1:5672
+  openwire: null # another one, such as tcp://127.0.0.1:61616
   http: http://127.0.0.1:8161 # console, metrics, health, messages over HTTP and WebSocket
 
 store:
@@ -39,7 +40,7 @@ limits:
 stomp:
   default-persistent: false # of a SEND without the header persistent; ActiveMQ's default
   limits:
-    connections: 10000 # of both protocols
+    connections: 10000 # of all protocols
     body-bytes: 100MiB
 
 amqp:
