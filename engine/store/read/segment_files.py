@@ -153,8 +153,10 @@ def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
             file = open_file(path)
         except FileNotFoundError:
             return None
-        octets = file.pread(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size, 0)
-        file.close()
+        try:
+            octets = file.pread(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size, 0)
+        finally:
+            file.close()
         try:
             header = unpack_segment_header(octets, str(path))
         except NotWhole:

@@ -83,16 +83,28 @@ class RemotePath(PosixPath):
 
 
 class LocalFile(StoreFile):
-    __slots__ = ("_descriptor",)
+    """A file of this machine; errors of reading name it."""
+
+    __slots__ = ("_descriptor", "_path")
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDONLY)
 
     def pread(self, size: int, position: int) -> bytes:
-        return os.pread(self._descriptor, size, position)
+        try:
+            return os.pread(self._descriptor, size, position)
+        except OSError as error:
+            raise self._named(error) from error
 
     def pread_into(self, target: memoryview, position: int) -> int:
-        return os.preadv(self._descriptor, [target], position)
+        try:
+            return os.preadv(self._descriptor, [target], position)
+        except OSError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: OSError) -> OSError:
+        return OSError(error.errno, error.strerror, str(self._path))
 
     def close(self) -> None:
         os.close(self._descriptor)
