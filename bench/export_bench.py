@@ -33,7 +33,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from gateway.process.clock import SystemClock
 from spark_bridge import source
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 
 ROOT = Path(__file__).parent.parent
 BATCH_COUNT = 1000

@@ -27,7 +27,8 @@ from spark_bridge.log.records import Piece
 from spark_bridge.log.removed import Rows
 from spark_bridge.manifests import ExportedFile, table_folder
 from spark_bridge.read.pace import Pace
-from spark_bridge.read.plan import Plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import Plan
 
 PARTITION_COLUMNS: Final = ("destination", "date")
 # Columns with repeated values; for all others a dictionary only costs time.

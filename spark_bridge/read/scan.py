@@ -32,7 +32,8 @@ from spark_bridge.log.times import offset_at
 from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.read.filters import ENDLESS, row_filter
 from spark_bridge.read.lake import Bounds, Lake, last_manifest, make_lake, read_lake
-from spark_bridge.read.plan import BATCH_ROWS, PARTITION_BYTES, Plan, make_plan, read_pieces
+from spark_bridge.read.pieces import BATCH_ROWS, read_pieces
+from spark_bridge.read.plan import PARTITION_BYTES, Plan, make_plan
 from spark_bridge.read.where import parse, with_zone
 
 OPTIONS: Final = (

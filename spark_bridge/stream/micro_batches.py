@@ -27,7 +27,8 @@ from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.times import offset_at
 from spark_bridge.read.filters import ENDLESS
-from spark_bridge.read.plan import Plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import Plan
 from spark_bridge.read.scan import (
     FAIL_ON_DATA_LOSS,
     MAX_BYTES,

@@ -21,7 +21,8 @@ from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from spark_bridge.log.blocks import record_of, scan_blocks
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.store_copy import copied
 from tests.support.store.store_home import FileHome
 

@@ -23,7 +23,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROP
 from engine.values.stored import Range
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.log.heads import ENTRY_COLUMNS
-from spark_bridge.read.plan import Plan, make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import Plan, make_plan
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store.store_world import RecordingListener
 from tests.support.world.seeds import taken

@@ -15,7 +15,8 @@ from spark_bridge.arrow.schema import DELIVERIES, MESSAGES
 from spark_bridge.files.choice import files_at
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
-from spark_bridge.read.plan import BATCH_ROWS, PARTITION_BYTES
+from spark_bridge.read.pieces import BATCH_ROWS
+from spark_bridge.read.plan import PARTITION_BYTES
 from spark_bridge.read.scan import scan, time_of
 from spark_bridge.target import target_at
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from spark_bridge.arrow.schema import MESSAGES
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 
 # What Scenarios.java sends as ``jms.typedProperties``: type, field and value.
 TYPED_PROPERTIES: Final = {

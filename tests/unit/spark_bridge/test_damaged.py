@@ -15,7 +15,8 @@ from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.log.lost import Damaged, Lost, tell_damaged
 from spark_bridge.log.removed import Rows
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, and damaged")

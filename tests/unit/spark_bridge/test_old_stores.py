@@ -12,7 +12,8 @@ from engine.store.read.message_history import SENT, biography
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from engine.values.destination import SCHEDULE_QUEUE
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.lake_rows import lake_rows
 from tests.support.store.store_copy import unpack_vector
 

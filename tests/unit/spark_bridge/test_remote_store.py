@@ -26,7 +26,8 @@ from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.files.store_ranges import RangedFiles
 from spark_bridge.log.times import offset_at
 from spark_bridge.read.filters import row_filter
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from spark_bridge.read.scan import scan
 from spark_bridge.read.where import parse
 from spark_bridge.stream.micro_batches import LogStream

@@ -12,7 +12,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.log.records import Piece
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome
 

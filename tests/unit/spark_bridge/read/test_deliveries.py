@@ -33,7 +33,8 @@ from engine.values.outcomes import (
 from engine.values.stored import Range
 from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS
 from spark_bridge.log.lost import Lost
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_history import History as StoreHistory
 from tests.support.store.store_home import FileHome

@@ -9,7 +9,8 @@ import pytest
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from spark_bridge.read.pace import Pace
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")

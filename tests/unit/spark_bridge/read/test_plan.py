@@ -21,7 +21,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROP
 from engine.values.stored import Range
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS
 from spark_bridge.log.heads import ENTRY_COLUMNS
-from spark_bridge.read.plan import Plan, make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import Plan, make_plan
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import FileHome

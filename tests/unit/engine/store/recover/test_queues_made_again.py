@@ -16,7 +16,8 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.store.many_segments import many_segments
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, home_with_queue

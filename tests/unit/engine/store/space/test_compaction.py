@@ -28,7 +28,8 @@ from engine.values.errors import RangeGone
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
-from spark_bridge.read.plan import make_plan, read_pieces
+from spark_bridge.read.pieces import read_pieces
+from spark_bridge.read.plan import make_plan
 from tests.support.disk.crash_points import StoppableFiles, disks_left_by
 from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.store.store_copy import copy_to
