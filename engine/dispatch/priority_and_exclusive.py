@@ -1,6 +1,7 @@
 """The order of the differing consumers of a queue: priorities, idle ones, the exclusive one.
 
 It is the order of the queue's ``rotation``; the dispatcher serves the first consumer of it.
+Message groups: message_groups.py.
 """
 
 from __future__ import annotations

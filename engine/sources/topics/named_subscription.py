@@ -1,4 +1,7 @@
-"""A named subscription of a topic: durable, shared, or both.  A client finds it again by its name."""
+"""A named subscription of a topic: durable, shared, or both.  A client finds it again by its name.
+
+topic_subscriptions.py opens, restores and ends them.
+"""
 
 from __future__ import annotations
 

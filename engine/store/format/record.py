@@ -1,5 +1,7 @@
 """One parsed record of the log: the header, and the fields of its type.  Layout: layout.py.
 
+Records are written by log/commit_log.py.
+
 Spark workers load this module, so it imports nothing live.
 """
 

@@ -2,7 +2,8 @@
 
 Recovery starts at the segment of the consume-queue offset, whose snapshot covers everything before.  The records after
 it are replayed.  Octets that are not whole records at or above the published durable offset were never confirmed, so
-the log is cut there.  Below that offset they are corruption, which is an error unless the operator allows skipping.
+the log is cut there: roll_forward.py decides it, log/log_end.py does it.  Below that offset they are corruption, which
+is an error unless the operator allows skipping.
 """
 
 from __future__ import annotations
