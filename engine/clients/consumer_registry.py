@@ -29,7 +29,7 @@ from engine.sources.feed import MemorySubscription
 from engine.sources.log_replay import Replays
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
-from engine.sources.queue_ends import QueueEnds, release_unsettled
+from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.roster import Roster
 from engine.sources.topics.named_subscription import NamedSubscription
@@ -173,7 +173,7 @@ class Subscribing(ConsumerOwner):
             else:
                 holder.queue.in_flight_count -= len(held)
                 holder.queue.depth -= len(held)
-                release_unsettled(held)
+                self.redelivery.drop(held)
         return True
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -331,7 +331,7 @@ class Subscribing(ConsumerOwner):
         else:
             if queue.feed.is_browser:
                 self.browsing.close(consumer)
-            release_unsettled([one for one in consumer.take_unsettled() if one.state == IN_FLIGHT])
+            self.redelivery.drop([one for one in consumer.take_unsettled() if one.state == IN_FLIGHT])
         self.unsettled.leave(consumer)
         self.selective.removed(consumer)
         if queue.extras.keeper is not None:

@@ -21,6 +21,7 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.failure_history import added, history_with, policy_of
 from engine.sources.queue import Queue, queue_of
+from engine.sources.queue_ends import release_unsettled
 from engine.values.delivery import (
     ENLISTED,
     EXHAUST,
@@ -123,11 +124,24 @@ class Redelivery:
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
-            queue.release(delivery.message)
+            self._end_with(queue, [delivery])
         else:
             self._return(queue, [delivery])
 
+    def drop(self, held: list[Delivery]) -> None:
+        """Drop what a closing consumer held and nobody else may have: its subscription ends, or it was only shown."""
+        if self.traces is not None:
+            self.traces.released(held)
+        release_unsettled(held)
+
     # -- the steps
+
+    def _end_with(self, queue: Queue, held: list[Delivery]) -> None:
+        """Let go of what a transaction has held longer than its queue was there."""
+        if self.traces is not None:
+            self.traces.released(held)
+        for delivery in held:
+            queue.release(delivery.message)
 
     def _return_from_close(self, consumer: Consumer, in_flight: list[Delivery], looked_tag: int) -> None:
         """Count an attempt for what the application has received; the rest comes back as if it had never left.
@@ -157,8 +171,7 @@ class Redelivery:
                 delivery.history.annotations = refusal.annotations
         self._leave_all(consumer, run)
         if queue.is_closed:
-            for delivery in run:
-                queue.release(delivery.message)  # refused in a transaction; its queue has ended
+            self._end_with(queue, run)  # refused in a transaction
         elif mode != "requeue":
             self._fail(queue, consumer, run, refusal, mode == "dead-letter")
         elif refusal.delay_ms:

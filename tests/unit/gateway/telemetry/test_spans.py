@@ -15,6 +15,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from config.model import TelemetryConfig
 from engine.consumers.consumer import AUTO
+from engine.consumers.departures import HELD_AT_ONCE
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.ports.tracing import Traced
 from engine.values.delivery import Refusal
 from engine.values.message import Message
@@ -187,6 +189,41 @@ def test_what_is_requeued_or_held_at_the_end_of_a_consumer_is_released() -> None
     world.refuse(*client.take(), refusal=Refusal("requeue"))
     assert [attributes(span).get("penstock.outcome") for span in traces.finished()] == [None, "released"]
     world.leave(client)
+    assert [attributes(span)["penstock.outcome"] for span in traces.finished()] == ["released"]
+
+
+@pytest.mark.parametrize("count", [2, 3 * HELD_AT_ONCE])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_is_held_at_the_end_of_a_subscription_is_released(count: int, is_lost: bool) -> None:
+    traces = Traces()
+    world = traces.world
+    topic = world.topic("t")
+    client = world.client()
+    world.subscribe(client, topic, prefetch=count)
+    world.send(*[b"x"] * count, to=topic, headers=TRACED)
+    assert traces.names() == ["send t"] * count
+    (world.lose if is_lost else world.leave)(client)
+    world.advance(1_000)
+    assert [attributes(span)["penstock.outcome"] for span in traces.finished()] == ["released"] * count
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_what_a_transaction_holds_for_a_subscription_that_has_ended_is_released(is_refused: bool) -> None:
+    traces = Traces()
+    world = traces.world
+    topic = world.topic("t")
+    client = world.client()
+    consumer = world.subscribe(client, topic)
+    world.send(b"x", to=topic, headers=TRACED)
+    transaction = Transaction(client, "1", TransactionLimits(10, 1_000))
+    if is_refused:
+        transaction.add_refused(client.take(), Refusal())
+    else:
+        transaction.add_accepted(client.take())
+    world.unsubscribe(consumer)
+    assert traces.names() == ["send t"]
+    (world.broker.commit if is_refused else world.broker.abort)(transaction)
+    world.turn()
     assert [attributes(span)["penstock.outcome"] for span in traces.finished()] == ["released"]
 
 
