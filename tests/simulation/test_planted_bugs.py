@@ -13,6 +13,7 @@ from tests.support.world.bugs import (
     CountForgotten,
     CrcUnchecked,
     CreditGivenTwice,
+    EndsUntold,
     ExclusiveShared,
     GroupsForgotten,
     IdleForgotten,
@@ -24,6 +25,7 @@ from tests.support.world.bugs import (
     SelectorIgnored,
     SettlementLost,
     ShareForgotten,
+    TimesLost,
     WindowOffByOne,
 )
 from tests.support.world.known_seeds import known_first
@@ -63,6 +65,8 @@ def first_found(make_bug: type[Bug], kind: str, compares_store: bool, has_short_
         (CrcUnchecked, ""),
         (CommitIgnored, "no state that the store was in"),
         (ReplayBeginsLate, "and leaves out|not drained"),
+        (EndsUntold, "hand-overs have no end|begins again"),
+        (TimesLost, "times until acknowledged, the tracer has"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

@@ -336,6 +336,16 @@ class BrokerView(FeatureView):
                 found[holder] = found.get(holder, 0) + size_bytes
         return found
 
+    def held_tags(self) -> set[int]:
+        """Return the tags of what consumers hold, without browsers, purges and retries."""
+        return {
+            tag
+            for client in self.connections()
+            for consumer in client.consumers.values()
+            if consumer.is_ruled and not consumer.queue.feed.is_browser
+            for tag in consumer.ledger
+        }
+
     def unsettled_limit(self) -> int:
         """Return each user's share, -1 for no limit."""
         return self._producer_gates.unsettled.limit_bytes

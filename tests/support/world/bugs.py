@@ -273,6 +273,32 @@ class ShareForgotten(Bug):
         return self.GenerousBroker
 
 
+class EndsUntold(Bug):
+    """A tracer hears of no message that consumers give back or fail with."""
+
+    class QuietBroker(Broker):
+        def end_turn(self) -> int:
+            self.subscribing.redelivery.traces = None
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.QuietBroker
+
+
+class TimesLost(Bug):
+    """The histograms miss messages that were acknowledged in the last turn before the time changes."""
+
+    class HastyBroker(Broker):
+        def begin_turn(self) -> None:
+            times = self.turn.message_times
+            if times is not None:
+                times.acknowledged.count = 0
+            super().begin_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.HastyBroker
+
+
 class NobodyAdmitted(Bug):
     """Producers that wait for room are not admitted once there is some."""
 

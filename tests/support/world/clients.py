@@ -318,6 +318,7 @@ class Peer(ABC):
         self.world.note(f"{self.number} gets {uid} {subscription.key} {is_redelivered} {count} {message_id}")
         if subscription.subscriber.replay is not None:
             return self.oracle.show(subscription.subscriber, uid, is_redelivered, count)
+        self.world.observation.received(subscription.subscriber, message_id, is_redelivered)
         return self.oracle.deliver(subscription.subscriber, uid, is_redelivered, count)
 
     # -- the way to the engine

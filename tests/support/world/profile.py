@@ -58,6 +58,7 @@ class Profile:
     has_replays: clients read queues and topics again.
     all_messages: limit of messages for all addresses with BLOCK together.
     has_durable: topics have durable subscriptions, shared by all clients that can share them.
+    has_traces: a tracer hears of messages.  has_message_times: histograms of message times are on.
     """
 
     steps: int = 260
@@ -82,6 +83,8 @@ class Profile:
     all_messages: int = -1
     has_replays: bool = False
     has_short_turns: bool = False
+    has_traces: bool = False
+    has_message_times: bool = False
 
     def addresses(self) -> tuple[AddressEntry, ...]:
         """Return the policies; with limits, each address blocks its producers beyond them."""
@@ -122,4 +125,6 @@ def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
         all_messages=chance.choice((-1, -1, -1, -1, 40)),
         has_replays=chance.random() < 0.4,
         has_short_turns=chance.random() < 0.3,
+        has_traces=chance.random() < 0.4,
+        has_message_times=chance.random() < 0.4,
     )

@@ -38,6 +38,7 @@ from tests.support.world.bodies import Violation
 from tests.support.world.broker_peer import BrokerPeer
 from tests.support.world.clients import Peer
 from tests.support.world.drain import Drain
+from tests.support.world.observation import Observation
 from tests.support.world.oracle import ACKED, Oracle
 from tests.support.world.profile import (
     ALONE,
@@ -139,6 +140,7 @@ class World(BrokerView):
         self._least_after_cut = 0
         self._recorder: RecordingStore | None = None
         self.accounts = Accounts(self)
+        self.observation = Observation(self)
         self._turn_units = 0
 
     def _draws_special(self) -> bool:
@@ -282,6 +284,7 @@ class World(BrokerView):
             raise Violation("turns never end: the engine keeps its queues dirty")
         self._is_open = False
         self.accounts.check_turn()
+        self.observation.check_turn()
         check_nobody_idles(self.broker)
 
     def confirmed(self, facts: list[Fact]) -> None:
@@ -431,6 +434,7 @@ class World(BrokerView):
         self.store: Store = self._recorder
         self._least_unit = 0
         self.accounts = Accounts(self)
+        self.observation = Observation(self)
         self.oracle.restarted(image)
         self.broker = self.bug.broker_class()(
             self.store,
@@ -442,6 +446,8 @@ class World(BrokerView):
                 self.seed,
                 limits=GlobalLimits(-1, self.profile.all_messages),
                 user_limits=UserLimits(unsettled_bytes=self.profile.memory_limit_bytes // 3),
+                has_message_times=self.observation.has_times,
+                tracing=self.observation.book,
             ),
         )
         self._lazy_end()
@@ -510,6 +516,7 @@ class World(BrokerView):
         drain.take_selected()
         drain.take_everything()
         self.accounts.check_empty()
+        self.observation.check_empty()
         self._stop_in_order()
         left = {key: lane.waiting for key, lane in self.recorder().base.lanes.items() if lane.waiting}
         if left:
