@@ -14,8 +14,6 @@ from engine.values.destination import TEMP_TOPIC, TOPIC
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_NAMES
 
-PARENT: Final = "traceparent"
-STATE: Final = "tracestate"
 PARENT_OCTETS: Final = b"traceparent"
 ADVISORIES: Final = "ActiveMQ.Advisory."  # messages of the broker itself
 
@@ -73,11 +71,7 @@ class MessageTraces(Observer):
         identity = self.context.message_id(message)
         parent = state = ""
         if PARENT_OCTETS in message.headers:  # as text in each encoding; most messages have none, and are not decoded
-            properties = self.context.readers.properties(message, 1, False)
-            found = properties.known(PARENT)
-            parent = found if isinstance(found, str) else ""
-            found = properties.known(STATE)
-            state = found if isinstance(found, str) else ""
+            parent, state = self.context.readers.properties(message, 1, False).trace_context()
         if not self.tracing.wants(parent, identity):
             return None
         return Traced(message, identity, parent, state, name, kind in (TOPIC, TEMP_TOPIC))

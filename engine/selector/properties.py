@@ -17,6 +17,9 @@ Value = bool | int | float | str | None
 _ESCAPED: Final = re.compile(r"\\([nrc\\])")
 _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 
+TRACE_PARENT: Final = "traceparent"
+TRACE_STATE: Final = "tracestate"
+
 
 class Properties(ABC):
     """Header fields and properties of one message, by the names of Jakarta Messaging 3.1, sections 3.4 and 3.5.
@@ -43,9 +46,18 @@ class Properties(ABC):
         except DATA_FAULTS:
             return None
 
+    def trace_context(self) -> tuple[str, str]:
+        """Return ``traceparent`` and ``tracestate`` (W3C trace context) as the sender gave them, "" for none."""
+        return text_of(self.known(TRACE_PARENT)), text_of(self.known(TRACE_STATE))
+
     def document(self) -> Node | None:
         """Return the body for XPath, None if it is not XML; read only if a selector uses it."""
         return None
+
+
+def text_of(value: object) -> str:
+    """Return a text, "" for any other value."""
+    return value if isinstance(value, str) else ""
 
 
 def header_field(message: Message, name: str, delivery_count: int, is_redelivered: bool) -> Value:

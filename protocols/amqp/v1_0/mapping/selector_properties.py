@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from engine.selector.properties import Properties, PropertyReader, header_field
+from engine.selector.properties import TRACE_PARENT, TRACE_STATE, Properties, PropertyReader, header_field, text_of
 from engine.selector.properties import Value as Seen
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
 from engine.values.destination import QUEUE, uri
+from engine.values.errors import DATA_FAULTS
 from engine.values.message import Message
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_headers
@@ -18,6 +19,7 @@ from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.amqp.v1_0.wire.types.values import Value
 from protocols.broker_headers import JMS_REPLY_TO
 
+QPID_CONTEXT: Final = "x-opt-qpid-tracestate"
 FRAME_OF_SECTIONS: Final = 1024  # octets of descriptors and sizes around a body, at most, that is examined
 _TEXT_FIELDS: Final = {"JMSType": at.SUBJECT, "JMSXGroupID": at.GROUP_ID}
 
@@ -50,6 +52,20 @@ class AmqpProperties(Properties):
         if name[:3] == "JMS":
             return self._jms_value(name)
         return _seen(self._read().application_properties.get(name))
+
+    def trace_context(self) -> tuple[str, str]:
+        """Look into annotations first, where what is on the way between sender and gateway writes.
+
+        Source: W3C, "Trace Context: AMQP protocol" (draft), 2.1; qpid-proton's own tracing has a map in an annotation.
+        """
+        try:
+            annotations = self._read().annotations
+        except DATA_FAULTS:
+            return "", ""
+        for carrier in (annotations, annotations.get(QPID_CONTEXT)):
+            if isinstance(carrier, dict) and (parent := text_of(carrier.get(TRACE_PARENT))):
+                return parent, text_of(carrier.get(TRACE_STATE))
+        return Properties.trace_context(self)
 
     def _jms_value(self, name: str) -> Seen:
         message = self._message
