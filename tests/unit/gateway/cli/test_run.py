@@ -15,6 +15,7 @@ import pytest
 
 from config.scram import hash_password
 from gateway.process import exit_codes
+from tests.support.process.gateway_process import START_LIMIT_S
 
 ROOT = Path(__file__).parents[4]
 
@@ -22,7 +23,9 @@ ROOT = Path(__file__).parents[4]
 def run(data: Path, *argv: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(data)]
     defaults = ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
-    process = subprocess.run([*command, *defaults, *argv], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    process = subprocess.run(
+        [*command, *defaults, *argv], cwd=ROOT, capture_output=True, timeout=START_LIMIT_S, check=False
+    )
     assert process.stdout == b""
     text = process.stderr.decode()
     assert "Traceback" not in text
