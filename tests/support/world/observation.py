@@ -116,6 +116,7 @@ class Observation:
                 raise Violation(f"everything is settled, and hand-overs have no end: {book.under_way}")
             if book.handed_over_count != sum(book.ends.values()):
                 raise Violation(f"{book.handed_over_count} hand-overs, their ends are {book.ends}")
+            self.world.traced_count += book.handed_over_count
         if not self.has_times:
             return
         stats = self.world.broker.inspect()
@@ -123,6 +124,7 @@ class Observation:
         if delivered is None or acknowledged is None:
             raise Violation("message times are on, and operators see none")
         acknowledged_count, delivered_count = sum(acknowledged.counts), sum(delivered.counts)
+        self.world.timed_count += delivered_count
         if book is not None and acknowledged_count != book.ends["acknowledged"]:
             raise Violation(f"{acknowledged_count} times until acknowledged, the tracer has {book.ends}")
         least = self._firsts - self._perhaps_uncounted

@@ -132,6 +132,8 @@ class World(BrokerView):
         self.stop_count = 0
         self.blocked_count = 0  # turns at whose end a producer waited at a gate
         self.refusing_count = 0  # clients whose negative answers continue, at the beginning of a turn
+        self.traced_count = 0  # hand-overs that a tracer heard of until everything was settled
+        self.timed_count = 0  # those whose times were measured until then
         self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
         self._next_peer = 1
         self._is_open = False
