@@ -26,7 +26,6 @@ class CheckpointFile:
     values: Checkpoint = field(init=False)
     _file: File | None = None
     _next_slot: int = 0
-    _are_both_open: bool = False
 
     def __post_init__(self) -> None:
         self.path = f"{self._directory}/{FILE_NAME}"
@@ -42,22 +41,18 @@ class CheckpointFile:
         found = unpack_checkpoint(octets, self.path)
         if found is not None:
             self.values.generation = found.generation
-            slots = [unpack_slot(octets, start, self.path) for start in (0, layout.CHECKPOINT_SLOT_BYTES)]
-            self._next_slot = 1 if slots[0] == found else 0
-            self._are_both_open = all(slot is not None and not slot.is_clean for slot in slots)
+            self._next_slot = 1 if unpack_slot(octets, 0, self.path) == found else 0
         return found
 
     def begin(self) -> None:
-        """Publish the values and make them survive a power cut; in both slots, if one is not whole or says "clean".
+        """Publish the values in both slots, and make them survive a power cut.
 
-        After a power cut that slot might be the only one left, and would say that nothing was written after it.
+        A slot of an earlier start might be the only one left after it, and would say that nothing was written after a
+        clean stop, or have this start's count given to the next one.
         """
-        self.publish()
-        self.sync()
-        if not self._are_both_open:
+        for _ in range(2):
             self.publish()
             self.sync()
-            self._are_both_open = True
 
     def publish(self, is_clean: bool = False) -> None:
         """Write the values into the older slot; not synced."""

@@ -117,3 +117,20 @@ def test_a_clean_stop_is_forgotten_in_both_slots_before_anything_is_written() ->
             checkpoint.publish()
         _, found = opened(files.crash())
         assert found is not None and not found.is_clean
+
+
+def test_the_count_of_a_start_that_served_is_never_given_again() -> None:
+    for seed in range(1_000):
+        files = FaultyFiles(seed)
+        checkpoint, _ = opened(files)
+        checkpoint.begin()
+        for _ in range(2):  # both slots are whole from the first start on
+            checkpoint, known = opened(files)
+            assert known is not None
+            checkpoint.values.start_count = known.start_count + 1
+            checkpoint.begin()
+        for durable in (100, 200):
+            checkpoint.values.durable_offset = durable
+            checkpoint.publish()
+        _, found = opened(files.crash())
+        assert found is not None and found.start_count == 2
