@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
+from engine.backlog.lane_entries import LANE_BYTES
 from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.branches.branches import Branches
 from engine.consumers.client import Client
@@ -22,6 +23,7 @@ from engine.limits.connection_memory import Holdings
 from engine.limits.gate_words import describe
 from engine.limits.pending_memory import PendingMemory
 from engine.limits.producer_gates import ProducerGates
+from engine.ports.store import Store
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.pending_message_limit import PendingLimits
@@ -97,11 +99,12 @@ class Inspection:
     def steps(self) -> Iterator[None]:
         """Read some more at each step; destinations added or removed meanwhile may be missing or included."""
         destinations = self._inspector.destinations
+        store = self._inspector.context.store
         for queues in _parts(list(destinations.queues.values())):
-            self._destinations += [_queue_stats(queue) for queue in queues if not queue.is_closed]
+            self._destinations += [_queue_stats(queue, store) for queue in queues if not queue.is_closed]
             yield
         for topics in _parts(list(destinations.topics.values())):
-            self._destinations += [_topic_stats(topic) for topic in topics if not topic.is_closed]
+            self._destinations += [_topic_stats(topic, store) for topic in topics if not topic.is_closed]
             yield
         for clients in _parts(list(self._inspector.clients.values())):
             for client in clients:
@@ -203,7 +206,7 @@ def _address_stats(account: Account) -> AddressStats:
     )
 
 
-def _queue_stats(queue: Queue) -> DestinationStats:
+def _queue_stats(queue: Queue, store: Store) -> DestinationStats:
     return DestinationStats(
         queue.name,
         KIND_NAMES[queue.kind],
@@ -218,10 +221,12 @@ def _queue_stats(queue: Queue) -> DestinationStats:
         queue.fates.dead_lettered_count,
         queue.fates.expired_count,
         queue.extras.pause is not None,
+        _waiting_bytes(queue),
+        store.live_bytes(queue.destination_id) if queue.is_logged else 0,
     )
 
 
-def _topic_stats(topic: Topic) -> DestinationStats:
+def _topic_stats(topic: Topic, store: Store) -> DestinationStats:
     queues = list(topic.subscriptions.values())
     return DestinationStats(
         topic.name,
@@ -236,4 +241,15 @@ def _topic_stats(topic: Topic) -> DestinationStats:
         topic.fates.redelivered_count + sum(queue.fates.redelivered_count for queue in queues),
         topic.fates.dead_lettered_count + sum(queue.fates.dead_lettered_count for queue in queues),
         topic.fates.expired_count + sum(queue.fates.expired_count for queue in queues),
+        memory_bytes=sum(_waiting_bytes(queue) for queue in queues),
+        disk_bytes=store.live_bytes(topic.destination_id) if topic.is_logged else 0,
     )
+
+
+def _waiting_bytes(queue: Queue) -> int:
+    """Return the octets of what waits in memory."""
+    size_bytes = 0
+    for lane in queue.lanes:
+        if lane is not None:
+            size_bytes += lane.ready_bytes + lane.ahead.ready_bytes - LANE_BYTES * lane.is_held_by_delays()
+    return size_bytes

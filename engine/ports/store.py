@@ -132,9 +132,9 @@ class StoreCatalog:
     def state_of(self, number: int) -> DestinationState:
         """Return what ``recovered`` would now return for an open destination or durable subscription."""
 
+    @abstractmethod
     def live_bytes(self, number: int) -> int:
-        """Return ``DestinationState.live_bytes`` as it is now."""
-        return self.state_of(number).live_bytes
+        """Return ``DestinationState.live_bytes`` as it is now, 0 for a number that is not open."""
 
     @abstractmethod
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:

@@ -185,6 +185,9 @@ class FileStore(Store):
     def state_of(self, number: int) -> DestinationState:
         return self._log.state.state_of(number)
 
+    def live_bytes(self, number: int) -> int:
+        return self._log.state.live_bytes(number)
+
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         state = self._log.state
         number = state.consumers.next_number

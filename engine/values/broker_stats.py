@@ -25,6 +25,8 @@ class DestinationStats:
     """One destination.  ``depth``: messages waiting, in flight or delayed.  All other counts are since the start.
 
     is_paused: an operator keeps its messages from consumers.
+    memory_bytes: of the messages in memory that wait there; a topic's counts once for each subscription.
+    disk_bytes: of its messages in the log that are still needed.
     """
 
     name: str
@@ -40,6 +42,8 @@ class DestinationStats:
     dead_lettered: int
     expired: int
     is_paused: bool = False
+    memory_bytes: int = 0
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

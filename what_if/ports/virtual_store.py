@@ -187,6 +187,9 @@ class VirtualStore(Store):
     def state_of(self, number: int) -> DestinationState:
         return self._state.state_of(number)
 
+    def live_bytes(self, number: int) -> int:
+        return self._state.live_bytes(number)
+
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         number = self._state.consumers.next_number
         described = compact_json(description)

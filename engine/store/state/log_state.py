@@ -296,6 +296,10 @@ class StoreState:
         numbers += [number for number, subscription in self.subscriptions.items() if not subscription.is_closing]
         return [self.state_of(number) for number in sorted(numbers)]
 
+    def live_bytes(self, number: int) -> int:
+        destination = self.destinations.get(number)
+        return 0 if destination is None else destination.live_bytes()
+
     def state_of(self, number: int) -> DestinationState:
         """Return one destination or open subscription as the engine knows it."""
         subscription = self.subscriptions.get(number)

@@ -59,6 +59,8 @@ _DESTINATIONS: Final = Rows(
         ("delayed", "Messages waiting for their redelivery delay"),
         ("consumers", "Consumers"),
         ("is_paused", "1 while an operator has paused it"),
+        ("memory_bytes", "Messages in memory that wait there; a topic's once for each subscription"),
+        ("disk_bytes", "Its messages in the log that are still needed"),
     ),
     (
         ("enqueued", "Messages accepted"),

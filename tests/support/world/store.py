@@ -53,6 +53,9 @@ class StoreWrapper(Store):
     def state_of(self, number: int) -> DestinationState:
         return self.inner.state_of(number)
 
+    def live_bytes(self, number: int) -> int:
+        return self.inner.live_bytes(number)
+
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         return self.inner.open_consumer(destination_id, description)
 

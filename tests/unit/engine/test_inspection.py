@@ -47,3 +47,29 @@ def test_what_goes_between_two_steps_is_not_shown() -> None:
     stats = inspection.stats()
     assert [one.name for one in stats.destinations[AT_ONCE:]] == [f"q.{AT_ONCE + 1}"]
     assert [one.consumer_id for one in stats.consumers] == [consumers[0].consumer_id, consumers[2].consumer_id]
+
+
+def test_octets_of_a_destination_in_memory_and_in_the_log() -> None:
+    world = EngineWorld()
+    world.queue("q")
+    world.send(b"x" * 1000, persistent=False)
+    waiting = world.stats()
+    assert waiting.memory_bytes >= 1000 and waiting.disk_bytes == 0
+    world.send(b"y" * 5000)
+    both = world.stats()
+    assert both.memory_bytes >= 6000 and both.disk_bytes >= 5000
+    client = world.subscriber()
+    assert world.stats().memory_bytes == 0, "consumers have them"
+    assert world.stats().disk_bytes == both.disk_bytes
+    world.acknowledge(*client.take())
+    assert (world.stats().memory_bytes, world.stats().disk_bytes) == (0, 0)
+
+
+def test_octets_of_a_topic_are_those_of_its_subscriptions() -> None:
+    world = EngineWorld()
+    topic = world.topic("t")
+    for _ in range(2):
+        world.subscriber(topic, prefetch=1)
+    world.send(b"taken", b"x" * 1000, to=topic, persistent=False)
+    assert 2000 <= world.stats("t").memory_bytes < 4000
+    assert world.stats("t").disk_bytes == 0
