@@ -310,6 +310,7 @@ def inspector_of(
         features.slow_consumers,
         clients.subscribing.pending_limits,
         store_events,
+        features.advisories.announced,
         dispatch.message_times if has_message_times else None,
     )
 

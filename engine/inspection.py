@@ -16,6 +16,7 @@ from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import UnsettledMemory
 from engine.consumers.user_quota import Quotas
 from engine.dispatch.message_times import MessageTimes
+from engine.features.advisory_state import AdvisoryState
 from engine.features.duplicate_ids import DuplicateIds
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
@@ -67,6 +68,7 @@ class Inspector:
     slow_consumers: SlowConsumers
     pending_limits: PendingLimits
     events: StoreEvents
+    announced: AdvisoryState
     message_times: MessageTimes | None = None
 
     def inspect(self) -> BrokerStats:
@@ -98,13 +100,17 @@ class Inspection:
 
     def steps(self) -> Iterator[None]:
         """Read some more at each step; destinations added or removed meanwhile may be missing or included."""
-        destinations = self._inspector.destinations
+        destinations, announced = self._inspector.destinations, self._inspector.announced
         store = self._inspector.context.store
         for queues in _parts(list(destinations.queues.values())):
-            self._destinations += [_queue_stats(queue, store) for queue in queues if not queue.is_closed]
+            self._destinations += [
+                _queue_stats(queue, store, announced.producer_count(queue)) for queue in queues if not queue.is_closed
+            ]
             yield
         for topics in _parts(list(destinations.topics.values())):
-            self._destinations += [_topic_stats(topic, store) for topic in topics if not topic.is_closed]
+            self._destinations += [
+                _topic_stats(topic, store, announced.producer_count(topic)) for topic in topics if not topic.is_closed
+            ]
             yield
         for clients in _parts(list(self._inspector.clients.values())):
             for client in clients:
@@ -206,7 +212,7 @@ def _address_stats(account: Account) -> AddressStats:
     )
 
 
-def _queue_stats(queue: Queue, store: Store) -> DestinationStats:
+def _queue_stats(queue: Queue, store: Store, producers: int) -> DestinationStats:
     return DestinationStats(
         queue.name,
         KIND_NAMES[queue.kind],
@@ -223,10 +229,11 @@ def _queue_stats(queue: Queue, store: Store) -> DestinationStats:
         queue.extras.pause is not None,
         _waiting_bytes(queue),
         store.live_bytes(queue.destination_id) if queue.is_logged else 0,
+        producers,
     )
 
 
-def _topic_stats(topic: Topic, store: Store) -> DestinationStats:
+def _topic_stats(topic: Topic, store: Store, producers: int) -> DestinationStats:
     queues = list(topic.subscriptions.values())
     return DestinationStats(
         topic.name,
@@ -243,6 +250,7 @@ def _topic_stats(topic: Topic, store: Store) -> DestinationStats:
         topic.fates.expired_count + sum(queue.fates.expired_count for queue in queues),
         memory_bytes=sum(_waiting_bytes(queue) for queue in queues),
         disk_bytes=store.live_bytes(topic.destination_id) if topic.is_logged else 0,
+        producers=producers,
     )
 
 

@@ -93,6 +93,9 @@ class AdvisoryState:
             del self.producers[part.destination_id]
         return len(own)
 
+    def producer_count(self, part: Queue | Topic) -> int:
+        return len(self.producers.get(part.destination_id, ()))
+
     def present(self, name: str) -> list[Present]:
         """Return what is there now and the advisories of one topic would have told of; ``about`` tells of each.
 

@@ -104,7 +104,8 @@ class DiskWatch(TimerTarget):
 
     def measure_disk(self) -> None:
         try:
-            self.total_bytes, self.free_bytes = self.space.measure()
+            total_bytes, self.free_bytes = self.space.measure()
+            self.total_bytes = total_bytes  # last: it says to the engine's thread that both are known
             self.fault = ""
         except OSError as error:
             self.fault = f"the disk's free space is not known: {error}"
@@ -130,6 +131,13 @@ class DiskWatch(TimerTarget):
         if reason != self.producer_gates.disk_reason:
             self.producer_gates.disk_reason = reason
             self.producer_gates.block()  # ``open_gates`` reopens them if possible
+
+    def room_bytes(self) -> int | None:
+        """Return the octets that could be written before a limit at the last check; None before the first one.
+
+        Negative: a limit is passed.  Without a limit there are no checks.
+        """
+        return self._room_bytes() if self.total_bytes else None
 
     def _room_bytes(self) -> int:
         """Return the octets that may be written before a limit is reached."""

@@ -284,6 +284,9 @@ class FileStore(Store):
     def is_accepting(self) -> bool:
         return self._context.health.is_good()
 
+    def log_disk_bytes(self) -> int:
+        return self._log.files.disk_bytes()
+
     def retention_reason(self) -> str:
         return self._retention.reason or self._release.reason or self._compaction.reason
 

@@ -27,6 +27,7 @@ class DestinationStats:
     is_paused: an operator keeps its messages from consumers.
     memory_bytes: of the messages in memory that wait there; a topic's counts once for each subscription.
     disk_bytes: of its messages in the log that are still needed.
+    producers: opened for it by AMQP and OpenWire clients; other senders have none.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DestinationStats:
     is_paused: bool = False
     memory_bytes: int = 0
     disk_bytes: int = 0
+    producers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,19 @@ def _wrong(text: str) -> Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUse:
+    """log_bytes: of the store's log.  room_bytes: that may be added before a limit of the disk stops producers."""
+
+    log_bytes: int
+    room_bytes: int
+
+    def percent(self, used_bytes: int) -> int:
+        """Return what is used of all that may be used."""
+        room_bytes = max(0, self.room_bytes)
+        return used_bytes * 100 // (used_bytes + room_bytes) if room_bytes else 100
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """One request.  attribute: a name, several, or None for all.  is_lenient: what is not there is a text, no error."""
 
@@ -103,12 +116,15 @@ def asked_of(document: Any, is_lenient: bool) -> Read:
 
 
 class Jolokia:
-    """Answers of one snapshot.  now_s: their time."""
+    """Answers of one snapshot.  now_s: their time.  disk: None if its use is not known."""
 
-    def __init__(self, stats: BrokerStats, now_s: int, broker_name: str = "localhost") -> None:
+    def __init__(
+        self, stats: BrokerStats, now_s: int, broker_name: str = "localhost", disk: DiskUse | None = None
+    ) -> None:
         self._stats = stats
         self._now_s = now_s
         self._broker_name = broker_name
+        self._disk = disk
         self._walks = 0
 
     def bulk(self, documents: list[Any], is_lenient: bool) -> Iterator[str]:
@@ -226,9 +242,13 @@ class Jolokia:
             "TotalDequeueCount": sum(one.acknowledged for one in destinations),
             "TotalEnqueueCount": sum(one.enqueued for one in destinations),
             "TotalMessageCount": sum(one.depth for one in destinations),
+            "TotalProducerCount": sum(one.producers for one in destinations),
             "TotalQueuesCount": sum(one.kind == "queue" for one in destinations),
             "TotalTopicsCount": sum(one.kind == "topic" for one in destinations),
         }
+        if self._disk is not None:
+            attributes["StorePercentUsage"] = self._disk.percent(self._disk.log_bytes)
+            attributes["TempPercentUsage"] = self._disk.percent(stats.spilled_bytes)
         if _wants_lists(names):
             for name, kind in _PER_KIND.items():
                 attributes[name] = [{"objectName": self._name_of(one)} for one in destinations if one.kind == kind]
@@ -258,6 +278,7 @@ def _destination(one: DestinationStats, names: Names) -> dict[str, Any]:
         "ExpiredCount": one.expired,
         "InFlightCount": one.in_flight,
         "Paused": one.is_paused,
+        "ProducerCount": one.producers,
         "QueueSize": one.depth,
     }
 

@@ -124,7 +124,7 @@ def create_app(
         *events.routes(),
         *ConsoleRoutes().routes(),
         *SessionRoutes(logins, security).routes(),
-        *JolokiaRoutes(sampler.sampled, memory).routes(),
+        *JolokiaRoutes(sampler.sampled, sources.stats.disk_use, memory).routes(),
         *WhyRoutes(sources.why).routes(),
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),

@@ -119,9 +119,11 @@ def test_jolokia_reads(shared_gateway: GatewayProcess, unique: Callable[[str], s
     assert every[
         f"org.apache.activemq:brokerName=localhost,destinationName={name},destinationType=Queue,type=Broker"
     ] == {"QueueSize": 3}
+    wait_until(lambda: "StorePercentUsage" in read(shared_gateway, BROKER)["value"], "a look at the disk")
     broker = read(shared_gateway, BROKER)["value"]
     assert broker["TotalMessageCount"] >= 3
-    assert 0 <= broker["MemoryPercentUsage"] <= 100
+    for share in ("MemoryPercentUsage", "StorePercentUsage", "TempPercentUsage"):
+        assert 0 <= broker[share] <= 100, share
     assert shared_gateway.get_json("/api/jolokia")["status"] == 200
     assert shared_gateway.get_json(f"/api/jolokia/read/{BROKER}/TotalConsumerCount?ignoreErrors=true")["status"] == 200
 
@@ -152,7 +154,7 @@ def test_jolokia_answers_the_posts_of_plug_ins(shared_gateway: GatewayProcess, u
         status, text, _ = ask(shared_gateway, "POST", path, json.dumps(asked).encode())
         found = json.loads(text)
         assert (status, [one["status"] for one in found]) == (200, [404, 200, 200])
-        assert found[1]["value"][bean] == {"QueueSize": 1}
+        assert found[1]["value"][bean] == {"QueueSize": 1, "ProducerCount": 0}
         assert found[2]["value"] == {"CurrentStatus": "Good"}
     assert shared_gateway.get_json("/api/jolokia/")["value"]["protocol"] == "7.2"
     assert bean in shared_gateway.get_json("/api/jolokia/search/org.apache.activemq:*")["value"]

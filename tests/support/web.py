@@ -21,6 +21,7 @@ from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats
 from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
 from engine.values.xid import xid_of
+from gateway.answers.jolokia import DiskUse
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_tasks import TaskRefused
 from gateway.answers.store_view import question_of
@@ -77,6 +78,9 @@ class Fixed(LiveStats):
     def store_stats(self) -> StoreStats:
         assert not self.is_failed, "a broker in the middle of a change is not asked"
         return self._stats.store
+
+    def disk_use(self) -> DiskUse | None:
+        return DiskUse(1_000, 9_000)
 
     def counters(self) -> GatewayCounters:
         return GatewayCounters()

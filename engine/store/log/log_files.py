@@ -46,6 +46,10 @@ class LogFiles:
             self._map = LogMap(self.segments)
         return self._map
 
+    def disk_bytes(self) -> int:
+        """Return the size of the segments' files."""
+        return sum([segment.disk_bytes() for segment in self.segments])
+
     def begin(self, base: int, capacity: int) -> Segment:
         """Continue in a new segment at ``base`` with room for at least ``capacity`` octets."""
         segment = self._prepared

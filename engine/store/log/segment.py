@@ -76,6 +76,12 @@ class Segment:
         """Return the log offset just past the room that the segment has."""
         return self.base + self.capacity
 
+    def disk_bytes(self) -> int:
+        """Return the size of the file, without the table of a sparse one; 0 if there is none yet."""
+        if not self.is_on_disk:
+            return 0
+        return layout.SEGMENT_HEADER_BYTES + (self.kept_bytes if self.is_sparse else self.capacity)
+
     def write(self, octets: bytes | memoryview, offset: int) -> None:
         """Write ``octets`` at log offset ``offset``."""
         assert self.file is not None

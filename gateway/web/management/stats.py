@@ -8,6 +8,7 @@ from typing import Final
 from engine.broker import Broker
 from engine.inspection import Inspection
 from engine.values.broker_stats import StoreStats
+from gateway.answers.jolokia import DiskUse
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.counters import GatewayCounters
 
@@ -29,6 +30,12 @@ class LiveStats:
 
     def store_stats(self) -> StoreStats:
         return self._inspector.store_stats()
+
+    def disk_use(self) -> DiskUse | None:
+        """Return None if the disk has no limits, or was not looked at yet."""
+        engine_loop = self._engine_loop
+        room_bytes = None if engine_loop.disk_watch is None else engine_loop.disk_watch.room_bytes()
+        return None if room_bytes is None else DiskUse(engine_loop.store.log_disk_bytes(), room_bytes)
 
     def counters(self) -> GatewayCounters:
         return self._counters

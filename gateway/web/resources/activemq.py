@@ -16,7 +16,7 @@ from aiohttp import web
 from config.matching import QUEUE, TOPIC
 from config.names import QueueName
 from engine.values.broker_stats import BrokerStats
-from gateway.answers.jolokia import READS_MAX, Jolokia, Read
+from gateway.answers.jolokia import READS_MAX, DiskUse, Jolokia, Read
 from gateway.web.connections.http_connection import connection_of
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.resources.messages import (
@@ -166,10 +166,11 @@ class MessageServlet:
 
 
 class JolokiaRoutes:
-    """sampled: returns the last sample.  memory: where answers are made."""
+    """sampled: returns the last sample.  disk_use: returns that of now.  memory: where answers are made."""
 
-    def __init__(self, sampled: Sampled, memory: RequestMemory) -> None:
+    def __init__(self, sampled: Sampled, disk_use: Callable[[], DiskUse | None], memory: RequestMemory) -> None:
         self._sampled = sampled
+        self._disk_use = disk_use
         self._memory = memory
 
     def routes(self) -> list[Route]:
@@ -232,9 +233,8 @@ class JolokiaRoutes:
 
     async def _made(self, request: web.Request, pieces: Callable[[Jolokia], Iterator[str]]) -> web.Response:
         stats = await self._sampled()
-        octets = await self._memory.made(
-            request.remote or "?", lambda: "".join(pieces(Jolokia(stats, int(time.time())))).encode()
-        )
+        answers = Jolokia(stats, int(time.time()), disk=self._disk_use())
+        octets = await self._memory.made(request.remote or "?", lambda: "".join(pieces(answers)).encode())
         return web.Response(body=octets, content_type="application/json", charset="utf-8")
 
 

@@ -32,6 +32,23 @@ def test_a_step_is_some_destinations_consumers_or_addresses() -> None:
     assert stats == world.broker.inspect()
 
 
+def test_producers_that_have_opened_are_counted_where_they_send() -> None:
+    world = EngineWorld()
+    client = world.client()
+    queue, topic = world.queue("q"), world.topic("t")
+    advisories = world.broker.advisories
+    first = advisories.producer_added(client, queue)
+    advisories.producer_added(client, queue)
+    advisories.producer_added(client, topic)
+    assert _producers(world) == {"q": 2, "t": 1}
+    advisories.producer_removed(client, queue, first)
+    assert _producers(world) == {"q": 1, "t": 1}
+
+
+def _producers(world: EngineWorld) -> dict[str, int]:
+    return {one.name: one.producers for one in world.broker.inspect().destinations}
+
+
 def test_what_goes_between_two_steps_is_not_shown() -> None:
     world = world_of(AT_ONCE + 2)
     client = world.client()

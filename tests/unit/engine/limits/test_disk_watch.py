@@ -145,6 +145,16 @@ def test_what_cannot_be_measured_changes_nothing_but_is_told() -> None:
     assert world.try_send(b"x") == gates.OPEN
 
 
+def test_how_much_may_be_added_is_known_after_the_first_look() -> None:
+    world = Watched(max_usage_percent=80, min_free_bytes=100)
+    assert world.watch.room_bytes() is None
+    world.free(500)
+    assert world.watch.room_bytes() == 300, "the nearer limit counts"
+    world.free(150)
+    assert world.watch.room_bytes() == -50
+
+
 def test_without_a_limit_nobody_looks() -> None:
     world = Watched()
+    assert world.watch.room_bytes() is None
     assert not world.workers.finish(FILE_LANE)

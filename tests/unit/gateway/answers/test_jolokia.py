@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.values.broker_stats import BrokerStats
-from gateway.answers.jolokia import READS_MAX, WALKS_MAX, Jolokia
+from gateway.answers.jolokia import READS_MAX, WALKS_MAX, DiskUse, Jolokia
 from tests.support.engine.snapshots import broker, destination
 
 BROKER = "org.apache.activemq:type=Broker,brokerName=localhost"
@@ -42,11 +42,11 @@ def test_a_read_of_one_attribute_is_its_value_and_of_a_list_an_object() -> None:
 
 def test_a_pattern_leaves_out_attributes_that_are_not_there() -> None:
     # Telegraf's and Metricbeat's settings for ActiveMQ ask for more than there is here.
-    found = read(QUEUES, ["QueueSize", "ProducerCount", "AverageEnqueueTime"])
+    found = read(QUEUES, ["QueueSize", "AverageEnqueueTime", "MemoryPercentUsage"])
     assert found["status"] == 200
     assert found["value"][ORDERS] == {"QueueSize": 6}
     assert len(found["value"]) == 2
-    of_broker = read("org.apache.activemq:brokerName=*,type=Broker", ["TotalMessageCount", "StorePercentUsage"])
+    of_broker = read("org.apache.activemq:brokerName=*,type=Broker", ["TotalMessageCount", "UptimeMillis"])
     assert of_broker["value"] == {"org.apache.activemq:brokerName=localhost,type=Broker": {"TotalMessageCount": 18}}
 
 
@@ -72,6 +72,38 @@ def test_the_broker_lists_its_queues_by_names_that_can_be_read() -> None:
     assert [read(one["objectName"], "Name")["value"] for one in value["Queues"]] == ["orders", "a,b:c?d"]
     assert [read(one["objectName"], "Name")["value"] for one in value["Topics"]] == ["news"]
     assert "Queues" not in read(BROKER, ["TotalMessageCount"])["value"]
+
+
+def test_producers_are_counted_per_destination_and_for_all() -> None:
+    orders = replace(destination("orders"), producers=2)
+    seen = broker(orders, destination("idle"), replace(destination("news", "topic"), producers=1))
+    pattern = {"type": "read", "mbean": QUEUES, "attribute": ["ProducerCount"]}
+    assert [one["ProducerCount"] for one in asked(pattern, of=seen)["value"].values()] == [2, 0]
+    total = {"type": "read", "mbean": BROKER, "attribute": "TotalProducerCount"}
+    assert asked(total, of=seen)["value"] == 3
+
+
+@pytest.mark.parametrize(
+    ("disk", "store", "temp"),
+    [
+        (DiskUse(300, 700), 30, 12),
+        (DiskUse(0, 900), 0, 10),
+        (DiskUse(300, 0), 100, 100),
+        (DiskUse(300, -5), 100, 100),  # beyond the limit
+    ],
+)
+def test_use_of_the_disk_is_a_share_of_what_is_used_and_may_be_added(disk: DiskUse, store: int, temp: int) -> None:
+    seen = replace(stats(), spilled_bytes=100)
+    document = {"type": "read", "mbean": BROKER, "attribute": ["StorePercentUsage", "TempPercentUsage"]}
+    text = "".join(Jolokia(seen, 7, disk=disk).one(document, False))
+    assert json.loads(text)["value"] == {"StorePercentUsage": store, "TempPercentUsage": temp}
+
+
+def test_without_limits_of_the_disk_there_is_no_share_of_it() -> None:
+    for name in ("StorePercentUsage", "TempPercentUsage"):
+        assert read(BROKER, name)["status"] == 404
+    unused = json.loads("".join(Jolokia(stats(), 7, disk=DiskUse(0, 0)).one({"type": "read", "mbean": BROKER}, False)))
+    assert (unused["value"]["StorePercentUsage"], unused["value"]["TempPercentUsage"]) == (100, 100), "no room"
 
 
 def test_health() -> None:

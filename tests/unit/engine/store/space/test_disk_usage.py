@@ -45,6 +45,18 @@ def test_each_segment_tells_who_needs_it(tmp_path: Path) -> None:
     assert found.log_disk_bytes == sum(segment.disk_bytes for segment in found.segments) > 0
 
 
+def test_the_store_knows_the_size_of_its_log_files(tmp_path: Path) -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    orders = home.store.open_destination(QUEUE, "orders")
+    home.send(orders, 1, 3_000)
+    few = home.store.log_disk_bytes()
+    home.send(orders, 6, 3_000)
+    home.flush()
+    many = home.store.log_disk_bytes()
+    copy_to(tmp_path, home.files)
+    assert many == sum(path.stat().st_size for path in tmp_path.rglob("commitlog/*.log")) > few > 0
+
+
 @pytest.mark.damages_store("its consume queues are removed")
 def test_removed_consume_queues_do_not_make_messages_needless(tmp_path: Path) -> None:
     home = FileHome(StoreSettings(segment_bytes=8192))
