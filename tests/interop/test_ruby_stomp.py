@@ -24,7 +24,8 @@ VERSIONS: Final = ("1.0", "1.1", "1.2")
 class Worker:
     """``worker.rb`` in a process of its own; what it prints can be waited for."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], gateway: GatewayProcess) -> None:
+        self._gateway = gateway
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.got: list[int] = []
@@ -44,7 +45,10 @@ class Worker:
         try:
             line = self._lines.get(timeout=LIMIT_S)
         except queue.Empty:
-            raise AssertionError(f"the Ruby worker was silent for {LIMIT_S:.0f} s after {self.got[-3:]}") from None
+            seen = {name: self._gateway.get_json(f"/api/{name}") for name in ("consumers", "connections", "overview")}
+            raise AssertionError(
+                f"the Ruby worker was silent for {LIMIT_S:.0f} s after {self.got[-3:]}: {seen}"
+            ) from None
         match line.split() if line is not None else []:
             case []:
                 pass
@@ -90,7 +94,7 @@ def start_worker(ruby: str, shared_gateway: GatewayProcess) -> Iterator[Callable
 
     def start(destination: str, version: str, prefetch: int, handled: int = -1) -> Worker:
         command = [ruby, str(SCRIPTS / "worker.rb"), shared_gateway.stomp_host, str(shared_gateway.stomp_port)]
-        worker = Worker([*command, destination, version, str(prefetch), str(handled)])
+        worker = Worker([*command, destination, version, str(prefetch), str(handled)], shared_gateway)
         workers.append(worker)
         return worker
 
