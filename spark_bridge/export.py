@@ -150,11 +150,7 @@ def export_to(
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.store())
-    files = target.files
-    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # no gateway is there
-    retention = RetentionNotes(
-        reader.directory, files.identity, request.lease_ms, is_silent, has_others=files.is_remote
-    )
+    retention = _retention_notes(request, reader, target)
     with target.hold(), ExitStack() as started:
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)
@@ -285,6 +281,12 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
         damaged=manifest.damaged,
         tables=manifest.rows_by_table(),
     )
+
+
+def _retention_notes(request: Request, reader: StoreReader, target: Target) -> RetentionNotes:
+    files = target.files
+    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # no gateway is there
+    return RetentionNotes(reader.directory, files.identity, request.lease_ms, is_silent, has_others=files.is_remote)
 
 
 def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:

@@ -67,16 +67,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
     )
-    parser.add_argument(
-        "--skip-gone",
-        action="store_true",
-        help="continue where retention has removed messages before their export, and count them",
-    )
-    parser.add_argument(
-        "--skip-damaged",
-        action="store_true",
-        help="continue without unreadable records and missing segment files, count them and name their places",
-    )
+    _add_skips(parser)
     parser.add_argument(
         "--body",
         choices=("text", "binary", "both"),
@@ -91,6 +82,19 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     _add_rhythm(parser)
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _add_skips(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--skip-gone",
+        action="store_true",
+        help="continue where retention has removed messages before their export, and count them",
+    )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="continue without unreadable records and missing segment files, count them and name their places",
+    )
 
 
 def _add_rhythm(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS, TABLES
 from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.log.times import offset_at
 from spark_bridge.manifests import Manifest, check_continues
-from spark_bridge.read.filters import ENDLESS, row_filter
+from spark_bridge.read.filters import ENDLESS, RowFilter, row_filter
 from spark_bridge.read.lake import Bounds, Lake, last_manifest, make_lake, read_lake
 from spark_bridge.read.pieces import BATCH_ROWS, read_pieces
 from spark_bridge.read.plan import PARTITION_BYTES, Plan, make_plan
@@ -184,16 +184,23 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
     plan = replace(plan.of_table(table, columns).narrowed(wanted, conditions), skips_gaps=is_partial)
     if files is None or last is None:
         return Read(plan, None)
+    bounds = _bounds(last.to_offset, times, offsets, wanted)
+    return Read(plan, make_lake(files, last.tables, table, plan.columns, chosen, bounds, partition_bytes))
+
+
+def _bounds(
+    lake_end: int, times: Mapping[str, int | None], offsets: Mapping[str, int | None], wanted: RowFilter
+) -> Bounds:
+    """Return which rows of the lake the options choose.  lake_end: log offset at which it ends."""
     lowest = 0 if times["from"] is not None else offsets["from"] or 0
-    highest = last.to_offset if offsets["to"] is None else min(last.to_offset, offsets["to"])
+    highest = lake_end if offsets["to"] is None else min(lake_end, offsets["to"])
     to_ms = ENDLESS if times["to"] is None else times["to"]
-    bounds = Bounds(
+    return Bounds(
         max(lowest, wanted.start),
         min(highest, wanted.stop),
         max(times["from"] or 0, wanted.from_ms),
         min(to_ms, wanted.to_ms),
     )
-    return Read(plan, make_lake(files, last.tables, table, plan.columns, chosen, bounds, partition_bytes))
 
 
 def _later(reader: StoreReader, start: int | None, stop: int | None, wanted: int) -> int | None:
