@@ -197,7 +197,7 @@ class FileStore(Store):
         return number
 
     def close_consumer(self, number: int) -> None:
-        self._log.state.close_consumer(number)
+        self._log.state.consumers.close(number)
 
     def consumer_description(self, number: int) -> dict[str, str]:
         return self._log.state.consumers.description(number)

@@ -198,7 +198,7 @@ class VirtualStore(Store):
         return number
 
     def close_consumer(self, number: int) -> None:
-        self._state.close_consumer(number)
+        self._state.consumers.close(number)
 
     def consumer_description(self, number: int) -> dict[str, str]:
         return self._state.consumers.description(number)

@@ -95,7 +95,7 @@ class Recovery:
         replay.run(start)
         state = rebuilt.state
         state.consumers.close_all()
-        state.forget_consumers()
+        state.consumers.forget_unnamed()
         self._report.replayed_to = replay.end
         if self._report.is_clean and replay.end == self._durable:
             self._remove_prepared()

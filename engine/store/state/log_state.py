@@ -28,7 +28,6 @@ class StoreState:
     touched: numbers of destinations and subscriptions that have changed since they were last written into a snapshot;
     some occur twice.
     generation: of the current segment; ``used``: lanes that have, or may have, entries in it.
-    failing: those with failed attempts, and some that have none any more.
     """
 
     destinations: dict[int, LoggedDestination] = field(default_factory=dict)
@@ -40,7 +39,6 @@ class StoreState:
     touched: deque[int] = field(default_factory=deque)
     generation: int = RECOVERED
     used: list[ConsumeQueue] = field(default_factory=list)
-    failing: set[Progress] = field(default_factory=set)
     _numbers: dict[tuple[int, str], int] = field(default_factory=dict)
     _closed_lanes: list[int] = field(default_factory=list)
 
@@ -105,7 +103,7 @@ class StoreState:
 
     def _forget_closed_lanes(self) -> None:
         for key in self._closed_lanes:
-            self.failing.discard(self.lanes.pop(key))
+            self.consumers.failing.discard(self.lanes.pop(key))
         self._closed_lanes.clear()
 
     # Changes of a log that is written.
@@ -184,7 +182,7 @@ class StoreState:
 
     def _remove(self, subscription: DurableSubscription) -> None:
         self.touched.append(subscription.number)
-        self.failing.difference_update(subscription.lanes.values())
+        self.consumers.failing.difference_update(subscription.lanes.values())
         del self.subscriptions[subscription.number]
 
     # What happens to entries.
@@ -247,14 +245,14 @@ class StoreState:
             else:
                 progress = subscription.lane(entries.priority)
             progress.fail(entries.first, entries.count, attempt)
-            self.failing.add(progress)
+            self.consumers.failing.add(progress)
 
     def find_failing(self) -> None:
         """Search for failed attempts everywhere, as they were not applied record by record."""
         progresses: list[Progress] = list(self.lanes.values())
         for subscription in self.subscriptions.values():
             progresses += subscription.lanes.values()
-        self.failing = {progress for progress in progresses if progress.failed is not None}
+        self.consumers.failing = {progress for progress in progresses if progress.failed is not None}
 
     # Records of metadata.
 
@@ -271,22 +269,6 @@ class StoreState:
             self.add_subscription(number, int(described["topic"]), name, description, starts)
         else:
             self.close(number)
-
-    # Consumers.
-
-    def close_consumer(self, number: int) -> None:
-        """Note that nothing new will name a consumer."""
-        if self.consumers.close(number):
-            self.forget_consumers()
-
-    def forget_consumers(self) -> None:
-        """Forget the closed consumers that no failed attempt names."""
-        self.failing = {progress for progress in self.failing if progress.failed is not None}
-        named: set[int] = set()
-        for progress in self.failing:
-            if progress.failed is not None:
-                named.update(progress.failed.consumers)
-        self.consumers.forget_but(named)
 
     # Views for the engine.
 

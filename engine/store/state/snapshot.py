@@ -39,7 +39,7 @@ def put_together(
 
     destinations: results of ``describe``; subscriptions: results of ``describe_subscription``.
     """
-    state.forget_consumers()
+    state.consumers.forget_unnamed()
     consumers = ",".join(state.consumers.described.values())
     head = (
         f'{{"sequence":{sequence},"next_consumer":{state.consumers.next_number},"next_destination":{state.next_destination},'

@@ -73,7 +73,7 @@ class MemoryStore(VirtualStore):
                 store._records.append(record)
                 store._apply(record)
         store._state.consumers.close_all()
-        store._state.forget_consumers()
+        store._state.consumers.forget_unnamed()
         store._recovered = store._state.recovered()
         return store
 

@@ -21,10 +21,10 @@ class ForgetfulStore(MemoryStore):
 
     def set_time(self, wall_ms: int) -> None:
         super().set_time(wall_ms)
-        self._state.forget_consumers()
+        self._state.consumers.forget_unnamed()
 
     def fail_attempts(self, *told: object) -> None:
-        self._state.forget_consumers()
+        self._state.consumers.forget_unnamed()
         super().fail_attempts(*told)  # type: ignore[arg-type]
 
 
