@@ -38,3 +38,12 @@ class NotImplementedHere(RequestError):
 
 class NoClientId(RequestError):
     condition: ClassVar[str] = "no-client-id"
+
+
+class StaleCopies(ProtocolError):
+    """A client has two copies of a message: one of a lost connection, and one that it was sent on this one.
+
+    Only a new connection makes it drop both.  It is told nothing, because it connects again by itself.
+    """
+
+    condition: ClassVar[str] = "stale-copies"

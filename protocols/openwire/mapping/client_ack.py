@@ -11,7 +11,7 @@ from typing import Final
 from protocols.openwire.mapping.known_fields import FIELDS_START, KnownFields
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE
 from protocols.openwire.wire.commands import MessageAck
-from protocols.openwire.wire.identities import ConsumerId, Throwable, TransactionId
+from protocols.openwire.wire.identities import ConsumerId, MessageId, Throwable, TransactionId
 from protocols.openwire.wire.layouts import MESSAGE_ID, PRODUCER_ID
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode_nested
@@ -35,9 +35,12 @@ class AckNames:
 
 
 class ClientAck:
-    """first, last: brokerSequenceId of the messages, None without one.  cause: of a poison acknowledgement."""
+    """first, last: brokerSequenceId of the messages, None without one.  count: how many messages the client means.
 
-    __slots__ = ("command_id", "response_required", "names", "ack_type", "first", "last", "cause")
+    cause: of a poison acknowledgement.
+    """
+
+    __slots__ = ("command_id", "response_required", "names", "ack_type", "first", "last", "count", "cause")
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class ClientAck:
         ack_type: int,
         first: int | None,
         last: int | None,
+        count: int,
         cause: Throwable | None,
     ) -> None:
         self.command_id = command_id
@@ -55,6 +59,7 @@ class ClientAck:
         self.ack_type = ack_type
         self.first = first
         self.last = last
+        self.count = count
         self.cause = cause
 
 
@@ -76,8 +81,7 @@ class AckReader:
                 self.steps = PLAIN_STEPS
                 return found
         self.steps = WHOLE_STEPS
-        ack = decode(command, version)
-        assert isinstance(ack, MessageAck), "the type octet says so"
+        ack = _whole(command, version)
         fields = (ack.destination, ack.transaction_id, ack.consumer_id)
         key = b"".join([encode_nested(one, version) for one in fields])
         names = AckNames(FIELDS_START + len(key), ack.transaction_id, ack.consumer_id)
@@ -91,8 +95,25 @@ class AckReader:
             ack.ack_type,
             None if first is None else first.broker_sequence,
             None if last is None else last.broker_sequence,
+            ack.message_count,
             ack.poison_cause,
         )
+
+
+def first_id(command: bytes, version: int) -> MessageId | None:
+    """Return the messageId of the first message that an acknowledgement names."""
+    return _whole(command, version).first_message_id
+
+
+def last_id(command: bytes, version: int) -> MessageId | None:
+    """Return the messageId of the last one."""
+    return _whole(command, version).last_message_id
+
+
+def _whole(command: bytes, version: int) -> MessageAck:
+    ack = decode(command, version)
+    assert isinstance(ack, MessageAck), "the type octet says so"
+    return ack
 
 
 def _plain(command: bytes, names: AckNames) -> ClientAck | None:
@@ -112,6 +133,7 @@ def _plain(command: bytes, names: AckNames) -> ClientAck | None:
         ack_type if ack_type < 128 else ack_type - 256,
         int.from_bytes(command[first_end - 8 : first_end], "big", signed=True) if first_end > at + 1 else None,
         int.from_bytes(command[last_end - 8 : last_end], "big", signed=True) if last_end > first_end + 1 else None,
+        int.from_bytes(command[last_end : size - 1], "big", signed=True),
         None,
     )
 

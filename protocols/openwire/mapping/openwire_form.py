@@ -7,7 +7,7 @@ import json
 import struct
 from typing import Final
 
-from engine.values.message import NOT_LOGGED, PERSISTENT, STOMP, TEXT, Message
+from engine.values.message import PERSISTENT, STOMP, TEXT, Message
 from protocols import map_message as words
 from protocols.broker_headers import TRANSFORMATION_ERROR
 from protocols.converter import Converter
@@ -24,16 +24,16 @@ from protocols.message_lines import (
 )
 from protocols.openwire.mapping import advisory
 from protocols.openwire.mapping.contents import text_content
+from protocols.openwire.mapping.identity import invented_identity
 from protocols.openwire.mapping.stored_form import Stored, stored
 from protocols.openwire.wire import identities, messages
-from protocols.openwire.wire.identities import Destination, MessageId, ProducerId
+from protocols.openwire.wire.identities import Destination, MessageId
 from protocols.openwire.wire.layouts import VERSION
 from protocols.openwire.wire.messages import MESSAGE_CLASSES, WireMessage
 from protocols.openwire.wire.property_map import Tally, write_map, write_stream
 from protocols.openwire.wire.property_map import read_map as read_property_map
 from protocols.openwire.wire.writer import encode_structure
 
-SEQUENCE_BITS: Final = 31  # old clients take larger sequences for duplicates
 STRING_MOST: Final = 20_000  # characters of a string field; three octets each fit into its length
 
 _WHOLE: Final = {"byte": (words.BYTE, 8), "short": (words.SHORT, 16), "int": (words.INT, 32), "long": (words.LONG, 64)}
@@ -131,17 +131,8 @@ def reply_destination(text: str, is_known: bool) -> Destination:
 
 
 def _message_id(message: Message, store_id: str, text: str) -> MessageId:
-    """Return an id that is the same at every delivery, unique for this store, with rising sequences.
-
-    Clients know messages by producer and sequence, whatever the text is.
-    """
-    place = message.log_offset
-    connection = f"ID:{store_id}"
-    if place == NOT_LOGGED:
-        place = message.serial
-        connection = f"ID:{store_id}-m"
-    producer = ProducerId(connection, 0, place >> SEQUENCE_BITS)
-    return MessageId(text[:STRING_MOST], producer, 1 + (place & ((1 << SEQUENCE_BITS) - 1)), 0)
+    producer, sequence = invented_identity(message, store_id)
+    return MessageId(text[:STRING_MOST], producer, sequence, 0)
 
 
 def _content(

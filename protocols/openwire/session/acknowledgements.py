@@ -1,8 +1,9 @@
 """MessageAck: the deliveries that it names, and what becomes of them.
 
 A dispatch has the number of its hand-over as brokerSequenceId, and the client repeats it, so an acknowledgement finds
-its deliveries in the consumer's ledger.  What is not there any more was returned when a connection was lost.  Such an
-acknowledgement is ignored, but a transaction with one can only be rolled back: others may have its messages.
+its deliveries in the consumer's ledger.  A client that connects again also acknowledges copies that it got before.
+Their numbers are not in the ledger, so their messages are found by producer and sequence.  A message that the consumer
+does not have is with others.  Its acknowledgement is ignored, and a transaction with one can only be rolled back.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from engine.values.delivery import IN_FLIGHT, Delivery, Refusal
 from engine.values.errors import EngineError, TransactionError
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
-from protocols.openwire.errors import RequestError
-from protocols.openwire.mapping.client_ack import AckReader, ClientAck
+from protocols.openwire.errors import RequestError, StaleCopies
+from protocols.openwire.mapping.client_ack import AckReader, ClientAck, first_id, last_id
+from protocols.openwire.mapping.identity import Identity
 from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import OpenConsumer
 from protocols.openwire.session.transactions import Transactions
-from protocols.openwire.wire.identities import ConsumerId
+from protocols.openwire.wire.identities import ConsumerId, MessageId
 
 DELIVERED: Final = 0  # processed, settled later: more may follow
 POISON: Final = 1  # given up by the client's redelivery policy
@@ -40,6 +42,7 @@ TYPES: Final = {
     EXPIRED: "expired",
 }
 SCANNED_A_STEP: Final = 6  # deliveries of a consumer that one step of a turn looks at
+SEARCHED_A_STEP: Final = 2  # messages that one step of a turn compares with a name
 ENLISTED_STEPS: Final = 2  # for a delivery that a transaction takes, or gives back at a rollback
 TO_DEAD_LETTERS: Final = "dead-letter"
 PUT_BACK: Final = Refusal("requeue")  # the queue finds it expired
@@ -47,7 +50,7 @@ PUT_BACK: Final = Refusal("requeue")  # the queue finds it expired
 
 @dataclass(slots=True, eq=False)
 class Acknowledgements:
-    """consumers: of the connection."""
+    """consumers: of the connection.  store_id: part of the identities of messages of other protocols."""
 
     engine: EngineApi
     client: ProtocolConnection
@@ -55,6 +58,7 @@ class Acknowledgements:
     responses: Responses
     consumers: dict[ConsumerId, OpenConsumer]
     hand_overs: HandOvers
+    store_id: str
     _reader: AckReader = field(default_factory=AckReader)
 
     def take(self, command: bytes, version: int) -> None:
@@ -69,25 +73,38 @@ class Acknowledgements:
         if found is None:
             self._miss(ack)
         elif found.consumer is not None:
-            self._settle(ack, found.consumer)
+            self._settle(ack, found.consumer, command, version)
         if ack.response_required:
             self.responses.respond(ack.command_id)
 
-    def _settle(self, ack: ClientAck, consumer: Consumer) -> None:
-        last = None if ack.last is None else consumer.ledger.get(self.hand_overs.tag(ack.last))
+    def _settle(self, ack: ClientAck, consumer: Consumer, command: bytes, version: int) -> None:
+        """Raises: EngineError, StaleCopies."""
         if ack.ack_type == REDELIVERED:
             return
+        last = None if ack.last is None else consumer.ledger.get(self.hand_overs.tag(ack.last))
+        is_copy = last is None
+        if last is None:
+            last = self._search(consumer, last_id(command, version))
         if last is None:
             if not consumer.shown_by():
                 self._miss(ack)
             return
-        is_one = ack.first is None or ack.first == ack.last
+        is_one = ack.first == ack.last or ack.ack_type == INDIVIDUAL
         if ack.ack_type == DELIVERED or not is_one or last.state != IN_FLIGHT:
             self.client.share.charge(len(consumer.ledger) // SCANNED_A_STEP)
         if ack.ack_type == DELIVERED:
             consumer.extend(last)
             return
-        deliveries = self._covered(ack, consumer, last)
+        if is_one:
+            deliveries = [last] if last.state == IN_FLIGHT else []
+        else:
+            least = 0 if ack.first is None else self.hand_overs.tag(ack.first)
+            if least and least not in consumer.ledger:
+                first = self._search(consumer, first_id(command, version))
+                least = first.tag if first is not None else max(0, least)
+                is_copy = True
+            deliveries = _covered(consumer, least, last)
+            self._check(ack, consumer, len(deliveries), is_copy)
         if not deliveries:
             return
         self.responses.has_unlogged = True
@@ -122,14 +139,29 @@ class Acknowledgements:
             self.transactions.spoil(ack.names.transaction_id, str(error))
             raise
 
-    def _covered(self, ack: ClientAck, consumer: Consumer, last: Delivery) -> list[Delivery]:
-        """Return the deliveries from the first to the last that are not answered yet, in order."""
-        if ack.ack_type == INDIVIDUAL or ack.first == ack.last:
-            return [last] if last.state == IN_FLIGHT else []
-        least = 0 if ack.first is None else self.hand_overs.tag(ack.first)
-        if last.state == IN_FLIGHT:
-            return [one for one in consumer.covered(last) if one.tag >= least]
-        return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]
+    def _search(self, consumer: Consumer, message_id: MessageId | None) -> Delivery | None:
+        """Find the delivery of a message that the client knows by an earlier hand-over."""
+        if message_id is None:
+            return None
+        self.client.share.charge(len(consumer.ledger) // SEARCHED_A_STEP)
+        identity = Identity(message_id)
+        return next((one for one in consumer.ledger.values() if identity.is_of(one.message, self.store_id)), None)
+
+    def _check(self, ack: ClientAck, consumer: Consumer, count: int, is_copy: bool) -> None:
+        """Allow only a rollback if the client has other messages, or has them in another order.
+
+        is_copy: an end of the range is a copy of a lost connection.  Its message was sent again, so the client would
+        show it twice, also after a rollback.
+        Raises: StaleCopies, TransactionError.
+        """
+        name = ack.names.transaction_id
+        if name is None or count >= ack.count or consumer.shown_by() or self.transactions.is_replayed(name):
+            return
+        reason = f"it acknowledges {ack.count} messages, of which its consumer has {count} in this order"
+        self.transactions.spoil(name, reason)
+        if is_copy:
+            raise StaleCopies(f"the connection ends, so that its client drops old copies of messages: {reason}")
+        raise TransactionError(f"the transaction can only be rolled back: {reason}")
 
     def _give_up(self, ack: ClientAck, deliveries: list[Delivery]) -> None:
         cause = ack.cause
@@ -144,3 +176,10 @@ class Acknowledgements:
         others = [one for one in deliveries if not 0 < one.message.expires_ms <= now_ms]
         if others:  # the client's clock is ahead of ours: it will not take them, whoever is right
             self.engine.acknowledge_all(others)
+
+
+def _covered(consumer: Consumer, least: int, last: Delivery) -> list[Delivery]:
+    """Return the deliveries from a tag to the last one that are not answered yet, in order."""
+    if last.state == IN_FLIGHT:
+        return [one for one in consumer.covered(last) if one.tag >= least]
+    return [one for one in consumer.ledger.values() if least <= one.tag <= last.tag and one.state == IN_FLIGHT]

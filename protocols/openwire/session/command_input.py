@@ -14,7 +14,7 @@ from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import INFO_BYTES_MAX, agree, own_info
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.connection.settings import OpenWireSettings
-from protocols.openwire.errors import MessageTooLarge, RequestError, UnexpectedCommand
+from protocols.openwire.errors import MessageTooLarge, RequestError, StaleCopies, UnexpectedCommand
 from protocols.openwire.mapping.exceptions import throwable_for
 from protocols.openwire.session.acknowledgements import Acknowledgements
 from protocols.openwire.session.advisory_output import AdvisoryOutput
@@ -97,7 +97,7 @@ class CommandInput(MessageOutput):
             engine, self, terms, self.introduction, self.blocked, self.transactions, self.producers, self.responses
         )
         self.acknowledgements = Acknowledgements(
-            engine, self, self.transactions, self.responses, self.receivers.open, self.hand_overs
+            engine, self, self.transactions, self.responses, self.receivers.open, self.hand_overs, self.store_id
         )
         self.requests = Requests(
             engine,
@@ -263,7 +263,7 @@ class CommandInput(MessageOutput):
     def fail(self, error: PenstockError) -> None:
         self.socket.warn(f"{error.condition}: {error}")
         words = b""
-        if self.state != NEGOTIATING:
+        if self.state != NEGOTIATING and not isinstance(error, StaleCopies):
             exception = throwable_for(error, self.terms.package)
             words = encode(commands.ConnectionError(exception=exception), self.terms.version)
         self.end(words, is_lost=True)

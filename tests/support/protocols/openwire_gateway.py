@@ -195,9 +195,14 @@ class OpenWirePeer(SocketPeer):
         return [text_in(one) for one in self.dispatches()]
 
     def acknowledge(
-        self, dispatch: MessageDispatch, kind: int = STANDARD, first: MessageDispatch | None = None, **fields: Any
+        self,
+        dispatch: MessageDispatch,
+        kind: int = STANDARD,
+        first: MessageDispatch | None = None,
+        count: int = 1,
+        **fields: Any,
     ) -> None:
-        """Send a MessageAck for one dispatch, or for those from ``first`` on."""
+        """Send a MessageAck for one dispatch, or for those from ``first`` on.  count: how many it says."""
         last_id = message_in(dispatch).message_id
         first_id = last_id if first is None else message_in(first).message_id
         self.send(
@@ -207,7 +212,7 @@ class OpenWirePeer(SocketPeer):
                 ack_type=kind,
                 first_message_id=first_id,
                 last_message_id=last_id,
-                message_count=1,
+                message_count=count,
                 **fields,
             )
         )

@@ -21,6 +21,7 @@ from protocols.openwire.session.requests import BEGIN, COMMIT_ONE_PHASE
 from protocols.openwire.wire.commands import (
     ConnectionError,
     MessageAck,
+    MessageDispatch,
     RemoveInfo,
     Response,
     SessionInfo,
@@ -302,27 +303,83 @@ def test_a_response_confirms_earlier_acknowledgements_of_several_queues() -> Non
     assert [later.stats(name).depth for name in "ab"] == [0, 0]
 
 
-def test_what_an_earlier_start_handed_over_is_not_acknowledged() -> None:
-    """A failover client repeats what it could not send; hand-overs are counted anew."""
+def reconnected(count: int) -> tuple[OpenWireGateway, OpenWirePeer, list[MessageDispatch], list[MessageDispatch]]:
+    """Return a restarted gateway, a peer that has connected again, and what it got before and after.
+
+    Message b is of a STOMP client, the others of an OpenWire client.
+    """
     gateway = OpenWireGateway(is_restartable=True)
-    gateway.connect_openwire().publish(queue("q"), "a", "b", "c")
-    first = gateway.openwire_consumer(queue("q"), prefetch=1)
-    (taken,) = first.dispatches()
-    first.acknowledge(taken)
-    (old,) = first.dispatches()
+    gateway.connect_openwire().publish(queue("q"), "a")
+    gateway.connect().send_confirmed("SEND", b"b", destination="/queue/q", persistent="true")
+    gateway.connect_openwire().publish(queue("q"), *"cdef"[: count - 2])
+    first = gateway.openwire_consumer(queue("q"))
+    old = first.dispatches()
     later = OpenWireGateway(earlier=gateway)
     again = later.connect_openwire(connection_id=first.connection_id, failover_reconnect=True)
     again.consume(queue("q"))
-    new, _ = again.dispatches()
+    return later, again, old, again.dispatches()
+
+
+def test_copies_of_an_earlier_start_are_acknowledged_by_their_names() -> None:
+    """A failover client redelivers to itself what it had, and drops what it gets again."""
+    gateway, peer, old, new = reconnected(4)
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(old[1], STANDARD, old[0], count=2, transaction_id=peer.transaction())
+    peer.acknowledge(new[2], STANDARD, old[2], count=1, transaction_id=peer.transaction())
+    peer.ask(peer.transact(COMMIT_ONE_PHASE))
+    assert gateway.stats("q").depth == 1
+    peer.acknowledge(old[3])
+    assert gateway.stats("q").depth == 0
+
+
+def test_a_range_of_old_and_new_copies() -> None:
+    gateway, peer, old, new = reconnected(4)
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(new[2], STANDARD, old[0], count=3, transaction_id=peer.transaction())
+    peer.ask(peer.transact(COMMIT_ONE_PHASE))
+    peer.vanish()
+    assert gateway.openwire_consumer(queue("q")).texts() == ["d"]
+
+
+def test_a_client_with_two_copies_of_a_message_must_connect_again() -> None:
+    """It redelivers d to itself before what it gets again, d among it, and would show d in two transactions."""
+    gateway, peer, old, new = reconnected(4)
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(new[1], STANDARD, old[3], count=3, transaction_id=peer.transaction())
+    assert peer.is_closed
+    assert peer.take() == [], "its application hears of the reconnection only"
+    assert gateway.stats("q").depth == 4
+
+
+def test_a_transaction_fails_if_the_client_has_messages_in_another_order() -> None:
+    gateway, peer = sent("a", "b", "c")
+    _, second, third = peer.dispatches()
+    peer.send(peer.transact(BEGIN))
+    peer.acknowledge(second, STANDARD, third, count=3, transaction_id=peer.transaction())
+    reason = peer.one(ConnectionError).exception
+    assert reason is not None
+    assert "acknowledges 3 messages, of which its consumer has 0 in this order" in reason.message
+    exception = peer.refused(peer.transact(COMMIT_ONE_PHASE))
+    assert exception.class_name == "javax.jms.TransactionRolledBackException"
+    assert gateway.stats("q").depth == 3
+
+
+def test_what_another_consumer_has_now_is_not_acknowledged() -> None:
+    gateway = OpenWireGateway(is_restartable=True)
+    gateway.connect_openwire().publish(queue("q"), "a")
+    first = gateway.openwire_consumer(queue("q"))
+    (old,) = first.dispatches()
+    later = OpenWireGateway(earlier=gateway)
+    other = later.openwire_consumer(queue("q"))
+    again = later.connect_openwire(connection_id=first.connection_id, failover_reconnect=True)
+    again.consume(queue("q"))
+    again.acknowledge(old)
     again.send(again.transact(BEGIN))
     again.acknowledge(old, transaction_id=again.transaction())
     assert again.one(ConnectionError).exception is not None
     exception = again.refused(again.transact(COMMIT_ONE_PHASE))
-    assert exception.class_name == "javax.jms.TransactionRolledBackException", "another one may have the message"
-    assert later.stats("q").depth == 2
-    again.acknowledge(new)
-    again.vanish()
-    assert later.openwire_consumer(queue("q")).texts() == ["c"]
+    assert exception.class_name == "javax.jms.TransactionRolledBackException", "another one has the message"
+    assert other.texts() == ["a"]
 
 
 def test_a_browser_in_a_transacted_session() -> None:
