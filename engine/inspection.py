@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
-from engine.backlog.lane_entries import LANE_BYTES
 from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.branches.branches import Branches
 from engine.consumers.client import Client
@@ -256,8 +255,4 @@ def _topic_stats(topic: Topic, store: Store, producers: int) -> DestinationStats
 
 def _waiting_bytes(queue: Queue) -> int:
     """Return the octets of what waits in memory."""
-    size_bytes = 0
-    for lane in queue.lanes:
-        if lane is not None:
-            size_bytes += lane.ready_bytes + lane.ahead.ready_bytes - LANE_BYTES * lane.is_held_by_delays()
-    return size_bytes
+    return sum([lane.waiting_bytes() for lane in queue.used_lanes])

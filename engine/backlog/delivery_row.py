@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressSettings
+from engine.backlog.lane_entries import LANE_BYTES
 from engine.backlog.memory_budget import MemoryBudget
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.destination import uri
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.backlog.spilled_blocks import LaneBlock, SpillRoom
 
+DELAYED_BYTES: Final = 32 * 1024 * 1024  # awaiting redelivery in memory; beyond, nothing more is loaded
 STALE_MAX: Final = 256  # stale places are cleared once they are more than this and the majority
 
 
@@ -110,12 +112,12 @@ class DeliveryRow(LaneBase):
     volatile: messages outside the log that wait until earlier entries on disk have been loaded.  This keeps the order
     of one producer's messages, persistent or not.
     ready_bytes: of what is ready, plus LANE_BYTES while too much is delayed: then new messages stay on disk, and no
-    page is requested.
+    page is requested.  delayed_bytes: of what awaits redelivery in memory.
     stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; a delivery that comes back
     finds its place there.
     """
 
-    __slots__ = ("queue", "memory", "bit", "ready", "returned", "volatile", "ready_bytes", "stale")
+    __slots__ = ("queue", "memory", "bit", "ready", "returned", "volatile", "ready_bytes", "delayed_bytes", "stale")
 
     def __init__(self, queue: LaneOwner, priority: int) -> None:
         super().__init__(priority)
@@ -126,6 +128,7 @@ class DeliveryRow(LaneBase):
         self.returned: deque[Delivery] = deque()
         self.volatile: deque[Delivery] = deque()
         self.ready_bytes = 0
+        self.delayed_bytes = 0
         self.stale: set[int] = set()
 
     def next_ready(self) -> Delivery | None:
@@ -193,6 +196,20 @@ class DeliveryRow(LaneBase):
         if not self.volatile or position < self.volatile[0].position:
             self.ready_bytes += delivery.message.size
         return True
+
+    def weigh_delayed(self, change_bytes: int) -> None:
+        """Change the sum of octets that await redelivery."""
+        was_held = self.is_held_by_delays()
+        self.delayed_bytes += change_bytes
+        self.ready_bytes += LANE_BYTES * (self.is_held_by_delays() - was_held)
+
+    def is_held_by_delays(self) -> bool:
+        """Say whether so much awaits redelivery that nothing more is loaded."""
+        return self.delayed_bytes > DELAYED_BYTES
+
+    def waiting_bytes(self) -> int:
+        """Return the octets of what is ready."""
+        return self.ready_bytes - LANE_BYTES * self.is_held_by_delays()
 
     # -- for parts that take deliveries out of order
 

@@ -9,7 +9,6 @@ from engine.backlog.delivery_row import DeliveryRow, LaneOwner, position_of
 from engine.backlog.lane_entries import (
     AHEAD_BYTES,
     IDLE_LANE_BYTES,
-    LANE_BYTES,
     FoundAhead,
     LanePages,
     OffsetSet,
@@ -24,7 +23,6 @@ from engine.values.stored import NEVER_MS, Attempts
 if TYPE_CHECKING:
     from engine.backlog.spilled_blocks import Spill
 
-DELAYED_BYTES: Final = 32 * 1024 * 1024  # awaiting redelivery in memory; beyond, nothing more is loaded
 SERIAL_BITS: Final = 32  # positions between two entries, for messages outside the log
 
 
@@ -48,7 +46,6 @@ class Lane(DeliveryRow):
         "tail",
         "next_load",
         "last_position",
-        "delayed_bytes",
         "memory_bytes",
         "memory_messages",
         "idle_bytes",
@@ -66,7 +63,6 @@ class Lane(DeliveryRow):
         self.tail = 0
         self.next_load = 0
         self.last_position = -1 << SERIAL_BITS
-        self.delayed_bytes = 0
         self.memory_bytes, self.memory_messages = memory_limits(queue.settings.full)
         self.idle_bytes = IDLE_LANE_BYTES
         self.pages = LanePages()
@@ -260,17 +256,10 @@ class Lane(DeliveryRow):
                 self.settled.add(offset)
         return bool(gone)
 
-    # -- redelivery waits, and the end
+    def waiting_bytes(self) -> int:
+        return super().waiting_bytes() + self.ahead.ready_bytes
 
-    def weigh_delayed(self, change_bytes: int) -> None:
-        """Change the sum of octets that await redelivery."""
-        was_held = self.is_held_by_delays()
-        self.delayed_bytes += change_bytes
-        self.ready_bytes += LANE_BYTES * (self.is_held_by_delays() - was_held)
-
-    def is_held_by_delays(self) -> bool:
-        """Say whether so much awaits redelivery that nothing more is loaded."""
-        return self.delayed_bytes > DELAYED_BYTES
+    # -- the end
 
     def cut_backlog(self) -> None:
         """Discard entries that are only on disk, as their owner was deleted.  A page under way may still come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from engine.backlog.lane import DELAYED_BYTES
+from engine.backlog.delivery_row import DELAYED_BYTES
 from engine.backlog.lane_entries import IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.consumers.consumer import INDIVIDUAL
 from engine.dispatch.delays import KEPT_DELAYED_BYTES, LONG_DELAY_MS, RELOAD_READER
@@ -249,6 +249,7 @@ def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> Non
     assert consumer.gate() == gates.DELAYED
     world.send(b"later")
     assert client.bodies() == [], "it stays in its place behind them"
+    assert world.stats().memory_bytes == 0, "all that was loaded is delayed"
     world.advance(LONG_DELAY_MS - 1)
     offsets: list[int] = []
     while held := client.take():
