@@ -49,7 +49,7 @@ class Request:
     skip_damaged: continue without unreadable records, and count them; only with ``verify``.
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
-    data: the store's directory, or the URL of its copy in an object store.
+    data: the store's directory, the URL of its copy in an object store, or that of the HTTP listener of its gateway.
     target: a directory, or the URL of a place in an object store.
     master: of Spark; NO_SPARK to run the tasks in this process.
     tables: () for those that the target holds, messages if it is new.
@@ -285,7 +285,7 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
 
 def _retention_notes(request: Request, reader: StoreReader, target: Target) -> RetentionNotes:
     files = target.files
-    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # no gateway is there
+    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # read only
     return RetentionNotes(reader.directory, files.identity, request.lease_ms, is_silent, has_others=files.is_remote)
 
 

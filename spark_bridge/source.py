@@ -1,4 +1,4 @@
-"""The Spark data source ``penstock``: reads a store's directory, never a gateway, and writes to a gateway.
+"""The Spark data source ``penstock``: reads a store's files and writes to a gateway.
 
     orders = spark.read.format("penstock").option("path", "data").option("destination", "orders.>").load()
 

@@ -41,7 +41,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--data",
         metavar="PLACE",
         default="data",
-        help="directory of the store, or of a backup of it, or where that is in an object store, s3://bucket/prefix "
+        help="directory of the store, or of a backup of it; where that is in an object store, s3://bucket/prefix; or "
+        "the HTTP listener of a gateway, http://USER@host:port, with the password in $PENSTOCK_PASSWORD "
         "(default: %(default)s)",
     )
     parser.add_argument(

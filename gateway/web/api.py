@@ -44,6 +44,7 @@ from gateway.web.resources.session import SessionRoutes
 from gateway.web.resources.single_messages import SingleMessageRoutes
 from gateway.web.resources.stat import STAT, stat_text
 from gateway.web.resources.store import StoreRoutes
+from gateway.web.resources.store_files import StoreFileRoutes
 from gateway.web.resources.transactions import TransactionRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
@@ -128,6 +129,7 @@ def create_app(
         *WhyRoutes(sources.why).routes(),
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
+        *StoreFileRoutes(sources.store).routes(),
         *ScheduleRoutes(sources.schedule).routes(),
         *TransactionRoutes(sources.transactions, security).routes(),
         *UpkeepRoutes(sources.upkeep, security).routes(),

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.store.read.store_files import RemotePath
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.files.local import LocalFiles
-from spark_bridge.files.place import is_url, parse_place
+from spark_bridge.files.place import is_gateway, is_url, parse_place
 
 
 def files_at(place: str | Path) -> LakeFiles:
@@ -37,7 +37,7 @@ def file_at(place: str | Path) -> tuple[LakeFiles, str]:
 
 
 def store_at(place: str | Path) -> Path:
-    """Return the path of a store: of a directory, or of a copy in an object store.
+    """Return the path of a store: of a directory, of a copy in an object store, or of a running gateway's.
 
     Raises: TargetError for a URL of another kind; LakeError.
     """
@@ -46,6 +46,10 @@ def store_at(place: str | Path) -> Path:
     text = os.fspath(place)
     if not is_url(text):
         return Path(text)
+    if is_gateway(text):
+        from spark_bridge.files.gateway_store import GatewayRanges, GatewayStore
+
+        return RemotePath.of(GatewayRanges(GatewayStore(text)))
     from spark_bridge.files.objects import ObjectFiles
     from spark_bridge.files.store_ranges import RangedFiles
 

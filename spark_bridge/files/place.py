@@ -65,6 +65,11 @@ def is_url(text: str) -> bool:
     return URL.match(text) is not None
 
 
+def is_gateway(text: str) -> bool:
+    """Return whether a URL is that of a gateway's HTTP listener."""
+    return text.lower().startswith(("http:/", "https:/"))
+
+
 def parse_place(url: str) -> Place:
     """Raises: TargetError."""
     parts = urlsplit(url)

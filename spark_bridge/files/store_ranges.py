@@ -52,7 +52,7 @@ class RangedFiles(StoreFiles):
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def __reduce__(self) -> tuple[type[RangedFiles], tuple[Objects, Mapping[str, int]]]:
-        return RangedFiles, (self._objects, self._sizes)
+        return type(self), (self._objects, self._sizes)
 
     def open(self, path: str) -> StoreFile:
         return _RangedFile(self, path, self.size(path))

@@ -102,8 +102,10 @@ class StoreReader:
         return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
 
     def _is_held(self) -> bool:
-        """Return whether a gateway has the store open; what is elsewhere is a copy."""
-        return not isinstance(self.directory, RemotePath) and is_held(self.directory / "lock")
+        """Return whether a gateway has the store open."""
+        if isinstance(self.directory, RemotePath):
+            return self.directory.files.is_live
+        return is_held(self.directory / "lock")
 
     def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
         """Return the last snapshot at or below a log offset, None if none can be read."""

@@ -31,9 +31,13 @@ class StoreFile(ABC):
 
 
 class StoreFiles(ABC):
-    """The files of a store that is no directory of this machine and does not change.  title: of its place."""
+    """The files of a store that is no directory of this machine, as of one moment.
+
+    title: of its place.  is_live: a gateway has the store open, so its checkpoint says how far it may be read.
+    """
 
     title: str
+    is_live: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, path: str) -> StoreFile:

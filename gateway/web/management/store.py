@@ -16,14 +16,19 @@ from engine.store.recover.live_rebuild import LiveRebuild
 from engine.store.space.disk_usage import space_of
 from engine.store.space.retention_reasons import Keeping
 from gateway.answers.message_document import WHOLE_BYTES_MAX
+from gateway.answers.served_files import Part, listing, read_part
 from gateway.answers.store_dump import dump_page
 from gateway.answers.store_tasks import StoreTasks
 from gateway.answers.store_view import answer, question_of
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.limits.turn_order import TurnOrder
 
 
 class LiveStore:
-    """One question at a time, so that many of them do not take the engine's processor."""
+    """One question at a time, so that many of them do not take the engine's processor.
+
+    Files have turns of their own, one read at a time: a question may take minutes, a range is small.
+    """
 
     def __init__(
         self,
@@ -36,6 +41,7 @@ class LiveStore:
         self._keeping = keeping
         self._memory = memory
         self._turn = asyncio.Lock()
+        self._file_turns = TurnOrder()
         self._tasks = StoreTasks(directory, begin_rebuild)
 
     async def query(self, asked: Mapping[str, str]) -> bytes:
@@ -62,6 +68,18 @@ class LiveStore:
 
     async def readers(self) -> list[LogReader]:
         return await asyncio.to_thread(log_readers, self._directory)
+
+    async def files(self, address: str) -> bytes:
+        """Return the JSON of the list of files.  Raises: StoreError; OSError."""
+        async with self._file_turns.turn(address):
+            await self._memory.room()
+            return await asyncio.to_thread(listing, self._directory)
+
+    async def part(self, address: str, path: str, asked: tuple[int, int] | None) -> Part:
+        """Return a part of a file.  Raises: FileNotFoundError, NoSuchRange; OSError."""
+        async with self._file_turns.turn(address):
+            await self._memory.room()
+            return await asyncio.to_thread(read_part, self._directory, path, asked)
 
     def start(self, what: str) -> dict[str, Any]:
         return self._tasks.start(what)

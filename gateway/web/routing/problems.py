@@ -26,6 +26,7 @@ _CONDITIONS: Final = {
     405: "method-not-allowed",
     409: "conflict",
     413: "body-too-large",
+    416: "range-not-satisfiable",
     417: "invalid-request",
     429: "limit-reached",
     500: "internal-error",

@@ -1,0 +1,144 @@
+"""A store's files for readers over HTTP: the list of one moment, and ranges of the files while the gateway goes on.
+
+Served are the files that a backup has, and no others: ``store.json``, ``checkpoint``, segments, consume queues.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from engine.store.format.file_heads import unpack_checkpoint
+from engine.store.read.segment_files import read_checkpoint
+from engine.values.errors import StoreError
+
+RANGE_BYTES_MAX: Final = 512 * 1024  # of one answer: what the loop writes at once, and a request holds
+PATH: Final = re.compile(
+    r"store\.json|checkpoint|commitlog/[0-9]{1,20}\.log|consumequeue/[0-9]{1,20}/[0-9]{1,20}/[0-9]{1,20}\.cq"
+)
+RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
+RANGES_ALLOWED: Final = "one range of octets: bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT"
+_QUEUES: Final = "consumequeue"
+
+
+class NoSuchRange(Exception):
+    """The file ends before the range begins.  size: of the file."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the file has {size} octets")
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Octets of a file from ``first`` on.  size: of the file.  tag: differs if another file has taken its name."""
+
+    octets: bytes
+    first: int
+    size: int
+    tag: str
+
+
+def listing(directory: Path) -> bytes:
+    """Return the JSON of the files with sizes and tags, and of the checkpoint that was read before them.
+
+    Everything that this checkpoint speaks of is in the files of the list.
+    Raises: StoreError if there is no checkpoint yet; OSError.
+    """
+    path = directory / "checkpoint"
+    while True:
+        octets = path.read_bytes()
+        known = unpack_checkpoint(octets, str(path))
+        files = ", ".join(_described(place, status) for place, status in _files(directory))
+        again = read_checkpoint(path)
+        if again is None:
+            raise StoreError("the store has no checkpoint yet")
+        if known is not None and known.first_offset == again.first_offset:
+            break  # otherwise retention may have dropped files in between
+    checkpoint = base64.b64encode(octets).decode()
+    return f'{{"checkpoint": "{checkpoint}", "range_bytes_max": {RANGE_BYTES_MAX}, "files": [{files}]}}'.encode()
+
+
+def _files(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
+    places = ["store.json", "checkpoint", *(f"commitlog/{name}" for name in _names(directory / "commitlog"))]
+    for place in places:
+        yield from _file(directory, place)
+    for destination in _names(directory / _QUEUES):
+        for lane in _names(directory / _QUEUES / destination):
+            for name in _names(directory / _QUEUES / destination / lane):
+                yield from _file(directory, f"{_QUEUES}/{destination}/{lane}/{name}")
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _file(directory: Path, place: str) -> Iterator[tuple[str, os.stat_result]]:
+    if PATH.fullmatch(place):
+        try:
+            yield place, os.stat(directory / place)
+        except FileNotFoundError:
+            pass  # retention has dropped it meanwhile
+
+
+def _described(path: str, status: os.stat_result) -> str:
+    # Built by hand, as the names need no escapes: json.dumps would keep the interpreter from the loop for all of it.
+    return f'{{"path": "{path}", "size": {status.st_size}, "tag": "{_tag(status)}"}}'
+
+
+def _tag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}"
+
+
+def bounds(header: str) -> tuple[int, int] | None:
+    """Return the first and last octet of a Range header; -1 for the one that is open, None without the header.
+
+    Raises: ValueError.
+    """
+    if not header:
+        return None
+    found = RANGE.fullmatch(header)
+    if found is None:
+        raise ValueError
+    first, last = (int(text) if text else -1 for text in found.groups())
+    if (first < 0 and last < 0) or 0 <= last < first:
+        raise ValueError
+    return first, last
+
+
+def read_part(directory: Path, path: str, asked: tuple[int, int] | None) -> Part:
+    """Return the beginning of a range, at most ``RANGE_BYTES_MAX`` octets of it.
+
+    Raises: FileNotFoundError, also for files that are not served; NoSuchRange; OSError.
+    """
+    if not PATH.fullmatch(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    descriptor = os.open(directory / path, os.O_RDONLY)
+    try:
+        status = os.fstat(descriptor)
+        first, stop = _within(status.st_size, asked)
+        octets = os.pread(descriptor, min(stop - first, RANGE_BYTES_MAX), first)
+        return Part(octets, first, status.st_size, _tag(status))
+    finally:
+        os.close(descriptor)
+
+
+def _within(size: int, asked: tuple[int, int] | None) -> tuple[int, int]:
+    """Return where the range begins and ends in a file.  Raises: NoSuchRange."""
+    if asked is None:
+        return 0, size
+    first, last = asked
+    if first < 0:
+        first, last = max(0, size - last), -1  # the last octets, so many
+    if first >= size:
+        raise NoSuchRange(size)
+    return first, size if last < 0 else min(size, last + 1)

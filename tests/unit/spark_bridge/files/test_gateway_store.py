@@ -1,0 +1,241 @@
+"""The store of a gateway, read by ranges over HTTP: the rows of its directory, or an error that says why not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.model import ServerConfig
+from config.scram import hash_password
+from engine.store.read.reader import StoreReader
+from engine.values.errors import RangeGone
+from gateway.cli.dispatch import execute
+from gateway.connections.security import Security
+from gateway.process import exit_codes
+from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.store import LiveStore
+from spark_bridge.arrow.schema import TABLES
+from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.files.choice import files_at, store_at
+from spark_bridge.files.gateway_store import GatewayStore
+from spark_bridge.read.scan import plan_read, scan
+from spark_bridge.stream.micro_batches import LogStream
+from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
+from tests.support.web import OPEN, serving
+
+pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+
+GUARDED = Security(ServerConfig(users={"ann lee": tuple(hash_password("p:@ss", 4096))}))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    with SampleStore(tmp_path / "data", segment_bytes=1 << 16) as sample:
+        orders, prices = sample.destination("orders"), sample.destination("prices")
+        for number in range(300):
+            sample.now_ms = DAY_ONE_MS + number * 1000
+            sample.send((orders, prices)[number % 2], b"x" * 500, priority=4 + number % 3)
+        sample.settle(orders, (0, 40))
+        sample.publish(is_clean=True)
+        yield sample
+
+
+def served(store: SampleStore, work: Callable[[str], None], security: Security = OPEN) -> None:
+    """Serve the files of a store over HTTP, and do the work elsewhere with the URL."""
+
+    def never() -> Any:
+        raise AssertionError("not asked for")
+
+    async def serve() -> None:
+        async with serving(
+            security=security, store=LiveStore(str(store.directory), never, never, RequestMemory())
+        ) as web:
+            await asyncio.to_thread(work, str(web.make_url("")).rstrip("/"))
+
+    asyncio.run(serve())
+
+
+def test_the_rows_are_those_of_the_directory(store: SampleStore) -> None:
+    def work(url: str) -> None:
+        for table in TABLES:
+            assert scan(url, table=table).read_all() == scan(str(store.directory), table=table).read_all()
+        sent = pickle.loads(pickle.dumps(plan_read({"path": url})))  # to a worker of Spark
+        assert sum(len(batch) for task in range(sent.tasks()) for batch in sent.rows(task)) == 300
+        where = f"destination = 'queue://orders' AND store_time >= {DAY_ONE_MS + 250_000}"
+        assert len(scan(f"{url}/", ["log_offset", "delivery_state"], where=where).read_all()) == 25
+
+    served(store, work)
+
+
+def test_an_export(store: SampleStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(url: str) -> None:
+        asked = ["export", "--data", url, "--destination", ">", "--to", str(tmp_path / "lake"), "--master", "none"]
+        assert execute([*asked, "--nice", "0", "--json"]) == exit_codes.OK
+        told = json.loads(capsys.readouterr().out)
+        assert (told["rows"], told["to_offset"], told["note"]) == (300, StoreReader(store.directory).end().offset, "")
+        assert execute([*asked, "--nice", "0"]) == exit_codes.OK
+        assert "nothing new" in capsys.readouterr().out
+        assert execute([*asked, "--follow"]) == exit_codes.USAGE
+        assert "--data is a URL, allowed is a store's directory" in capsys.readouterr().err
+        with pytest.raises(ValueError, match="a stream needs the directory of a store"):
+            LogStream({"path": url}, ["log_offset"])
+        with pytest.raises(TargetError, match="http:// is no place that can be used"):
+            files_at(url)
+
+    served(store, work)
+
+
+def test_the_read_ends_at_the_published_offset(store: SampleStore) -> None:
+    end = StoreReader(store.directory).end().offset
+    store.publish(is_clean=False)
+    store.send(store.destination("orders"), b"not published")
+
+    def work(url: str) -> None:
+        reader = StoreReader(store_at(url))
+        store.publish(is_clean=False)
+        assert (reader.end().offset, reader.end().is_published) == (end, True)
+        assert reader.entries_offset == end
+        assert StoreReader(reader.directory).end().offset == end  # of the moment of the list
+        assert StoreReader(store_at(url)).end().offset > end
+
+    served(store, work)
+
+
+def test_logins(store: SampleStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(url: str) -> None:
+        host = url.removeprefix("http://")
+        given = {"PENSTOCK_PASSWORD": "p:@ss"}
+        for user, environment in (("ann%20lee:p%3A%40ss", {}), ("ann%20lee", given)):
+            found = GatewayStore(f"http://{user}@{host}", environment)
+            assert found.sizes() and found.title == url
+            sent: GatewayStore = pickle.loads(pickle.dumps(found))
+            assert sent.read_at("store.json", 7, 0) == (store.directory / "store.json").read_bytes()[:7]
+        for user in ("", "ann%20lee@", "ann%20lee:wrong@", "bob:p%3A%40ss@"):
+            with pytest.raises(LakeError, match=f"cannot list the files of {url}: it answers 401: wrong or no cred"):
+                GatewayStore(f"http://{user}{host}", {})
+
+    served(store, work, GUARDED)
+
+
+def dropped(path: Path) -> None:
+    path.unlink()
+
+
+def rewritten(path: Path) -> None:
+    octets = path.read_bytes()
+    path.rename(path.with_suffix(".tmp"))
+    path.write_bytes(octets)
+
+
+def shortened(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [(dropped, "has dropped it"), (rewritten, "has removed messages from it"), (shortened, "has removed messages")],
+)
+def test_what_retention_takes_while_it_is_read(
+    store: SampleStore, change: Callable[[Path], None], expected: str
+) -> None:
+    def work(url: str) -> None:
+        read = plan_read({"path": url, "verify": "true"})
+        assert read.tasks() == 1
+        segment = sorted((store.directory / "commitlog").iterdir())[1]
+        change(segment)
+        gone = f"log offsets from {int(segment.stem)} on are gone: since {url} listed .*{segment.name}, .*{expected}"
+        with pytest.raises(RangeGone, match=gone):
+            list(read.rows(0))
+
+    served(store, work)
+
+
+@contextmanager
+def answering(*answers: tuple[int, bytes, dict[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    """Serve these answers, the last one for ever; yield the URL and, as they come, the requests.  0: no answer."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, octets, headers = answers[min(len(asked), len(answers) - 1)]
+            asked.append(self.path)
+            if not status:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(octets))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(octets)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+LIST = json.dumps(
+    {"checkpoint": "AAAA", "range_bytes_max": 4, "files": [{"path": "commitlog/7.log", "size": 9, "tag": "a1"}]}
+).encode()
+PART = {"ETag": 'W/"a1"', "Content-Range": "bytes 0-3/9"}
+
+
+def test_parts_are_put_together_and_lost_answers_asked_for_again() -> None:
+    rest = {"ETag": 'W/"a1"', "Content-Range": "bytes 4-8/9"}
+    answers = [(0, b"", {}), (200, LIST, {}), (503, b"", {}), (206, b"0123", PART), (0, b"", {}), (206, b"45678", rest)]
+    with answering(*answers) as (url, asked):
+        found = GatewayStore(url, {}, pause_s=0)
+        assert found.sizes() == {"commitlog/7.log": 9, "checkpoint": 3}
+        assert found.open("commitlog/7.log").read_at(9, 0) == b"012345678"
+        assert found.open("checkpoint").read_at(2, 1) == b"\0\0"
+        assert asked[2:] == ["/api/store/file?path=commitlog%2F7.log"] * 4
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([(403, b'{"detail": "no right"}', {})], "cannot list the files of {}: it answers 403: no right"),
+        ([(404, b"{}", {})], "it answers 404: it is no gateway, or one of an older version"),
+        ([(200, b"<html>", {})], "it is no gateway, or one of an older version"),
+        ([(200, b"[]", {})], "it is no gateway, or one of an older version"),
+        ([(302, b"", {"Location": "http://other.example"})], "it answers 302: "),
+        ([(503, b"busy", {})], "it answers 503: busy"),
+        ([(0, b"", {})], "cannot reach {}: "),
+        ([(200, LIST, {}), (200, b"0123", {})], "cannot read commitlog/7.log of {}: it answers 200"),
+        ([(200, LIST, {}), (206, b"", PART)], "cannot read commitlog/7.log of {}: it answers 206"),
+        ([(200, LIST, {}), (206, b"0123", {**PART, "Content-Range": "bytes 1-4/9"})], "it answers 206"),
+        ([(200, LIST, {}), (507, b'{"detail": "bad disk"}', {})], "it answers 507: bad disk"),
+    ],
+)
+def test_answers_that_give_nothing(answers: list[tuple[int, bytes, dict[str, str]]], expected: str) -> None:
+    with answering(*answers) as (url, _), pytest.raises(LakeError) as error:
+        GatewayStore(url, {}, pause_s=0).open("commitlog/7.log").read_at(9, 0)
+    assert expected.format(url) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http:/x", "https://:8161", "http://host:port", "http://u:secret@host/api", "http://host?a=b"]
+)
+def test_what_is_no_url_of_a_gateway(url: str) -> None:
+    with pytest.raises(TargetError, match=r"is no gateway; allowed is https?://USER@HOST:PORT") as error:
+        store_at(url)
+    assert "secret" not in str(error.value)
