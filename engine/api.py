@@ -248,6 +248,10 @@ class EngineApi:
         self.settlements.turns_left = 1
         self.dispatcher.acknowledge_all(deliveries)
 
+    def acknowledge_all_unconfirmed(self, deliveries: list[Delivery]) -> None:
+        """Settle several deliveries as accepted, like ``acknowledge_unconfirmed``."""
+        self.dispatcher.acknowledge_all(deliveries)
+
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Settle one delivery as not accepted: NACK, released, rejected, modified."""
         self.refusals.take([delivery], refusal)

@@ -141,11 +141,10 @@ class Window:
             self._extend_by(-1)
         if size_bytes > self.counted_above:
             self.limits.give_back(size_bytes, self.in_flight)
-        return self._is_opened()
+        return self.is_full and self._is_opened()
 
     def _is_opened(self) -> bool:
-        if not self.is_full:
-            return False
+        """Open a full window if what filled it is over; return True if so."""
         if self.gate == gates.WINDOW_FULL:
             self.is_full = self.in_flight > self.resume_at
             return not self.is_full
@@ -167,7 +166,7 @@ class Window:
         if more <= 0:
             return False
         self._extend_by(more)
-        return self._is_opened()
+        return self.is_full and self._is_opened()
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that a transaction had given back, even past the limit."""

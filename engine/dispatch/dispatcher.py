@@ -244,6 +244,9 @@ class Dispatcher:
         """
         start = 0
         count = len(deliveries)
+        if count == 1:
+            self.acknowledge(deliveries[0])
+            return
         while start < count:
             first = deliveries[start]
             lane = first.lane

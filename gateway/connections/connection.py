@@ -155,13 +155,10 @@ class Connection(SessionSocket):
         """Write the session's output; once per turn."""
         session = self._session
         transport = self._transport
-        fault, self._fault = self._fault, None
-        if session is None or transport is None or self._engine_loop.is_shut:
-            if fault is not None:  # in frames that were taken after the connection was lost
-                self._report(self._called(), {}, fault)
+        if self._fault is not None:
+            self._end_faulty(session, transport, self._fault)
             return
-        if fault is not None:
-            self._end_alone(session, transport, self._called(), fault)
+        if session is None or transport is None or self._engine_loop.is_shut:
             return
         try:
             outbox = session.outbox
@@ -289,6 +286,16 @@ class Connection(SessionSocket):
             self._stop("leaving after a defect", session)
             return
         self._close_in_order(transport)
+
+    def _end_faulty(
+        self, session: ProtocolConnection | None, transport: asyncio.Transport | None, fault: Exception
+    ) -> None:
+        """End the connection because of a defect in what the engine called, if it is still there."""
+        self._fault = None
+        if session is None or transport is None or self._engine_loop.is_shut:
+            self._report(self._called(), {}, fault)  # in frames that were taken after the connection was lost
+        else:
+            self._end_alone(session, transport, self._called(), fault)
 
     def _called(self) -> str:
         """Return in which call a fault was taken, and how many others were."""

@@ -16,9 +16,12 @@ from protocols.stomp.session.unsettled import Unsettled
 
 
 class AckCommand:
-    """version: of the connection, once it is open.  by_ack: deliveries by the ``ack`` header of 1.2."""
+    """version: of the connection, once it is open.  by_ack: deliveries by the ``ack`` header of 1.2.
 
-    __slots__ = ("engine", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
+    accepted: deliveries that the latest ACKs name; the engine settles them together, which costs far less.
+    """
+
+    __slots__ = ("engine", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version", "accepted")
 
     def __init__(
         self, engine: EngineApi, unsettled: Unsettled, transactions: Transactions, receipts: Receipts, dialect: Dialect
@@ -30,9 +33,10 @@ class AckCommand:
         self.receipts = receipts
         self.dialect = dialect
         self.version = VERSION_1_0
+        self.accepted: list[Delivery] = []
 
-    def take(self, frame: Frame) -> None:
-        """Take an ACK or NACK, in each version's form.  Raises: InvalidHeader, EngineError."""
+    def take(self, frame: Frame, is_last: bool) -> None:
+        """Take an ACK or NACK, in each version's form.  is_last: of its read.  Raises: InvalidHeader, EngineError."""
         key = frame.id or b""
         delivery = self.by_ack.get(key)
         if delivery is None:
@@ -48,10 +52,20 @@ class AckCommand:
             if frame.receipt is None:
                 if consumer.queue.is_logged:
                     self.receipts.has_unlogged = True
-                self.engine.acknowledge_unconfirmed(delivery)
+                if is_last and not self.accepted:
+                    self.engine.acknowledge_unconfirmed(delivery)
+                else:
+                    self.accepted.append(delivery)
                 return
+            self.settle_accepted()
             self.engine.acknowledge(delivery)
         self._confirm(frame, consumer)
+
+    def settle_accepted(self) -> None:
+        """Settle ``accepted``: before any other frame takes effect, and after the last frame of a read."""
+        if self.accepted:
+            self.engine.acknowledge_all_unconfirmed(self.accepted)
+            self.accepted.clear()
 
     def _take_other(self, frame: Frame) -> None:
         """Settle deliveries that another header than the ``ack`` of 1.2 names, or within a transaction."""
@@ -71,7 +85,7 @@ class AckCommand:
             self.unsettled.forget([delivery])
             if consumer.queue.is_logged:
                 self.receipts.has_unlogged = True
-            self.engine.acknowledge_unconfirmed(delivery)
+            self.accepted.append(delivery)
             return
         self._settle(frame, None, consumer, delivery)
         self._confirm(frame, consumer)
@@ -84,6 +98,7 @@ class AckCommand:
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""
+        self.settle_accepted()
         is_ack = frame.command == ACK
         dialect = self.dialect
         if delivery.state != IN_FLIGHT:

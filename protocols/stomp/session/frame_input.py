@@ -91,6 +91,7 @@ class FrameInput(MessageOutput):
     def read_frames(self) -> None:
         self.context.sender = self.client_number  # set here: frames also wait for a password or room
         decoder = self.decoder
+        ack = self.ack
         while True:
             try:
                 for _ in range(FRAMES_AT_ONCE):
@@ -101,15 +102,18 @@ class FrameInput(MessageOutput):
                         break
                     command = frame.command
                     if command == ACK:
-                        self.ack.take(frame)
+                        ack.take(frame, decoder.is_drained)
                         if decoder.is_drained:  # a consumer with one message at a time: one read brings one ACK
                             break
                     elif command == SEND:
+                        if ack.accepted:
+                            ack.settle_accepted()
                         self.send.take(frame)
                         if decoder.is_drained:  # a producer that waits for each receipt
                             frame.body = b""  # the decoder holds it, and an idle connection keeps no body
                             break
                     else:
+                        ack.settle_accepted()
                         self._take_rare(frame)
                         self.share.charge(FRAME_STEPS[command] + decoder.take_parsed() // PARSED_A_STEP)
                 else:
@@ -120,6 +124,8 @@ class FrameInput(MessageOutput):
                 self.refuse(error, None if isinstance(error, FrameError) else frame)  # no frame, no receipt
                 if self.share.charge(REFUSED_STEPS):
                     break
+        if ack.accepted:
+            ack.settle_accepted()
         if not decoder.is_drained or self.times.partial_number != NO_FRAME:
             number = decoder.partial_number()
             if number != self.times.partial_number:
@@ -140,7 +146,7 @@ class FrameInput(MessageOutput):
     def _take_rare(self, frame: Frame) -> None:
         command = frame.command
         if command == frames.NACK:
-            self.ack.take(frame)
+            self.ack.take(frame, True)
         elif command == frames.SUBSCRIBE:
             self.subscribe.subscribe(frame)
         elif command == frames.UNSUBSCRIBE:
@@ -249,6 +255,7 @@ class FrameInput(MessageOutput):
     def let_go(self, is_lost: bool) -> None:
         if self.blocked.waiting:
             self.socket.frames_dropped(len(self.blocked.waiting))
+        self.ack.settle_accepted()
         self.transactions.abort_all(self.engine)
         self.blocked.take_all()
         self.engine.disconnect(self, is_lost)

@@ -47,7 +47,7 @@ def test_a_message_in_transfers_is_the_same_as_in_one(octets: bytes, size: int) 
     assert headers + body == octets
     whole = Scanner().scan(octets)
     found = Scanner().scan_apart(headers, body)
-    assert (found.headers, found.body, found.is_durable) == (whole.headers, whole.body, whole.is_durable)
+    assert (found.headers, found.body, found.flags) == (whole.headers, whole.body, whole.flags)
 
 
 def test_the_sections_before_the_body_have_a_limit() -> None:

@@ -276,6 +276,7 @@ class AmqpConnection(ConnectionEndpoint):
         blocked = self.producers.blocked
         if blocked.waiting:
             self.socket.frames_dropped(len(blocked.waiting))
+        self.settle_accepted()
         self.producers.transactions.close_all()
         blocked.take_all()
         self.channels.close(is_lost)

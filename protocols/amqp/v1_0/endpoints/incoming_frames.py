@@ -81,12 +81,15 @@ class IncomingFrames:
                     if frame is None:
                         break
                     session = mapped.get(decoder.channel)
+                    if session is not None and isinstance(frame, Disposition):
+                        session.disposition(frame)
+                        continue
+                    if connection.accepted:
+                        connection.settle_accepted()
                     if session is None:
                         self._take_rare(frame)
                     elif isinstance(frame, Transfer):
                         session.transfer(frame, decoder.payload)
-                    elif isinstance(frame, Disposition):
-                        session.disposition(frame)
                     elif isinstance(frame, Flow):
                         session.flow(frame)
                     else:
@@ -104,6 +107,8 @@ class IncomingFrames:
             except PenstockError as error:
                 connection.fail(error)
             break
+        if connection.accepted:
+            connection.settle_accepted()
         number = decoder.partial_number()
         if number != connection.idle.partial_number:
             connection.is_holding = True

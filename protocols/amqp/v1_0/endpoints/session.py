@@ -138,10 +138,12 @@ class AmqpSession(SessionEndpoint):
                 return
             if disposition.state is ACCEPTED and disposition.settled and delivery.state == IN_FLIGHT:  # nearly all
                 del self.unsettled[first]
-                self.connection.engine.acknowledge_unconfirmed(delivery)
+                self.connection.accepted.append(delivery)
             else:
+                self.connection.settle_accepted()
                 self.dispositions.take(self, first, delivery, disposition)
         else:
+            self.connection.settle_accepted()
             self.dispositions.take_range(self, first, last, disposition)
 
     def flow(self, flow: Flow) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.cron import SEARCH_STEPS
 from engine.features.scheduler.delayed_send import delayed
@@ -23,7 +21,7 @@ from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import AccessDenied, AddressFull, EngineError, PenstockError
-from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message, later_ms
+from engine.values.message import AMQP_1_0, Message, later_ms
 from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfer
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.producers import Producers
@@ -319,17 +317,15 @@ class IncomingLink(TargetLink):
         expires_ms = scanned.expires_ms
         if expires_ms == 0 and scanned.ttl_ms > 0:
             expires_ms = later_ms(self.session.connection.context.wall_ms, scanned.ttl_ms)
-        subject = scanned.subject
-        group_id = scanned.group_id
         body = scanned.body
         scanned.body = b""  # the scanner may keep the others
         return Message(
             destination.destination_id,
             AMQP_1_0,
-            (PERSISTENT if scanned.is_durable else 0) | (KEYED if scanned.may_have_keys else 0),
+            scanned.flags,
             scanned.priority,
-            crc32c(subject.encode()) if subject else 0,
-            crc32c(group_id.encode()) if group_id else 0,
+            scanned.tag_hash,
+            scanned.group_hash,
             expires_ms,
             b"",
             scanned.headers,

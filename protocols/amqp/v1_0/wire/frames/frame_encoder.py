@@ -18,6 +18,7 @@ _LINK_FLOW: Final = Struct(">IBBH6s" + 8 * "BI" + "BB")
 _TRUE: Final = 0x41
 _FALSE: Final = 0x42
 _UINT: Final = 0x70
+_WHOLE: Final = b"\x43\x42\x42"  # of a transfer: format 0, neither settled nor more to come
 
 
 def encode_frame(channel: int, performative: Composite, payload: bytes = b"") -> bytes:
@@ -57,6 +58,8 @@ def encode_settled_ranges(channel: int, numbers: list[int], state: State) -> byt
 
 
 def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    if numbers == [*range(numbers[0], numbers[0] + len(numbers))]:  # nearly all
+        return [(numbers[0], numbers[-1])]
     ranges: list[tuple[int, int]] = []
     first = last = numbers[0]
     for number in numbers[1:]:
@@ -153,7 +156,7 @@ class TransferHead:
         # Behind the list's size: count, handle, 5 of the delivery-id, 6 of the tag, format, settled, more.
         fields = bytes((1 + len(number) + 5 + 6 + 3, 6)) + number
         self._middle = b"\x02\x00" + channel.to_bytes(2, "big") + b"\x00\x53\x14\xc0" + fields + b"\x70"
-        self._pack = Struct(f">I{len(self._middle)}sIHIBBB")
+        self._pack = Struct(f">I{len(self._middle)}sIHI3s")
         self.size = self._pack.size
 
     def encode(self, payload_bytes: int, delivery_id: int, settled: bool, more: bool) -> bytes:
@@ -163,7 +166,5 @@ class TransferHead:
             delivery_id,
             0xA004,
             delivery_id,
-            0x43,
-            _TRUE if settled else _FALSE,
-            _TRUE if more else _FALSE,
+            bytes((0x43, _TRUE if settled else _FALSE, _TRUE if more else _FALSE)) if settled or more else _WHOLE,
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from crc32c import crc32c
+
+from engine.values.message import KEYED, PERSISTENT
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.messages.sections import (
     ABSOLUTE_EXPIRY_TIME,
@@ -32,11 +35,11 @@ DEFAULT_PRIORITY: Final = 4
 PRIORITY_MOST: Final = 9
 
 _SMALL_HEADER: Final = b"\x00\x53\x70\xc0"
-_BODIES: Final = frozenset((b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77"))
+_BODY: Final = b"\x00\x53\x75"  # the most common of
+_BODIES: Final = frozenset((_BODY, b"\x00\x53\x76", b"\x00\x53\x77"))
 _KEPT_HEADERS: Final = 256  # known header sections; one application has few different ones
 _KEPT_HEADER_BYTES: Final = 64
 
-_NO_STRING: Final = ""
 _KEYS: Final = b"keys"
 _SCHEDULED: Final = b"AMQ_SCHED"
 _IDENTIFIED: Final = b"_DUPL_ID"
@@ -48,24 +51,24 @@ _ROUTING: Final = frozenset((USER_ID, TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_I
 class Scanned:
     """Fields of a message for routing and storing.
 
-    headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
-    may_have_keys: it has a correlation-id, or octets that look like the application-property ``keys``.
-    to, subject, group_id, user_id: of the properties, empty for none.  has_annotations: it has message-annotations.
+    flags, tag_hash, group_hash, headers, body: as ``Message`` keeps them.  It is KEYED if it has a correlation-id, or
+    octets that look like the application-property ``keys``.
+    ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
+    to, user_id: of the properties, empty for none.  has_annotations: it has message-annotations.
     may_be_scheduled: some of its octets look like a request for a later delivery.
     may_be_identified: some of its octets look like an application-property with a duplicate id.
     """
 
     __slots__ = (
-        "is_durable",
+        "flags",
         "priority",
+        "tag_hash",
+        "group_hash",
         "ttl_ms",
         "expires_ms",
         "to",
-        "subject",
-        "group_id",
         "user_id",
         "has_annotations",
-        "may_have_keys",
         "may_be_scheduled",
         "may_be_identified",
         "headers",
@@ -73,16 +76,15 @@ class Scanned:
     )
 
     def __init__(self) -> None:
-        self.is_durable = False
+        self.flags = 0
         self.priority = DEFAULT_PRIORITY
+        self.tag_hash = 0
+        self.group_hash = 0
         self.ttl_ms = -1
         self.expires_ms = 0
-        self.to = _NO_STRING
-        self.subject = _NO_STRING
-        self.group_id = _NO_STRING
+        self.to = ""
         self.user_id = b""
         self.has_annotations = False
-        self.may_have_keys = False
         self.may_be_scheduled = False
         self.may_be_identified = False
         self.headers = b""
@@ -94,26 +96,39 @@ class Scanner:
     """Reads messages of one connection; remembers the header sections that it has read.
 
     The result of ``scan`` is valid until the next call.
+    _front: header and body descriptor of the last message that had nothing else; _header_bytes: of the header.
     """
 
-    _known: dict[bytes, tuple[bool, int, int]] = field(default_factory=dict)
+    _known: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)
     _simple: dict[bytes, Scanned] = field(default_factory=dict)
     _bare: Scanned = field(default_factory=Scanned)
+    _last: Scanned = field(init=False)
+    _front: bytes = _BODY
+    _header_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._last = self._bare
 
     def scan(self, payload: bytes) -> Scanned:
         """Return the fields of a message for routing and storing.  Raises: DecodeError."""
         # Most messages have a known header or none, and then a body: nothing else needs to be read.
+        if payload.startswith(self._front):
+            last = self._last
+            last.body = payload[self._header_bytes :]
+            return last
+        end = 0
+        known: Scanned | None = self._bare
         if payload[:4] == _SMALL_HEADER:
             end = 5 + payload[4] if len(payload) > 4 else 0
-            simple = self._simple.get(payload[:end])
-            if simple is not None and payload[end : end + 3] in _BODIES:
-                simple.body = payload[end:]
-                return simple
-        elif payload[:3] in _BODIES:
-            bare = self._bare
-            bare.body = payload
-            return bare
-        return self._scan_sections(payload)
+            known = self._simple.get(payload[:end])
+        front = payload[: end + 3]
+        if known is None or front[end:] not in _BODIES:
+            return self._scan_sections(payload)
+        known.body = payload[end:]
+        self._last = known
+        self._front = front
+        self._header_bytes = end
+        return known
 
     def scan_apart(self, headers: bytes, body: bytes) -> Scanned:
         """Do the same with the sections before the body and the body, which is not copied.  Raises: DecodeError."""
@@ -125,6 +140,9 @@ class Scanner:
         """Keep nothing of a message that was refused."""
         self._simple.clear()
         self._bare.body = b""
+        self._last = self._bare
+        self._front = _BODY
+        self._header_bytes = 0
 
     def _scan_sections(self, payload: bytes) -> Scanned:
         """Read one section after the other, up to the body."""
@@ -150,7 +168,7 @@ class Scanner:
                     known = self._known.get(section)
                     if known is None:
                         known = self._read_header(section)
-                    found.is_durable, found.priority, found.ttl_ms = known
+                    found.flags, found.priority, found.ttl_ms = known
                 elif code == PROPERTIES:
                     _read_properties(payload, at + 3, end, found)
                 elif code == MESSAGE_ANNOTATIONS:
@@ -162,7 +180,7 @@ class Scanner:
                     dropped_end = end
                 elif code == APPLICATION_PROPERTIES:
                     if payload.find(_KEYS, at, end) >= 0:
-                        found.may_have_keys = True
+                        found.flags |= KEYED
                     if payload.find(_SCHEDULED, at, end) >= 0:
                         found.may_be_scheduled = True
                     if payload.find(_IDENTIFIED, at, end) >= 0:
@@ -191,13 +209,13 @@ class Scanner:
             self._simple.clear()
         self._simple[found.headers] = found
 
-    def _read_header(self, section: bytes) -> tuple[bool, int, int]:
+    def _read_header(self, section: bytes) -> tuple[int, int, int]:
         fields = read_list(section, 3)
         durable = _field(fields, 0, bool, "durable")
         priority = _field(fields, 1, UByte, "priority")
         ttl = _field(fields, 2, UInt, "ttl")
         known = (
-            bool(durable),
+            PERSISTENT if durable else 0,
             DEFAULT_PRIORITY if priority is None else min(int(priority), PRIORITY_MOST),
             -1 if ttl is None else int(ttl),
         )
@@ -243,13 +261,13 @@ def _read_properties(payload: bytes, at: int, end: int, found: Scanned) -> None:
             elif index == TO:
                 found.to = value
             elif index == SUBJECT:
-                found.subject = value
+                found.tag_hash = crc32c(value.encode()) if value else 0
             else:
-                found.group_id = value
+                found.group_hash = crc32c(value.encode()) if value else 0
             at = after
         else:
             if index == CORRELATION_ID:
-                found.may_have_keys = True
+                found.flags |= KEYED
             at = end_of(payload, at)
     if at > end:
         raise DecodeError("properties run past their end")

@@ -387,3 +387,42 @@ def test_1_0_finds_what_a_client_escapes_that_should_not(command: str) -> None:
     escaped = peer.messages()[0]["message-id"].replace(":", "\\c")
     assert "\\c" in escaped
     peer.send_confirmed(command, message_id=escaped, subscription="a\\cb")
+
+
+def acks(version: str, messages: list[Received]) -> bytes:
+    """Return what settles the messages, in one read."""
+    lines = {
+        "1.0": b"ACK\nmessage-id:%b\n\n\0",
+        "1.1": b"ACK\nmessage-id:%b\nsubscription:s\n\n\0",
+        "1.2": b"ACK\nid:%b\n\n\0",
+    }
+    name = "ack" if version == "1.2" else "message-id"
+    return b"".join([lines[version] % message[name].encode() for message in messages])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_those_of_one_read_make_room_for_the_send_behind_them(version: str) -> None:
+    gateway = StompGateway(address("q", full__address_full_policy="FAIL", full__max_size_messages=3))
+    peer, messages = with_messages(version, "client-individual", 3, gateway=gateway)
+    send = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\n\n\0"
+    peer.send_octets(acks(version, messages[:2]) + send + acks(version, messages[2:]))
+    assert [frame.command for frame in peer.take()] == ["MESSAGE", "RECEIPT"]
+    assert (gateway.stats("q").acknowledged, gateway.stats("q").depth) == (3, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("last", [b"NONSENSE\n\n\0", b"UNSUBSCRIBE\nid:s\n\n\0", b"DISCONNECT\n\n\0"])
+def test_those_of_one_read_count_before_what_ends_their_subscription(version: str, last: bytes) -> None:
+    peer, messages = with_messages(version, "client-individual", 4)
+    peer.send_octets(acks(version, [messages[0], messages[2]]) + last)
+    assert left(peer) == [b"1", b"3"]
+
+
+def test_cumulative_ones_come_after_individual_ones_of_the_same_read() -> None:
+    peer, messages = with_messages("1.2", "client-individual", 2)
+    peer.subscribe("/queue/other", "client", id="other")
+    peer.publish("/queue/other", b"a", b"b", b"c")
+    others = peer.messages()
+    peer.send_octets(acks("1.2", [messages[1], others[1], messages[0]]))
+    assert peer.gateway.stats("q").depth == 0
+    assert peer.gateway.stats("other").depth == 1

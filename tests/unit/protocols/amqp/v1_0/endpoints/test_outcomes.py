@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.wire.composites.composite import Error
+from protocols.amqp.v1_0.wire.composites.composite import Composite, Error
 from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Modified, Rejected, Released
-from protocols.amqp.v1_0.wire.composites.performatives import Close, Detach, Disposition, End
+from protocols.amqp.v1_0.wire.composites.performatives import Close, Detach, Disposition, End, Transfer
+from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.types.values import Symbol
-from tests.support.protocols.amqp_gateway import queue_of, text
+from tests.support.engine.engine_world import address
+from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
 
 
 @pytest.mark.parametrize(
@@ -143,3 +145,27 @@ def test_a_lost_connection_counts() -> None:
     other = gateway.amqp_session()
     other.attach_receiver("q", credit=5)
     assert b"\x52\x01" in other.messages()[0]
+
+
+@pytest.mark.parametrize("last", [Close(), Detach(1, True), End(), None], ids=["close", "detach", "end", "malformed"])
+def test_dispositions_of_one_read_count_before_what_ends_their_link(last: Composite | None) -> None:
+    gateway, peer = queue_of("a", "b", "c")
+    peer.attach_receiver("q", credit=3)
+    peer.take()
+    accepted = [encode_frame(0, Disposition(True, number, None, True, Accepted())) for number in (0, 2)]
+    peer.send_octets(b"".join(accepted) + (bytes(8) if last is None else encode_frame(0, last)))
+    stats = gateway.stats("q")
+    assert (stats.acknowledged, stats.depth) == (2, 1)
+
+
+def test_dispositions_of_one_read_make_room_for_the_transfer_between_them() -> None:
+    gateway = AmqpGateway(address("q", full__address_full_policy="FAIL", full__max_size_messages=2))
+    peer = gateway.amqp_sender("q")
+    peer.publish("a", "b")
+    peer.attach_receiver("q", credit=2)
+    peer.take()
+    accepted = [encode_frame(0, Disposition(True, number, None, True, Accepted())) for number in range(2)]
+    transfer = encode_frame(0, Transfer(0, 9, b"9", 0), text("c"))
+    peer.send_octets(accepted[0] + transfer + accepted[1])
+    assert gateway.stats("q").depth == 1
+    assert peer.one(Disposition).state == Accepted()

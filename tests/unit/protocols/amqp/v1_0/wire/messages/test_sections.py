@@ -35,9 +35,8 @@ def test_what_was_read_before_changes_nothing(messages: list[tuple[bytes, bytes]
 
 def test_a_message_of_nothing_but_a_body() -> None:
     scanned = Scanner().scan(BODIES[0])
-    assert (scanned.is_durable, scanned.priority, scanned.ttl_ms, scanned.expires_ms) == (False, 4, -1, 0)
-    assert (scanned.to, scanned.subject, scanned.group_id) == ("", "", "")
-    assert not scanned.may_have_keys
+    assert (scanned.flags, scanned.priority, scanned.ttl_ms, scanned.expires_ms) == (0, 4, -1, 0)
+    assert (scanned.to, scanned.tag_hash, scanned.group_hash) == ("", 0, 0)
     assert not scanned.may_be_scheduled
 
 
