@@ -105,10 +105,6 @@ class AddressFullPolicy:
     # Of BLOCK: beyond this, even messages with credit are refused, if the protocol can refuse them.
     max_size_bytes_reject_threshold: int = UNLIMITED
 
-    def is_full(self, size_bytes: int, message_count: int) -> bool:
-        """Say whether an address with this usage is full.  One message may overshoot, as in HornetQ."""
-        return 0 <= self.max_size_bytes < size_bytes or 0 <= self.max_size_messages <= message_count
-
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:

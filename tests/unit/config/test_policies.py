@@ -6,7 +6,6 @@ import pytest
 
 from config.policies import (
     MAXIMUM_PREFETCH,
-    AddressFullPolicy,
     AddressSettings,
     DeadLetterPolicy,
     ExpiryPolicy,
@@ -135,24 +134,6 @@ def test_prefetch_defaults_are_of_the_kind_of_consumer(
 def test_non_persistent_messages_have_a_prefetch_of_their_own() -> None:
     policy = PrefetchPolicy(queue_prefetch=5)
     assert policy.non_persistent_queue_prefetch == 1000
-
-
-@pytest.mark.parametrize(
-    ("policy", "size_bytes", "count", "expected"),
-    [
-        (AddressFullPolicy(), 1 << 60, 1 << 40, False),
-        (AddressFullPolicy(max_size_bytes=100), 100, 1, False),  # strictly greater, as HornetQ
-        (AddressFullPolicy(max_size_bytes=100), 101, 1, True),
-        (AddressFullPolicy(max_size_bytes=0), 0, 0, False),
-        (AddressFullPolicy(max_size_bytes=0), 1, 1, True),
-        (AddressFullPolicy(max_size_messages=2), 0, 1, False),
-        (AddressFullPolicy(max_size_messages=2), 0, 2, True),
-    ],
-)
-def test_an_address_is_full_beyond_its_limits(
-    policy: AddressFullPolicy, size_bytes: int, count: int, expected: bool
-) -> None:
-    assert policy.is_full(size_bytes, count) is expected
 
 
 @pytest.mark.parametrize(
