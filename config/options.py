@@ -46,7 +46,6 @@ class Option:
     """One option.
 
     text: of an honoured one: what it sets; otherwise: why it has no effect.
-    harmless: of a refused one: the value that asks for nothing and is accepted, "" for none.
     kind, example, to_values: of an honoured one: accepted values, an accepted text, and the settings of a value.
     """
 
@@ -56,12 +55,9 @@ class Option:
     kind: Kind | None = None
     example: str = ""
     to_values: Callable[[Any], Values] | None = None
-    harmless: str = ""
 
     def values(self, text: str) -> Values:
         """Return the settings of ``text``: dotted attribute path -> value.  Raises: OptionError."""
-        if self.harmless and text.strip() == self.harmless:
-            return NO_VALUES
         if self.status == "refused":
             raise OptionError(f"{self.name}: {self.text}")
         if self.kind is None or self.to_values is None:
@@ -95,8 +91,8 @@ def listed(name: str, text: str) -> Option:
     return Option(name, "listed", text)
 
 
-def refused(name: str, text: str, harmless: str = "") -> Option:
-    return Option(name, "refused", text, harmless=harmless)
+def refused(name: str, text: str) -> Option:
+    return Option(name, "refused", text)
 
 
 def all_listed(text: str, *names: str) -> tuple[Option, ...]:
