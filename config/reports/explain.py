@@ -42,10 +42,6 @@ class Explained:
     source: str
     overrode: tuple[tuple[str, str], ...]
 
-    @property
-    def is_set(self) -> bool:
-        return self.source != BUILT_IN
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:

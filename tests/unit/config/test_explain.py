@@ -32,7 +32,7 @@ def value(found: Explanation, key: str) -> Explained:
 def test_nothing_set_is_the_default() -> None:
     found = explain(ServerConfig(), QUEUE, "a")
     assert [each.key for each in found.values] == list(leaves(ADDRESS))
-    assert all(each.source == "default" and each.overrode == () and not each.is_set for each in found.values)
+    assert all(each.source == "default" and each.overrode == () for each in found.values)
     assert found.permissions == {}
 
 
@@ -66,7 +66,7 @@ def test_the_listener_stands_above_addresses_and_the_destination_above_it() -> N
 )
 def test_a_prefetch_is_that_of_its_kind_of_consumer(kind: int, query: str, key: str) -> None:
     found = explain(ServerConfig(), kind, "a", None, parse_destination(f"a?{query}"))
-    assert [each.key for each in found.values if each.is_set] == [key]
+    assert [each.key for each in found.values if each.source != "default"] == [key]
 
 
 def test_a_running_consumer_stands_above_all() -> None:
