@@ -8,7 +8,7 @@ Layout: format/layout.py.  Spark workers load this module, so it imports nothing
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import Final
 
 from engine.store.format import layout
@@ -63,14 +63,6 @@ class Runs:
         if place >= 0 and offset < self.ends[place]:
             return offset
         return self.offsets[place + 1] if place + 1 < len(self.offsets) else NOT_THERE
-
-    def cut(self, limit: int) -> None:
-        """Remove everything from log offset ``limit`` on."""
-        place = bisect_left(self.offsets, limit)
-        for column in (self.offsets, self.positions, self.ends):
-            del column[place:]
-        if place and self.ends[-1] > limit:
-            self.ends[-1] = limit
 
     def pack(self) -> bytes:
         """Return the table."""

@@ -162,16 +162,11 @@ def test_a_crash_at_any_operation_leaves_all_of_it(kind: str) -> None:
         check(FileHome(THINNING, files=disk), queue)
 
 
-def test_runs_are_cut() -> None:
+def test_no_run_begins_after_the_last() -> None:
     runs = Runs()
     runs.add(0, 4096, 80)
     runs.add(160, 4176, 80)
-    runs.add(400, 4256, 8)
-    runs.cut(200)
-    assert (list(runs.offsets), list(runs.ends)) == ([0, 160], [80, 200])
-    assert runs.next_from(200) == NOT_THERE
-    runs.cut(160)
-    assert list(runs.ends) == [80]
+    assert (runs.next_from(100), runs.next_from(239), runs.next_from(240)) == (160, 239, NOT_THERE)
 
 
 def test_a_reader_sees_one_message(tmp_path: Path) -> None:
