@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -83,9 +82,9 @@ class Waiting:
                 found_bytes += delivery.message.size
         return found > count or found_bytes > size_bytes
 
-    def take_all(self, wanted: Callable[[Delivery], bool] | None = None) -> list[Delivery]:
-        """Remove and return all that are READY, or those of them that are ``wanted``."""
-        taken = [one for one in self.by_order.values() if one.state == READY and (wanted is None or wanted(one))]
+    def take_all(self) -> list[Delivery]:
+        """Remove and return all that are READY."""
+        taken = [one for one in self.by_order.values() if one.state == READY]
         for delivery in taken:
             del self.by_order[order_of(delivery)]
         self.compact()

@@ -43,21 +43,18 @@ Values = dict[str, str | int]
 class Question:
     """A pending question.
 
-    asker: number of the client that asks, 0 if it is not connected.  holder: of that client, as in ``Client``.
+    asker: number of the client that asks, 0 if it is not connected.
     client: that client, to limit answers to what it may see; None if everybody may see everything.
     wildcard: of destinations, None for a single name.  headers: of each answer.
     left: what remains to be examined, the next one last; None before the first.
     totals: of the broker, counted so far.
     """
 
-    __slots__ = ("name", "asker", "holder", "client", "target", "wildcard", "headers", "left", "totals")
+    __slots__ = ("name", "asker", "client", "target", "wildcard", "headers", "left", "totals")
 
-    def __init__(
-        self, name: str, asker: int, holder: str, client: Client | None, target: Queue | Topic, headers: bytes
-    ) -> None:
+    def __init__(self, name: str, asker: int, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
         self.name = name
         self.asker = asker
-        self.holder = holder
         self.client = client
         self.target = target
         asked = name.removeprefix(DESTINATION)
@@ -156,7 +153,7 @@ class Statistics(Answerer):
             headers["correlation-id"] = correlation_id
         lines = b"".join(annotation(name, value) for name, value in headers.items())
         seen_by = None if self.access.is_open else client
-        self.asked.setdefault(holder, deque()).append(Question(queue.name, asker, holder, seen_by, target, lines))
+        self.asked.setdefault(holder, deque()).append(Question(queue.name, asker, seen_by, target, lines))
         self.count += 1
         self.counts[asker] = count + 1
         self._go_on()

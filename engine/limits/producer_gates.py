@@ -78,7 +78,6 @@ class ProducerGates(Gates):
         "store",
         "memory",
         "clock",
-        "timers",
         "accounts",
         "is_blocked",
         "is_memory_shut",
@@ -109,7 +108,6 @@ class ProducerGates(Gates):
         self.store = context.store
         self.memory = memory
         self.clock = context.clock
-        self.timers = context.timers
         self.accounts = Accounts(memory, self, limits.max_bytes, limits.max_messages)
         self.is_blocked = False
         self.is_memory_shut = False

@@ -38,13 +38,10 @@ _END: Final = ""
 
 
 class XPath:
-    """text: as in the selector."""
-
-    __slots__ = ("text", "expression")
+    __slots__ = ("expression",)
 
     def __init__(self, text: str) -> None:
-        """Raises: InvalidSelector."""
-        self.text = text
+        """text: as in the selector.  Raises: InvalidSelector."""
         self.expression: Expression = _Parser(text).expression()
 
     def matches(self, document: Node | None, budget: Budget) -> bool:
