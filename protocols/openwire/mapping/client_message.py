@@ -11,7 +11,7 @@ from typing import Final
 
 from protocols.openwire.mapping.known_fields import FIELDS_START, KnownFields
 from protocols.openwire.mapping.stored_form import HEAD, SAME_FORM_SINCE, Stored, stored
-from protocols.openwire.wire.identities import Destination, MessageId, ProducerId, TransactionId
+from protocols.openwire.wire.identities import Destination, ProducerId, TransactionId
 from protocols.openwire.wire.messages import BLOB
 from protocols.openwire.wire.modified_utf8 import decode_text
 
@@ -29,16 +29,13 @@ COMPRESSED_END: Final = b"\0\0\1" + bytes(34)
 class MessageNames:
     """The fields from producerId to messageId.
 
-    id_producer, text_view: of messageId.  start, end: places of the destination in a command.  sequence_at: that of
-    messageId's sequence.
+    start, end: places of the destination in a command.  sequence_at: that of messageId's sequence.
     """
 
     __slots__ = (
         "producer_id",
         "destination",
         "transaction_id",
-        "id_producer",
-        "text_view",
         "start",
         "end",
         "sequence_at",
@@ -49,8 +46,6 @@ class MessageNames:
         producer_id: ProducerId | None,
         destination: Destination,
         transaction_id: TransactionId | None,
-        id_producer: ProducerId,
-        text_view: str | None,
         start: int,
         end: int,
         sequence_at: int,
@@ -58,8 +53,6 @@ class MessageNames:
         self.producer_id = producer_id
         self.destination = destination
         self.transaction_id = transaction_id
-        self.id_producer = id_producer
-        self.text_view = text_view
         self.start = start
         self.end = end
         self.sequence_at = sequence_at
@@ -113,10 +106,6 @@ class ClientMessage:
         self.properties = properties
         self.headers = headers
         self.body = body
-
-    def message_id(self) -> str:
-        """Return JMSMessageID."""
-        return str(MessageId(self.names.text_view, self.names.id_producer, self.sequence, 0))
 
 
 class MessageReader:
@@ -177,13 +166,10 @@ def _names_of(form: Stored) -> MessageNames:
     message = form.message
     assert message.message_id is not None and message.destination is not None, "a stored message has both"
     broker_sequence_at, start, end, _, _ = HEAD.unpack_from(form.headers)
-    message_id = message.message_id
     return MessageNames(
         message.producer_id,
         message.destination,
         message.transaction_id,
-        message_id.producer_id,
-        message_id.text_view,
         start,
         end,
         broker_sequence_at - SEQUENCE_BYTES,

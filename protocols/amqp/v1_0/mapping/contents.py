@@ -12,7 +12,6 @@ from protocols.amqp.v1_0.wire.messages.sections import (
     APPLICATION_PROPERTIES,
     BODY_SECTIONS_MOST,
     DATA,
-    HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
     SECTION_CODES,
@@ -26,15 +25,14 @@ _SMALL: Final = b"\x00\x53"  # a descriptor of one octet follows
 
 
 class Contents:
-    """header, properties: fields by place, None for absent ones.  sections: of the body, decoded.
+    """properties: fields by place, None for absent ones.  sections: of the body, decoded.
 
     body_kind: DATA, SEQUENCE or VALUE, 0 for no body.  body_items: of lists, maps and arrays in it, at all depths.
     """
 
-    __slots__ = ("header", "annotations", "properties", "application_properties", "body_kind", "body_items", "sections")
+    __slots__ = ("annotations", "properties", "application_properties", "body_kind", "body_items", "sections")
 
     def __init__(self) -> None:
-        self.header: list[Value] = []
         self.annotations: dict[Value, Value] = {}
         self.properties: list[Value] = []
         self.application_properties: dict[Value, Value] = {}
@@ -53,9 +51,7 @@ def read_headers(headers: bytes) -> Contents:
     """Return everything but the body.  Raises: DecodeError."""
     contents = Contents()
     for code, value in _sections(headers, Reader(headers, 0, len(headers))):
-        if code == HEADER and isinstance(value, list):
-            contents.header = value
-        elif code == PROPERTIES and isinstance(value, list):
+        if code == PROPERTIES and isinstance(value, list):
             contents.properties = value
         elif code == MESSAGE_ANNOTATIONS and isinstance(value, dict):
             contents.annotations = value
