@@ -49,7 +49,6 @@ class Server(ABC):
     """
 
     name = ""
-    is_gateway = False
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -116,7 +115,6 @@ class Gateway(Server):
     """
 
     name = "penstock"
-    is_gateway = True
     http_port = 0
     tree: ClassVar[Path] = ROOT
 

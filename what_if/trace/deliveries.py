@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from engine.values.destination import KINDS_BY_NAME, TOPIC
-from engine.values.outcomes import CAUSE_NAMES, OUTCOME_NAMES
+from engine.values.outcomes import OUTCOME_NAMES
 from spark_bridge.arrow.deliveries import OUTCOMES
 from what_if.trace.columns import Int64s, codes, joined, milliseconds, numbers, packed
 from what_if.trace.tables import Batches
@@ -40,7 +40,6 @@ SILENT_MS: Final = 1_000  # a consumer that settles nothing for less may still b
 SILENT_MESSAGES: Final = 20  # and while fewer messages come, or fewer than SILENT_ROUNDS for each consumer
 SILENT_ROUNDS: Final = 3
 AS_BEFORE: Final = -1  # a kind: that of the attempt before
-CAUSES: Final = {name: cause for cause, name in CAUSE_NAMES.items()}
 KINDS: Final = {"rejected": REJECTED, "connection-lost": LOST, "closed": CLOSED, "exhausted": AS_BEFORE}
 NAMES: Final = (
     "owner",

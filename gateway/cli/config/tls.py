@@ -97,14 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_codes.OK
 
 
-def self_signed(names: list[str], days: int, now: datetime.datetime | None = None) -> Issued:
+def self_signed(names: list[str], days: int) -> Issued:
     """Return a new certificate for these host names and IP addresses.  Raises: CommandError about a name."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    now = now or datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Penstock, self-signed")])
     ends = now + datetime.timedelta(days=days)

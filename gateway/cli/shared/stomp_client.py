@@ -37,7 +37,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    receipt_id: str
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,6 @@ class Refused:
     """An ERROR frame."""
 
     text: str
-    receipt_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class _Listener(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has
         self._events.put(Connected())
 
     def on_receipt(self, frame: Any) -> None:
-        self._events.put(Receipt(frame.headers["receipt-id"]))
+        self._events.put(Receipt())
 
     def on_message(self, frame: Any) -> None:
         body = frame.body
@@ -100,15 +99,10 @@ class _Listener(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has
         body = frame.body
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
         said = frame.headers.get("message", "")
-        self._events.put(Refused(": ".join(part for part in (said, text.strip()) if part), _receipt_of(frame)))
+        self._events.put(Refused(": ".join(part for part in (said, text.strip()) if part)))
 
     def on_disconnected(self) -> None:
         self._events.put(Disconnected())
-
-
-def _receipt_of(frame: Any) -> str | None:
-    receipt_id = frame.headers.get("receipt-id")
-    return None if receipt_id is None else str(receipt_id)
 
 
 def _notice_the_end(transport: Any) -> None:

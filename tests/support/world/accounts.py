@@ -121,7 +121,6 @@ class Accounts:
         if accounts.used_bytes != total:
             raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
         for waits in self.world.waits().values():
-            self.world.blocked_count += 1
             for wait in waits:
                 account = wait.destination.account
                 if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):

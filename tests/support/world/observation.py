@@ -30,7 +30,6 @@ class TraceBook(Tracing):
         self.under_way: dict[int, str] = {}
         self.ends = dict.fromkeys(OUTCOMES, 0)
         self.handed_over_count = 0
-        self.accepted_count = 0
         self._newest = 0  # the tag of the hand-over that was told of last
         self._ended: dict[int, str] = {}
 
@@ -43,7 +42,6 @@ class TraceBook(Tracing):
 
     def accepted(self, traced: Traced) -> None:
         self._require_wanted(traced)
-        self.accepted_count += 1
 
     def handed_over(self, traced: Traced, tag: int, delivery_count: int, consumer: dict[str, str]) -> None:
         self._require_wanted(traced)

@@ -130,7 +130,6 @@ class World(BrokerView):
             self.destinations += [(QUEUE, name) for name in self.profile.special or special if self._draws_special()]
         self.peers: list[Peer] = []
         self.stop_count = 0
-        self.blocked_count = 0  # turns at whose end a producer waited at a gate
         self.refusing_count = 0  # clients whose negative answers continue, at the beginning of a turn
         self.traced_count = 0  # hand-overs that a tracer heard of until everything was settled
         self.timed_count = 0  # those whose times were measured until then
