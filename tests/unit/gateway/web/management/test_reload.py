@@ -119,6 +119,8 @@ async def test_a_defect_at_one_connection_ends_it_and_the_others_hear() -> None:
     for session in world.host.sessions:
         session.user = "ann"
         world.broker.connect(session)
+    while not all(session.ticks for session in world.host.sessions):
+        await asyncio.sleep(0)  # the first tick, which a reload may come before or after
     broken = world.host.sessions[1]
     broken.is_broken = broken.is_lossy = True
     await reloading(world.engine_loop, configuration(ann="guests"), configuration(ann="ops")).reload("SIGHUP")
