@@ -262,7 +262,7 @@ class FeatureParts:
         observers.append(self.upkeep)
         self.pauses = Pauses(destinations, clients.connections, ground.steps)
         self.slow_consumers = SlowConsumers(context, observers, ground.steps)
-        self.last_settlements = LastSettlements(context, clients.by_number, producer_gates)
+        self.last_settlements = LastSettlements(context, destinations.dirty_queues, clients.by_number, producer_gates)
         self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
 
 

@@ -56,7 +56,7 @@ class Turn:
     def __post_init__(self) -> None:
         self.store = self.context.store
         self.agenda = self.context.agenda
-        self.dirty = self.destinations.dirty_queues
+        self.dirty = self.destinations.dirty_queues.queues
         self.hand_overs.sample(self.dispatcher.next_tag, self.context.wall_ms)
 
     def set_time(self, wall_ms: int) -> None:
@@ -75,19 +75,20 @@ class Turn:
         turns expensive.
         """
         agenda = self.agenda
+        steps = self.steps
+        dirty = self.dirty
         if agenda.is_open:
             self._begin_end()
             self._prepare()
-        dirty = self.dirty
-        if dirty and self.context.is_stopping:
-            self._hand_over_nothing()
+            if self.destinations.dirty_queues.is_stopping:  # which shuts gates, so the agenda stays open
+                self._hand_over_nothing()
         while dirty:
             queues = dirty[:]
             dirty.clear()
             for queue in queues:
                 queue.is_dirty = False
-                if self.steps.left <= -DISPATCH_DEBT:  # selectors and conversions may cost more than a queue's share
-                    self.steps.postpone(queue)
+                if steps.left <= -DISPATCH_DEBT:  # selectors and conversions may cost more than a queue's share
+                    steps.postpone(queue)
                 elif queue.is_choosy:
                     self.selective.run(queue)
                 else:
@@ -99,8 +100,8 @@ class Turn:
                 break
         if self.settlements.waiting:
             self.settlements.end_turn()
-        if self.steps.left != TURN_STEPS:
-            self.steps.end_turn()
+        if steps.left != TURN_STEPS:
+            steps.end_turn()
         store = self.store
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:

@@ -31,7 +31,6 @@ class Context:
     store_time_ms: the same, but it never goes back.
     sender: number of the client whose input is being processed, 0 for the broker itself.
     agenda: other work than dirty queues for the end of this turn.
-    is_stopping: nothing more is handed over (engine.features.last_settlements).
     """
 
     store: Store
@@ -43,7 +42,6 @@ class Context:
     store_time_ms: int = field(init=False)
     sender: int = 0
     agenda: TurnAgenda = field(default_factory=TurnAgenda)
-    is_stopping: bool = False
     _batch_depth: int = 0
 
     def __post_init__(self) -> None:

@@ -231,7 +231,7 @@ class Subscribing(ConsumerOwner):
         selector = selector_of(options.selector)
         number = self._next_consumer
         self._next_consumer += 1
-        consumer = Consumer(self.context, number, client, queue, options.ack_mode, window, options.name)
+        consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
         if options.ack_mode != AUTO:
             self.unsettled.enter(client.holder, window)
         consumer.remarks = options.remarks

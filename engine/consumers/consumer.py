@@ -7,7 +7,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.redelivery_policy import RedeliveryPolicy
-from engine.backlog.context import Context
 from engine.consumers.client import Client, DepartureBase, Outlet, RestRoom, WindowRoom
 from engine.consumers.credit_window import CreditWindow
 from engine.consumers.prefetch_window import Window
@@ -103,7 +102,6 @@ class Consumer(ConsumerBase):
     """
 
     __slots__ = (
-        "context",
         "window",
         "rest_room",
         "client",
@@ -128,7 +126,6 @@ class Consumer(ConsumerBase):
 
     def __init__(
         self,
-        context: Context,
         consumer_id: int,
         client: Client,
         queue: Queue,
@@ -137,7 +134,6 @@ class Consumer(ConsumerBase):
         name: str,
     ) -> None:
         super().__init__(consumer_id, ack_mode, name)
-        self.context = context
         self.window = window
         self.rest_room: RestRoom | None = None
         self.client = client
@@ -249,7 +245,7 @@ class Consumer(ConsumerBase):
         """Return the gate that holds this consumer now, gates.OPEN for none."""
         if self.is_closed:
             return gates.CLOSED
-        if self.context.is_stopping:
+        if self.queue.dirty_queues.is_stopping:
             return gates.STOPPING
         if self.window.is_full:
             return self.window.gate

@@ -17,6 +17,7 @@ from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.limits.producer_gates import ProducerGates, StopBase
+from engine.sources.queue import DirtyQueues
 from engine.values.delivery import consumer_words
 
 HOLDERS_SHOWN: Final = 5
@@ -37,17 +38,20 @@ class LastSettlements(StopBase):
     _holders: consumers that held something when it began, without most of those that hold nothing any more.
     """
 
-    __slots__ = ("_context", "_clients", "_producer_gates", "_holders")
+    __slots__ = ("_context", "_dirty_queues", "_clients", "_producer_gates", "_holders")
 
-    def __init__(self, context: Context, clients: dict[int, Client], producer_gates: ProducerGates) -> None:
+    def __init__(
+        self, context: Context, dirty_queues: DirtyQueues, clients: dict[int, Client], producer_gates: ProducerGates
+    ) -> None:
         self._context = context
+        self._dirty_queues = dirty_queues
         self._clients = clients
         self._producer_gates = producer_gates
         self._holders: list[Consumer] = []
 
     def begin(self) -> None:
         """Hand over nothing more, and accept nothing from clients that hold no message."""
-        self._context.is_stopping = True
+        self._dirty_queues.is_stopping = True
         for client in self._clients.values():
             self._holders += [consumer for consumer in client.consumers.values() if _counts(consumer)]
         self._producer_gates.stop = self

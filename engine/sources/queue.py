@@ -57,6 +57,19 @@ class QueueFates(FateCounts):
         self.expired_batch = expired_batch
 
 
+class DirtyQueues:
+    """The broker's queues to dispatch at the end of this turn; all queues share it.
+
+    is_stopping: nothing more is handed over (engine.features.last_settlements).
+    """
+
+    __slots__ = ("queues", "is_stopping")
+
+    def __init__(self) -> None:
+        self.queues: list[Queue] = []
+        self.is_stopping = False
+
+
 class Queue(LaneOwner):
     """Messages in order of priority, then position, and the consumers that take turns on them.
 
@@ -67,7 +80,7 @@ class Queue(LaneOwner):
     feed: where its messages come from, which makes the kind of queue.
     account: usage against its limits, None without limits.  intake: changes on arrival, None for none.
     rotation: the consumers that can take a message now; the first one is next.
-    dirty_queues: the broker's list of queues to dispatch at the end of this turn.
+    dirty_queues: where it is entered when it must be dispatched at the end of this turn.
     fates: counts of messages that were not acknowledged.  extras: what most queues do not have.
     is_choosy: not every consumer takes the next message, so such a queue has a ``selection`` while it has consumers.
     The cause is its settings, a consumer, or message groups.
@@ -103,7 +116,7 @@ class Queue(LaneOwner):
         name: str,
         settings: AddressSettings,
         is_logged: bool,
-        dirty_queues: list[Queue],
+        dirty_queues: DirtyQueues,
         memory: MemoryBudget,
         feed: Feed = OWN,
     ) -> None:
@@ -246,7 +259,7 @@ class Queue(LaneOwner):
         """Have this queue dispatched at the end of the turn."""
         if not self.is_dirty:
             self.is_dirty = True
-            self.dirty_queues.append(self)
+            self.dirty_queues.queues.append(self)
 
     def start_consumer(self, consumer: Consumer) -> None:
         """Let a new consumer take its first turn; its client may have left while the RECEIPT was under way."""

@@ -15,7 +15,7 @@ from engine.sources.entry_readers import EntryReaders
 from engine.sources.feed import Feed
 from engine.sources.last_value_and_ring import Keeper
 from engine.sources.observer import Observer
-from engine.sources.queue import STATISTICS_PREFIX, QuestionQueue, Queue, is_management
+from engine.sources.queue import STATISTICS_PREFIX, DirtyQueues, QuestionQueue, Queue, is_management
 from engine.sources.queue_ends import forget_lanes
 from engine.sources.queue_rules import is_keeping
 from engine.sources.roster import Roster
@@ -44,7 +44,7 @@ class Destinations:
 
     count_max: queues and topics together that clients may make.  temporary_max: temporary ones of one client.
     accounts: of destinations with limits on what they hold.
-    dirty_queues: queues to dispatch at the end of this turn; each queue has a reference to this list.
+    dirty_queues: queues to dispatch at the end of this turn; each queue has a reference to them.
     waiting_keepers: keepers to run before that, shared in the same way.
     queue_roster, topic_roster: ``queues`` and ``topics``, for work on all of them.
     temporaries: by name.  Their numbers, and those of advisory topics, are negative: they are not in the store.
@@ -62,7 +62,7 @@ class Destinations:
     temporary_max: int
     spiller: Spiller | None = None
     shares: LaneShares = field(init=False)
-    dirty_queues: list[Queue] = field(default_factory=list)
+    dirty_queues: DirtyQueues = field(default_factory=DirtyQueues)
     waiting_keepers: list[Keeper] = field(default_factory=list)
     queues: dict[str, Queue] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
