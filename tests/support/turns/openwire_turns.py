@@ -413,6 +413,21 @@ def _(count: int) -> Input:
     return run
 
 
+@scenario("OpenWire pipelined: acknowledgements name copies of an earlier connection, which nobody has")
+def _(count: int) -> Input:
+    gateway, peer, found = _in_flight(count)
+    ack = _ack(peer, found[-1])
+    assert ack.last_message_id is not None
+    ack.last_message_id = ack.last_message_id._replace(sequence=count + 1, broker_sequence=-1)
+    send = _sending(peer, *[ack] * (count // 20))
+
+    def run() -> None:
+        with gateway.one_turn():
+            send()
+
+    return run
+
+
 @scenario("OpenWire: a transaction with a range is rolled back")
 def _(count: int) -> Input:
     _, peer, found = _in_flight(count)
