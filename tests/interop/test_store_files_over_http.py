@@ -34,9 +34,9 @@ users:
 permissions:
   - {{match: ">", read: [readers, clerks], write: clerks, admin: clerks}}
 """
-COUNT = 600
-PAUSE_AT = 400
-LIMIT_S = 60.0
+COUNT = 200
+PAUSE_AT = 130
+LIMIT_S = 240.0
 
 
 def test_rows_are_those_of_the_directory(
@@ -50,7 +50,7 @@ def test_rows_are_those_of_the_directory(
 
     def send() -> None:
         for number in range(COUNT):
-            client.send(f"/queue/{orders}", f"{number:03}" + "x" * 1000, priority=4 + number % 3)
+            client.send(f"/queue/{orders}", f"{number:03}" + "x" * 3000, priority=4 + number % 3)
             if number == COUNT // 4:
                 is_under_way.set()
             if number == PAUSE_AT:
