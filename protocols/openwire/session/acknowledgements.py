@@ -18,7 +18,7 @@ from engine.values.errors import EngineError, TransactionError
 from protocols.connection import ProtocolConnection
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.errors import RequestError, StaleCopies
-from protocols.openwire.mapping.client_ack import AckReader, ClientAck, first_id, last_id
+from protocols.openwire.mapping.client_ack import WHOLE_STEPS, AckReader, ClientAck, first_id, last_id
 from protocols.openwire.mapping.identity import Identity
 from protocols.openwire.session.hand_overs import HandOvers
 from protocols.openwire.session.open_consumer import OpenConsumer
@@ -98,13 +98,7 @@ class Acknowledgements:
         if is_one:
             deliveries = [last] if last.state == IN_FLIGHT else []
         else:
-            least = 0 if ack.first is None else self.hand_overs.tag(ack.first)
-            if least and least not in consumer.ledger:
-                first = self._search(consumer, first_id(command, version))
-                least = first.tag if first is not None else max(0, least)
-                is_copy = True
-            deliveries = _covered(consumer, least, last)
-            self._check(ack, consumer, len(deliveries), is_copy)
+            deliveries = self._range(ack, consumer, last, is_copy, command, version)
         if not deliveries:
             return
         self.responses.has_unlogged = True
@@ -143,11 +137,38 @@ class Acknowledgements:
         """Find the delivery of a message that the client knows by an earlier hand-over."""
         if message_id is None:
             return None
-        self.client.share.charge(len(consumer.ledger) // SEARCHED_A_STEP)
+        self.client.share.charge(WHOLE_STEPS + len(consumer.ledger) // SEARCHED_A_STEP)
         identity = Identity(message_id)
         return next((one for one in consumer.ledger.values() if identity.is_of(one.message, self.store_id)), None)
 
-    def _check(self, ack: ClientAck, consumer: Consumer, count: int, is_copy: bool) -> None:
+    def _range(
+        self, ack: ClientAck, consumer: Consumer, last: Delivery, is_copy: bool, command: bytes, version: int
+    ) -> list[Delivery]:
+        """Return the deliveries from the first to the last that are not answered yet.  is_copy: the last one is.
+
+        Raises: StaleCopies, TransactionError.
+        """
+        least = 0 if ack.first is None else self.hand_overs.tag(ack.first)
+        is_missing = False
+        if least and least not in consumer.ledger:
+            first = self._search(consumer, first_id(command, version))
+            is_copy = True
+            is_missing = first is None
+            least = first.tag if first is not None else max(0, least)
+        deliveries = _covered(consumer, least, last)
+        is_whole = len(deliveries) >= ack.count and not is_copy
+        if is_whole or consumer.shown_by() or not (is_copy or ack.names.transaction_id):
+            return deliveries
+        self.client.share.charge(len(consumer.ledger) // SCANNED_A_STEP)
+        # Those that a transaction took before count: a client that resumes a branch names all of its messages again.
+        count = sum(least <= tag <= last.tag for tag in consumer.ledger)
+        if ack.names.transaction_id is not None:
+            self._check(ack, min(count, ack.count - 1) if is_missing else count, is_copy)
+        elif count + is_missing > ack.count:  # messages lie between the copies that the client has not seen
+            return [last] if last.state == IN_FLIGHT else []
+        return deliveries
+
+    def _check(self, ack: ClientAck, count: int, is_copy: bool) -> None:
         """Allow only a rollback if the client has other messages, or has them in another order.
 
         is_copy: an end of the range is a copy of a lost connection.  Its message was sent again, so the client would
@@ -155,7 +176,8 @@ class Acknowledgements:
         Raises: StaleCopies, TransactionError.
         """
         name = ack.names.transaction_id
-        if name is None or count >= ack.count or consumer.shown_by() or self.transactions.is_replayed(name):
+        assert name is not None, "others are not checked"
+        if count == ack.count or (count > ack.count and not is_copy) or self.transactions.is_replayed(name):
             return
         reason = f"it acknowledges {ack.count} messages, of which its consumer has {count} in this order"
         self.transactions.spoil(name, reason)
