@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import connection_peers as peers
-from bench.processes import ROOT, Broken, Gateway, build_loadgen, load, memory_mib
+from bench.processes import ROOT, Broken, Gateway, build_loadgen, load, memory_mib, processor_s
 from bench.report import heading, save
 from bench.run import commit, machine, say
 from bench.scenarios import BASE, PERSISTENT
@@ -144,12 +144,6 @@ def handshakes(loadgen: Path, home: Path) -> dict[str, Any]:
         return beside_traffic(loadgen, gateway, peers.shake_hands, *given)
     finally:
         gateway.stop()
-
-
-def processor_s(pid: int) -> float:
-    """Return the processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:

@@ -234,6 +234,12 @@ def load(
     return report
 
 
+def processor_s(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory_mib(pid: int) -> dict[str, float]:
     """Return resident memory of a process now and at its peak, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -6,7 +6,6 @@ message, by the wall clock, until its consumer has read it.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.processes import Broken, Gateway, Server, memory_mib
+from bench.processes import Broken, Gateway, Server, memory_mib, processor_s
 from bench.store_report import Rows, verdict
 
 DESTINATION: Final = b"/queue/due"
@@ -52,9 +51,9 @@ def measure(server: Server, count: int, rate: int, seconds: float) -> dict[str, 
     before_mib = memory_mib(server.pid)["now"]
     sender = Peer(server.port)
     tomorrow_ms = int(time.time() + 86_400) * 1000
-    began, began_cpu_s = time.monotonic(), _processor_s(server.pid)
+    began, began_cpu_s = time.monotonic(), processor_s(server.pid)
     _schedule(sender, b"/queue/tomorrow", tomorrow_ms, rate, count)
-    add_s, add_cpu_s = time.monotonic() - began, _processor_s(server.pid) - began_cpu_s
+    add_s, add_cpu_s = time.monotonic() - began, processor_s(server.pid) - began_cpu_s
     time.sleep(1)
     after_mib = memory_mib(server.pid)
     fired_count = int(rate * seconds)
@@ -77,12 +76,6 @@ def measure(server: Server, count: int, rate: int, seconds: float) -> dict[str, 
             "most": late_ms[-1],
         },
     }
-
-
-def _processor_s(pid: int) -> float:
-    """Return the used processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _schedule(sender: Peer, destination: bytes, first_ms: int, rate: int, count: int) -> None:
