@@ -227,6 +227,13 @@ class EngineWorld(BrokerView):
         return destination_stats(self.broker.inspect(), name)
 
 
+def taken(client: FakeClient, world: EngineWorld) -> list[bytes]:
+    """Return the bodies that came since the last call, and acknowledge them."""
+    handed, client.handed = client.handed, []
+    world.acknowledge(*[one.delivery for one in handed if one.delivery is not None])
+    return [one.body for one in handed]
+
+
 def world_with_client(*addresses: AddressEntry) -> tuple[EngineWorld, FakeClient]:
     """Return a world and a client that has connected."""
     world = EngineWorld(*addresses)

@@ -254,6 +254,13 @@ class OpenWirePeer(SocketPeer):
         return self.take()
 
 
+def sent(*texts: str, **fields: object) -> tuple[OpenWireGateway, OpenWirePeer]:
+    """Return a gateway whose queue q has texts, and a peer with a consumer of it."""
+    gateway = OpenWireGateway()
+    gateway.connect_openwire().publish(queue("q"), *texts)
+    return gateway, gateway.openwire_consumer(queue("q"), **fields)
+
+
 def message_in(dispatch: MessageDispatch) -> WireMessage:
     found = dispatch.message
     assert isinstance(found, WireMessage), dispatch

@@ -33,11 +33,8 @@ class TracedAmqpGateway(AmqpGateway):
         return {"tracing": Spans(TelemetryConfig(traces=True), processor, GatewayCounters())}
 
 
-class TracedGateway(OpenWireGateway):
-    def broker_options(self) -> dict[str, Any]:
-        self.exporter = InMemorySpanExporter()
-        processor = SimpleSpanProcessor(self.exporter)
-        return {"tracing": Spans(TelemetryConfig(traces=True), processor, GatewayCounters())}
+class TracedGateway(TracedAmqpGateway, OpenWireGateway):
+    pass
 
 
 def test_openwire_to_stomp_and_back() -> None:

@@ -38,15 +38,9 @@ from tests.support.protocols.openwire_gateway import (
     OpenWirePeer,
     message_in,
     queue,
+    sent,
     text_in,
 )
-
-
-def sent(*texts: str, **fields: object) -> tuple[OpenWireGateway, OpenWirePeer]:
-    """Return a gateway whose queue q has texts, and a peer with a consumer of it."""
-    gateway = OpenWireGateway()
-    gateway.connect_openwire().publish(queue("q"), *texts)
-    return gateway, gateway.openwire_consumer(queue("q"), **fields)
 
 
 def test_acknowledged_messages_are_gone() -> None:

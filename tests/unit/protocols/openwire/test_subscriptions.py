@@ -33,17 +33,11 @@ from tests.support.protocols.openwire_gateway import (
     OpenWirePeer,
     message_in,
     queue,
+    sent,
     strings,
     text_in,
     topic,
 )
-
-
-def sent(*texts: str, **fields: object) -> tuple[OpenWireGateway, OpenWirePeer]:
-    """Return a gateway whose queue q has texts, and a peer with a consumer of it."""
-    gateway = OpenWireGateway()
-    gateway.connect_openwire().publish(queue("q"), *texts)
-    return gateway, gateway.openwire_consumer(queue("q"), **fields)
 
 
 def pull(peer: OpenWirePeer, timeout: int, destination: str = "q") -> None:

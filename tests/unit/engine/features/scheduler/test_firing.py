@@ -21,7 +21,7 @@ from engine.values import gates
 from engine.values.message import SCHEDULED, Message
 from engine.values.outcomes import CAUSE_CANCELLED
 from engine.values.stored import Range
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, taken
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
 from tests.support.store.memory_store import MemoryStore
@@ -59,18 +59,11 @@ def numbered(count: int, first: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-def take(client: FakeClient, world: EngineWorld) -> list[bytes]:
-    """Return the bodies that came since the last call, and acknowledge them."""
-    handed, client.handed = client.handed, []
-    world.acknowledge(*[one.delivery for one in handed if one.delivery is not None])
-    return [one.body for one in handed]
-
-
 def take_for(client: FakeClient, world: EngineWorld, rounds: int) -> list[bytes]:
     """Return the bodies that come while room is made so many times."""
     found: list[bytes] = []
     for _ in range(rounds):
-        found += take(client, world)
+        found += taken(client, world)
         world.advance(SOON_MS)
     return found
 
@@ -93,10 +86,10 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
     assert [world.why.locate_schedule(place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
     assert world.why.locate_schedule(0).state == "gone"
     client = world.consuming()
-    found = take(client, world)
+    found = taken(client, world)
     for _ in range(5):
         world.advance(SOON_MS)
-        found += take(client, world)
+        found += taken(client, world)
     assert found == numbered(5)
     assert (held.count, held.reached, held.kept_bytes) == (0, -1, 0)
     assert (held.shut, held.going, held.kept, world.schedule.read_ahead.loaded) == ({}, {}, {}, {})
@@ -139,7 +132,7 @@ def test_the_memory_budget_holds_back_what_is_not_persistent() -> None:
     client = world.consuming(prefetch=1)
     found: list[bytes] = []
     while len(found) < 40:
-        got = take(client, world)
+        got = taken(client, world)
         found += got
         if not got:
             world.advance(SOON_MS)
@@ -167,13 +160,13 @@ def test_a_message_of_which_one_copy_is_refused_waits_whole() -> None:
     listener = world.consuming(topic)
     schedule(world, *numbered(2), to=topic)
     world.advance(1_100)
-    assert (queue.depth, take(listener, world)) == (1, [b"0"])
+    assert (queue.depth, taken(listener, world)) == (1, [b"0"])
     [waiting] = world.schedule.held.shut.values()
     assert waiting.destination is queue
     client = world.subscriber(queue)
-    assert take(client, world) == [b"0"]
+    assert taken(client, world) == [b"0"]
     world.advance(SOON_MS)
-    assert (take(client, world), take(listener, world)) == ([b"1"], [b"1"])
+    assert (taken(client, world), taken(listener, world)) == ([b"1"], [b"1"])
 
 
 def test_one_that_repeats_fires_once_for_all_that_was_held_back_and_keeps_to_its_beat() -> None:
@@ -182,13 +175,13 @@ def test_one_that_repeats_fires_once_for_all_that_was_held_back_and_keeps_to_its
     world.advance(5_500)
     assert world.stats().depth == 1
     client = world.subscriber()
-    assert take(client, world) == [b"x"]
+    assert taken(client, world) == [b"x"]
     world.advance(SOON_MS)
-    assert take(client, world) == [b"x"]
+    assert taken(client, world) == [b"x"]
     world.advance(1_000)
-    assert take(client, world) == [b"x"]
+    assert taken(client, world) == [b"x"]
     world.advance(60_000)
-    assert len(take(client, world)) == 1
+    assert len(taken(client, world)) == 1
 
 
 def test_what_is_held_back_can_be_cancelled() -> None:
@@ -198,9 +191,9 @@ def test_what_is_held_back_can_be_cancelled() -> None:
     scheduler = world.broker.scheduler
     scheduler.cancel([scheduler.schedule_at(place) for place in places[1:3]])
     client = world.subscriber()
-    assert take(client, world) == [b"0"]
+    assert taken(client, world) == [b"0"]
     world.advance(SOON_MS)
-    assert take(client, world) == [b"3"]
+    assert taken(client, world) == [b"3"]
     assert (scheduler.firing.held.count, len(scheduler.pending), scheduler.ahead.loaded) == (0, 0, {})
 
 
@@ -232,7 +225,7 @@ def test_a_mass_that_is_held_back_takes_little_memory_and_a_bounded_turn() -> No
     client = world.consuming(prefetch=100)
     found: list[bytes] = []
     while len(found) < count:
-        found += take(client, world)
+        found += taken(client, world)
         world.advance(TICK_MS)
     assert found == numbered(count)
     assert world.schedule.read_ahead.loaded_bytes == 0
@@ -286,7 +279,7 @@ def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
     found = take_for(client, world, 4)
     assert found == [b"0", b"1", b"3"]
     world.advance(DAMAGED_RETRY_MS)
-    assert take(client, world) == [b"2"]
+    assert taken(client, world) == [b"2"]
 
 
 def test_one_that_cannot_be_fired_is_put_aside_and_may_be_cancelled() -> None:
@@ -299,7 +292,7 @@ def test_one_that_cannot_be_fired_is_put_aside_and_may_be_cancelled() -> None:
     world.sync()
     client = world.consuming()
     world.advance(1_100)
-    assert take(client, world) == [b"before", b"behind"]
+    assert taken(client, world) == [b"before", b"behind"]
     stats = world.broker.inspect().schedule
     assert (stats.pending, stats.aside) == (1, 1)
     assert stats.aside_reason == f"scheduled message {scheduler.job_id(place)}: KeyError: 'what'"
@@ -327,7 +320,7 @@ def test_one_that_is_put_aside_goes_on_once_it_can() -> None:
     client = world.consuming()
     world.advance(ASIDE_MS + 1_000)
     assert scheduler.aside == {}
-    assert take(client, world) != []
+    assert taken(client, world) != []
 
 
 class DefectiveStore(MemoryStore):
@@ -370,11 +363,11 @@ def test_one_that_raises_while_it_is_delivered_is_known_and_not_fired_again() ->
     scheduler.firing.barred[place] = "it stops the gateway"
     client = world.consuming()
     world.advance(1_100)
-    assert take(client, world) == [b"0", b"1"]
+    assert taken(client, world) == [b"0", b"1"]
     assert scheduler.aside == {place: "it stops the gateway"}
     assert scheduler.firing.suspected() == []
     world.advance(2 * ASIDE_MS)
-    assert (take(client, world), len(scheduler.pending)) == ([], 1)
+    assert (taken(client, world), len(scheduler.pending)) == ([], 1)
     scheduler.cancel([scheduler.schedule_at(place)])
     assert (len(scheduler.pending), scheduler.aside) == (0, {})
 
@@ -389,7 +382,7 @@ def test_of_several_that_raise_together_the_one_is_found() -> None:
     world.schedule.firing.barred[places[1]] = "it stops the gateway"
     client = world.consuming()
     world.advance(1_100)
-    assert take(client, world) == [b"0", b"1"]
+    assert taken(client, world) == [b"0", b"1"]
 
 
 class Uncancelling(Broker):

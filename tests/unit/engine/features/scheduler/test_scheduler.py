@@ -15,7 +15,7 @@ from engine.values.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.values.errors import InvalidDestination, LimitReached
 from engine.values.message import PERSISTENT
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
-from tests.support.engine.engine_world import EngineWorld, address
+from tests.support.engine.engine_world import EngineWorld, address, taken
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
 
@@ -46,13 +46,6 @@ def schedule(
 
 def cancel(world: EngineWorld, place: int) -> bool:
     return world.schedule.cancel(place)
-
-
-def taken(client: FakeClient, world: EngineWorld) -> list[bytes]:
-    """Return the bodies that came since the last call, and acknowledge them."""
-    handed, client.handed = client.handed, []
-    world.acknowledge(*[one.delivery for one in handed if one.delivery is not None])
-    return [one.body for one in handed]
 
 
 @pytest.fixture
