@@ -16,7 +16,7 @@ from protocols.stomp.codec.frames import COMMANDS
 from protocols.stomp.codec.versions import VERSION_1_2
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.protocols.stomp_gateway import Peer
-from tests.support.turns.turn_scenarios import Input, scenario
+from tests.support.turns.turn_scenarios import Input, in_one_turn, scenario
 
 PEERS = 10  # at once
 SELECTOR = "colour = 'red' AND weight BETWEEN 10 AND 20 AND name LIKE 'a%'"
@@ -38,13 +38,7 @@ def _stomp(
         prepare(gateway)
     peers = [gateway.connect(version) for _ in range(PEERS)]
     reads = [b"".join(frames(number) for number in range(start, count, PEERS)) for start in range(PEERS)]
-
-    def run() -> None:
-        with gateway.one_turn():
-            for peer, read in zip(peers, reads, strict=True):
-                peer.send_octets(read)
-
-    return run
+    return in_one_turn(gateway, peers, reads)
 
 
 def _amqp(
@@ -57,13 +51,7 @@ def _amqp(
         if prepare is not None:
             prepare(gateway, peer)
     reads = [b"".join(frames(number) for number in range(start, count, PEERS)) for start in range(PEERS)]
-
-    def run() -> None:
-        with gateway.one_turn():
-            for peer, read in zip(peers, reads, strict=True):
-                peer.send_octets(read)
-
-    return run
+    return in_one_turn(gateway, peers, reads)
 
 
 def _performatives(*frames: Composite, channel: int = 0) -> bytes:

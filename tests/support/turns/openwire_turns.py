@@ -40,7 +40,7 @@ from protocols.openwire.wire.messages import MapMessage
 from protocols.openwire.wire.property_map import write_map
 from protocols.openwire.wire.writer import encode
 from tests.support.protocols.openwire_gateway import OpenWireGateway, OpenWirePeer, queue, strings, topic
-from tests.support.turns.turn_scenarios import Input, scenario
+from tests.support.turns.turn_scenarios import Input, in_one_turn, scenario
 
 PEERS: Final = 10  # at once
 SELECTOR: Final = "colour = 'red' AND weight BETWEEN 10 AND 20 AND name LIKE 'a%'"
@@ -62,13 +62,7 @@ def _pipelined(
         b"".join(encode(one) for number in range(start, count, PEERS) for one in commands(peer, number))
         for start, peer in enumerate(peers)
     ]
-
-    def run() -> None:
-        with gateway.one_turn():
-            for peer, read in zip(peers, reads, strict=True):
-                peer.send_octets(read)
-
-    return run
+    return in_one_turn(gateway, peers, reads)
 
 
 def _consumer(peer: OpenWirePeer, number: int, to: Destination, prefetch: int = 1, **fields: object) -> ConsumerInfo:
@@ -183,13 +177,7 @@ def _(count: int) -> Input:
     gateway = OpenWireGateway()
     peers = [gateway.connect_openwire(version=9) for _ in range(PEERS)]
     reads = [b"".join(encode(peer.message(queue("q"), "x"), 9) for _ in range(count // PEERS)) for peer in peers]
-
-    def run() -> None:
-        with gateway.one_turn():
-            for peer, read in zip(peers, reads, strict=True):
-                peer.send_octets(read)
-
-    return run
+    return in_one_turn(gateway, peers, reads)
 
 
 @scenario("OpenWire pipelined: keep-alives that ask for an answer")

@@ -5,7 +5,7 @@ A scenario prepares its world and returns that input; its caller runs the input 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from engine.consumers.consumer import INDIVIDUAL
@@ -14,6 +14,8 @@ from engine.sources.topics.topic import Topic
 from engine.values.message import DEFAULT_PRIORITY
 from tests.support.engine.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
+from tests.support.protocols.socket_peer import SocketPeer
+from tests.support.protocols.stomp_gateway import StompGateway
 
 Input = Callable[[], object]
 
@@ -38,6 +40,17 @@ def in_a_turn(world: EngineWorld, action: Input) -> Input:
     def run() -> None:
         action()
         world.turn()
+
+    return run
+
+
+def in_one_turn(gateway: StompGateway, peers: Sequence[SocketPeer], reads: Sequence[bytes]) -> Input:
+    """Return an input of several peers: a read of each, all in one turn."""
+
+    def run() -> None:
+        with gateway.one_turn():
+            for peer, read in zip(peers, reads, strict=True):
+                peer.send_octets(read)
 
     return run
 
