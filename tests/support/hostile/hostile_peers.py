@@ -73,6 +73,13 @@ class Peer:
         self.is_over = not octets
         return octets
 
+    def read_more(self) -> bytes:
+        """Raises: ConnectionLost at the end."""
+        octets = self.read()
+        if not octets:
+            raise ConnectionLost("the connection was closed")
+        return octets
+
     def has_more(self) -> bool:
         """Say whether octets have come, or the end."""
         return bool(select.select([self.socket], [], [], 0)[0])
@@ -102,10 +109,7 @@ class StompPeer(Peer):
     def next_frame(self) -> Frame:
         """Raises: ConnectionLost."""
         while (found := self._decoder.next_frame()) is None:
-            octets = self.read()
-            if not octets:
-                raise ConnectionLost("the connection was closed")
-            self._decoder.receive_data(octets)
+            self._decoder.receive_data(self.read_more())
         return found
 
     def answer(self) -> Frame:
@@ -146,10 +150,7 @@ class AmqpPeer(Peer):
     def next_frame(self) -> Composite:
         """Raises: ConnectionLost."""
         while (found := self._decoder.next_frame()) is None:
-            octets = self.read()
-            if not octets:
-                raise ConnectionLost("the connection was closed")
-            self._decoder.receive_data(octets)
+            self._decoder.receive_data(self.read_more())
         return found
 
     def wait_for(self, *kinds: type[Composite]) -> Composite:
@@ -198,9 +199,7 @@ class OpenWirePeer(Peer):
 
     def _next(self) -> Structure:
         while (found := self._decoder.next_frame()) is None:
-            octets = self.read()
-            if not octets:
-                raise ConnectionLost("the connection was closed")
+            octets = self.read_more()
             self.heard += octets
             self._decoder.receive_data(octets)
         return decode(found, VERSION)
