@@ -243,13 +243,10 @@ class EngineApi:
         """
         self.dispatcher.acknowledge(delivery)
 
-    def acknowledge_all(self, deliveries: list[Delivery]) -> None:
-        """Settle several deliveries as accepted, like ``acknowledge``."""
-        self.settlements.turns_left = 1
-        self.dispatcher.acknowledge_all(deliveries)
-
-    def acknowledge_all_unconfirmed(self, deliveries: list[Delivery]) -> None:
-        """Settle several deliveries as accepted, like ``acknowledge_unconfirmed``."""
+    def acknowledge_all(self, deliveries: list[Delivery], is_confirmed: bool = True) -> None:
+        """Settle several deliveries as accepted, like ``acknowledge`` or ``acknowledge_unconfirmed``."""
+        if is_confirmed:
+            self.settlements.turns_left = 1
         self.dispatcher.acknowledge_all(deliveries)
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:

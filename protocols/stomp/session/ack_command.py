@@ -64,7 +64,7 @@ class AckCommand:
     def settle_accepted(self) -> None:
         """Settle ``accepted``: before any other frame takes effect, and after the last frame of a read."""
         if self.accepted:
-            self.engine.acknowledge_all_unconfirmed(self.accepted)
+            self.engine.acknowledge_all(self.accepted, is_confirmed=False)
             self.accepted.clear()
 
     def _take_other(self, frame: Frame) -> None:

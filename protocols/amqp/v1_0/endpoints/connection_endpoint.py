@@ -96,7 +96,7 @@ class ConnectionEndpoint(ProtocolConnection):
     def settle_accepted(self) -> None:
         """Settle ``accepted``: before any other frame takes effect, and after the last frame of a read."""
         if self.accepted:
-            self.engine.acknowledge_all_unconfirmed(self.accepted)
+            self.engine.acknowledge_all(self.accepted, is_confirmed=False)
             self.accepted.clear()
 
     def count_link(self, count: int, name_bytes: int, selector_characters: int) -> None:
