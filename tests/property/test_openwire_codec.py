@@ -205,13 +205,13 @@ PLAIN: dict[str, object] = {
 def fields_of(found: ClientMessage | ClientAck) -> list[object]:
     """Return all that the session reads of a command."""
     if isinstance(found, ClientAck):
-        own, shared = "command_id response_required ack_type first last cause", "end transaction_id consumer_id"
+        own, shared = "command_id response_required ack_type first last count cause", "end transaction_id consumer_id"
     else:
         own = """
             command_id response_required sequence group_id has_correlation_id persistent expiration priority type
             properties headers body
         """
-        shared = "producer_id destination transaction_id id_producer text_view start end sequence_at"
+        shared = "producer_id destination transaction_id start end sequence_at"
     return [getattr(found, name) for name in own.split()] + [getattr(found.names, name) for name in shared.split()]
 
 

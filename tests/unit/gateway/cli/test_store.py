@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,19 +56,23 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.damages_store("an octet is flipped")
-def test_a_store_that_is_held_is_verified_as_a_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_is_held_is_verified_as_a_copy(tmp_path: Path) -> None:
+    """In a process of its own: it lowers its priority."""
     data = a_store(tmp_path)
+    verify = [sys.executable, "-m", "gateway", "store", "verify", "--data", str(data)]
     before = sorted(data.rglob("*"))
     (data / "verifying-999999999").mkdir()  # of somebody who was killed
     with (data / "lock").open("r+b") as lock:
         assert take(lock.fileno())
-        assert main(["store", "verify", "--data", str(data)]) == exit_codes.OK
-        assert "10 of them messages" in capsys.readouterr().out
+        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+        assert done.returncode == exit_codes.OK
+        assert "10 of them messages" in done.stdout
         queue = next(data.glob("commitlog/*.log"))
         octets = bytearray(queue.read_bytes())
         octets[octets.index(b"3 ...")] ^= 1
         queue.write_bytes(octets)
-        assert main(["store", "verify", "--data", str(data)]) == exit_codes.STORE
-    found = capsys.readouterr().out
+        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode == exit_codes.STORE
+    found = done.stdout
     assert found.startswith(f"{queue}, position ") and "the checksum of a record does not match" in found
     assert sorted(data.rglob("*")) == before, "nothing is left of the copy"
