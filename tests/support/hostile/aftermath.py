@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.shared.blocking_client import BlockingClient
-from protocols.stomp.codec.frames import ABORT, ACK, BEGIN, MESSAGE, SEND, SUBSCRIBE
+from protocols.stomp.codec.frames import ABORT, ACK, BEGIN, DISCONNECT, MESSAGE, SEND, SUBSCRIBE
 from tests.support.hostile.honest_clients import KEPT, LIMIT_S, honest_stomp
 from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess
@@ -113,7 +113,7 @@ class Drain:
         deadline = time.monotonic() + LIMIT_S
         while left := self._left():
             assert time.monotonic() < deadline, f"these queues are never empty: {left}; {self._gates(left)}"
-            self._client.close()
+            self._leave()
             self._client = honest_stomp(self._gateway)
             for number, row in enumerate(left[:AT_ONCE]):
                 if row["is_paused"]:
@@ -124,7 +124,7 @@ class Drain:
                     self._client.send(SUBSCRIBE, headers)
             for _ in range(ROUNDS):
                 self._read()
-        self._client.close()
+        self._leave()
 
     def _left(self) -> list[dict[str, Any]]:
         rows = self._gateway.get_json("/api/stat")["destinations"]
@@ -139,6 +139,13 @@ class Drain:
         while (frame := self._client.next_frame()).receipt != b"read" and frame.command == MESSAGE:
             pass
         assert frame.head.headers.get("receipt-id") == "read", f"{frame.head.headers} {frame.body!r}"
+
+    def _leave(self) -> None:
+        """End the subscriptions, then the connection: some queues have room for one consumer."""
+        self._client.send(DISCONNECT, [("receipt", "left")])
+        while self._client.next_frame().command == MESSAGE:
+            pass
+        self._client.close()
 
     def _gates(self, left: list[dict[str, Any]]) -> list[dict[str, Any]]:
         names = {row["name"] for row in left}
