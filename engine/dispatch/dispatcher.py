@@ -244,9 +244,6 @@ class Dispatcher:
         """
         start = 0
         count = len(deliveries)
-        if count == 1:
-            self.acknowledge(deliveries[0])
-            return
         while start < count:
             first = deliveries[start]
             lane = first.lane
@@ -258,14 +255,17 @@ class Dispatcher:
                 if one.lane is not lane or one.consumer is not consumer or one.state != state:
                     break
                 end += 1
-            assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
-            run = deliveries if end - start == count else deliveries[start:end]
-            queue = consumer.queue
-            if end - start == 1 or queue.selection is not None or queue.account is not None:
-                for one in run:
-                    self.acknowledge(one)
+            if end - start == 1:
+                self.acknowledge(first)
             else:
-                self.acknowledge_run(lane.priority, consumer, state, run)
+                assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
+                run = deliveries if end - start == count else deliveries[start:end]
+                queue = consumer.queue
+                if queue.selection is not None or queue.account is not None:
+                    for one in run:
+                        self.acknowledge(one)
+                else:
+                    self.acknowledge_run(lane.priority, consumer, state, run)
             start = end
 
     def acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
