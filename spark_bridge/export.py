@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,12 +33,12 @@ from spark_bridge.tasks import InProcess, Tasks
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from spark_bridge.spark.session import Starter
+
 HOUR_MS: Final = 3_600_000
 NICE: Final = 10
 LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
-
-Starter = Callable[[str, Path, str, int], "SparkContext"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +210,9 @@ def _tasks(
     from spark_bridge.spark import session
 
     if spark is None:
-        scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
-        spark = (starter or session.start)(request.master, scratch, request.driver_host, request.nice)
-        started.callback(spark.stop)
+        spark = started.enter_context(
+            session.running(request.master, request.driver_host, request.nice, starter or session.start)
+        )
     return OnSpark(spark, shows_progress)
 
 

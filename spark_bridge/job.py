@@ -1,17 +1,14 @@
-"""The Spark job of an export: its tasks, their errors, their progress."""
+"""The Spark job of an export: its tasks and their errors."""
 
 from __future__ import annotations
 
 import re
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkContext
-from pyspark.errors import PySparkException
-from tqdm import tqdm
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from spark_bridge.attempts import Attempt
@@ -21,7 +18,7 @@ from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
 from spark_bridge.parquet import Written, file_name, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
-from spark_bridge.spark.session import HeldInterrupt
+from spark_bridge.spark.jobs import JobFailed, Progress, collect
 from spark_bridge.tasks import Tasks
 
 T = TypeVar("T")
@@ -34,7 +31,6 @@ WORKER_ERROR: Final = re.compile(
 KNOWN_ERRORS: Final[dict[str, type[PenstockError]]] = {
     error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone, LakeError)
 }
-PROGRESS_INTERVAL_S: Final = 0.2
 
 
 class ExportFailed(PenstockError):
@@ -82,19 +78,10 @@ class OnSpark(Tasks):
 
 
 def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
-    # In a thread, because py4j reports an interrupt of a call with tracebacks.
-    with ThreadPoolExecutor(1, "export") as threads:
-        running = threads.submit(job.collect)
-        try:
-            with HeldInterrupt() as interrupt:
-                _watch(spark, running, total_bytes, shows_progress, interrupt)
-            return running.result()
-        except (Py4JError, PySparkException) as error:  # the latter where a session of SQL exists, too
-            raise _of_worker(str(error)) from error
-        except KeyboardInterrupt:
-            with suppress(Py4JError, OSError):  # a terminal interrupts the JVM, too
-                spark.cancelAllJobs()
-            raise
+    try:
+        return collect(spark, job, Progress("export", total_bytes, "B", shows_progress))
+    except JobFailed as error:
+        raise _of_worker(str(error)) from error
 
 
 def _of_worker(text: str) -> PenstockError:
@@ -103,19 +90,3 @@ def _of_worker(text: str) -> PenstockError:
     if said is None:
         return ExportFailed(text)
     return KNOWN_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
-
-
-def _watch(
-    spark: SparkContext, running: Future[Any], total_bytes: int, shows_progress: bool, interrupt: HeldInterrupt
-) -> None:
-    """Draw the progress of Spark's tasks until they end.  Raises: KeyboardInterrupt."""
-    tracker = spark.statusTracker()
-    with tqdm(total=total_bytes, desc="export", unit="B", unit_scale=True, disable=not shows_progress) as bar:
-        while not wait([running], PROGRESS_INTERVAL_S).done and not interrupt.has_come:
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                if info is not None and info.numTasks:
-                    bar.update(total_bytes * info.numCompletedTasks // info.numTasks - bar.n)
-        if interrupt.has_come:  # which may also be why the tasks have ended
-            raise KeyboardInterrupt
-        bar.update(total_bytes - bar.n)

@@ -248,7 +248,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
     """One Spark for all tests in a process that need it."""
     pytest.importorskip("pyspark")
     from spark_bridge.spark.jvm import JavaNotFound, find_java_home, packaged_java
-    from spark_bridge.spark.session import start
+    from spark_bridge.spark.session import EXPORT, Program, start
+    from what_if.sweep.on_spark import SIMULATION
 
     try:
         find_java_home(os.environ, packaged_java())
@@ -256,6 +257,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
         pytest.skip(str(error))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own
-        context = start("local[2]", tmp_path_factory.mktemp("spark"))
+        # Of all commands in one zip: a worker that has imported a room from one would not look for it in another.
+        program = Program("tests", {**EXPORT.modules, **SIMULATION.modules})
+        context = start("local[2]", tmp_path_factory.mktemp("spark"), program=program)
     yield context
     context.stop()

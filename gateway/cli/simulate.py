@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -20,12 +21,16 @@ from gateway.process import exit_codes
 if TYPE_CHECKING:
     from config.model import ServerConfig
     from what_if.model.scenario import Scenario
-    from what_if.report.results import Result
+    from what_if.report.results import Document, Result
     from what_if.trace.trace import Trace
 
 NEEDS_ARROW: Final = "penstock simulate needs pyarrow and numpy: pip install 'penstock[arrow]' (missing: {})"
 PRESENT: Final = "present"
+NEEDS_SPARK: Final = "penstock simulate --master needs Spark: pip install 'penstock[spark]' (missing: {})"
+NO_SPARK: Final = "none"
 RUNS_MAX: Final = 64
+RUNS_ON_SPARK_MAX: Final = 1_024
+RUNS_MOST: Final = 10_000
 CONSUMERS_MAX: Final = 10_000
 
 
@@ -72,6 +77,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--prefetch", metavar="N[,N]", default="", help="of each consumer (default: that of the configuration)"
     )
     _add_choice(parser)
+    _add_spark(parser)
     parser.add_argument("--chart", metavar="FILE", help="write an SVG picture of depth, time in queue and dead letters")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -103,13 +109,39 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", default=0, help="runs at the same time (default: one per processor)"
     )
+    parser.add_argument(
+        "--runs-max",
+        type=int,
+        metavar="N",
+        default=0,
+        help=f"refuse more combinations (default: {RUNS_MAX}, on Spark {RUNS_ON_SPARK_MAX:,})",
+    )
+
+
+def _add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        default=NO_SPARK,
+        help="Spark master, as spark://host:7077: each run is a task there (default: none, processes of this machine)",
+    )
+    parser.add_argument(
+        "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
+    )
+    parser.add_argument(
+        "--nice",
+        type=int,
+        choices=range(20),
+        metavar="N",
+        default=10,
+        help="lower the priority of a local Spark by 0 to 19 (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     present = load_config(arguments.present)
     variants = _variants(arguments, present)
-    if arguments.processes < 0:
-        raise CommandError(f"--processes is {arguments.processes}; allowed is 0 (one per processor) and above")
+    _check_places(arguments, len(variants))
     try:
         from what_if.trace.read import read_trace
         from what_if.trace.tables import Chosen
@@ -131,9 +163,49 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     except PenstockError as error:
         raise CommandError(str(error), exit_codes.FAILED) from None
-    results = [really(trace), *_run_all(trace, variants, arguments.processes)]
+    try:
+        results = [really(trace), *_run_all(arguments, trace, variants)]
+    except PenstockError as error:
+        raise CommandError(str(error), exit_codes.FAILED) from None
     period = period_of(trace)
-    report = document(results, period.start_ms, period.end_ms, period.part_ms)
+    _print(arguments, document(results, period.start_ms, period.end_ms, period.part_ms))
+    return exit_codes.OK
+
+
+def _check_places(arguments: argparse.Namespace, runs: int) -> None:
+    """Raises: CommandError where the runs have no place, before anything is read."""
+    is_on_spark = arguments.master != NO_SPARK
+    if arguments.processes < 0:
+        raise CommandError(f"--processes is {arguments.processes}; allowed is 0 (one per processor) and above")
+    if not 0 <= arguments.runs_max <= RUNS_MOST:
+        raise CommandError(f"--runs-max is {arguments.runs_max}; allowed is 1 to {RUNS_MOST:,}, or 0 for the default")
+    most = arguments.runs_max or (RUNS_ON_SPARK_MAX if is_on_spark else RUNS_MAX)
+    if runs > most:
+        raise CommandError(f"these are {runs} runs; at most {most} are allowed (--runs-max)")
+    if not is_on_spark:
+        return
+    if arguments.processes:
+        raise CommandError("--processes are those of this machine; with --master, Spark has as many as its cores")
+    try:
+        from what_if.sweep import on_spark  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CommandError(NEEDS_SPARK.format(error.name), exit_codes.FAILED) from None
+
+
+def _run_all(arguments: argparse.Namespace, trace: Trace, scenarios: Sequence[Scenario]) -> list[Result]:
+    """Raises: PenstockError."""
+    if arguments.master == NO_SPARK:
+        from what_if.sweep.processes import sweep_in_processes
+
+        return sweep_in_processes(trace, scenarios, arguments.processes)
+    from what_if.sweep.on_spark import sweep_on
+
+    shows_progress = sys.stderr.isatty()
+    return sweep_on(arguments.master, arguments.driver_host, arguments.nice, trace, scenarios, shows_progress)
+
+
+def _print(arguments: argparse.Namespace, report: Document) -> None:
+    """Print a report, and write its picture."""
     if arguments.chart:
         from what_if.report.chart import chart_of
 
@@ -144,34 +216,6 @@ def run(arguments: argparse.Namespace) -> int:
         from what_if.report.text import text_of
 
         print(text_of(report))
-    return exit_codes.OK
-
-
-def _run_all(trace: Trace, scenarios: Sequence[Scenario], processes: int) -> list[Result]:
-    """Run the scenarios, several at the same time."""
-    from what_if.run import run as run_one
-
-    count = min(len(scenarios), processes or os.cpu_count() or 1)
-    if count == 1:
-        return [run_one(trace, scenario) for scenario in scenarios]
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(count, get_context("spawn"), _take_trace, (trace,)) as pool:
-        return list(pool.map(_run_here, scenarios))
-
-
-_here: dict[str, Trace] = {}  # of a process that runs scenarios
-
-
-def _take_trace(trace: Trace) -> None:
-    _here["trace"] = trace
-
-
-def _run_here(scenario: Scenario) -> Result:
-    from what_if.run import run as run_one
-
-    return run_one(_here["trace"], scenario)
 
 
 # -- what is tried
@@ -202,8 +246,6 @@ def _variants(arguments: argparse.Namespace, present: ServerConfig) -> list[Scen
             is_drawn,
         )
         found.append(replace(scenario, consumers=count, prefetch=prefetch or AS_THE_ADDRESS_SAYS))
-    if len(found) > RUNS_MAX:
-        raise CommandError(f"these are {len(found)} runs; at most {RUNS_MAX} are allowed")
     names = [scenario.name for scenario in found]
     return [
         replace(scenario, name=f"{scenario.name} ({number})") if names.count(scenario.name) > 1 else scenario

@@ -1,4 +1,4 @@
-"""Spark for one export: quiet, its workers with our interpreter, bound to loopback unless they run elsewhere."""
+"""Spark for one command: quiet, its workers with our interpreter, bound to loopback unless they run elsewhere."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Self, TypeVar
@@ -18,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 
 from engine.values.errors import PenstockError
 from spark_bridge.spark.jvm import find_java_home, packaged_java
-from spark_bridge.spark.workers import ship
+from spark_bridge.spark.workers import WORKER_MODULES, ship
 
 LOG_CONFIGURATION: Final = """\
 rootLogger.level = error
@@ -31,6 +34,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 T = TypeVar("T")
+Starter = Callable[[str, Path, str, int], SparkContext]
 
 LOOPBACK: Final = "127.0.0.1"
 LOCAL: Final = re.compile(r"local(\[.*\])?")
@@ -43,14 +47,25 @@ class SessionFailed(PenstockError):
     scope: ClassVar[str] = "request"
 
 
-def settings_for(master: str, driver_host: str) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What Spark is started for.  name: in its lists.  modules: what its workers import, as ``WORKER_MODULES``."""
+
+    name: str
+    modules: Mapping[str, str]
+
+
+EXPORT: Final = Program("penstock export", WORKER_MODULES)
+
+
+def settings_for(master: str, driver_host: str, name: str = EXPORT.name) -> dict[str, str]:
     """Return the settings of Spark.
 
     driver_host: name or address by which workers elsewhere reach this process; "" for the one that Spark finds.
     """
     settings = {
         "spark.master": master,
-        "spark.app.name": "penstock export",
+        "spark.app.name": name,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -62,7 +77,7 @@ def settings_for(master: str, driver_host: str) -> dict[str, str]:
     return settings
 
 
-def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> SparkContext:
+def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, program: Program = EXPORT) -> SparkContext:
     """Start Spark; ``scratch`` takes its temporary files and the output of the JVM.
 
     nice: how much its priority is lowered; that of this process stays.
@@ -79,7 +94,7 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> S
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     log_configuration = scratch / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION)
-    settings = SparkConf().setAll(list(settings_for(master, driver_host).items()))
+    settings = SparkConf().setAll(list(settings_for(master, driver_host, program.name).items()))
     settings.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_configuration}")
     settings.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     settings.set("spark.local.dir", str(scratch))
@@ -94,8 +109,19 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0) -> S
     if interrupt.has_come:
         context.stop()
         raise KeyboardInterrupt
-    ship(context)
+    ship(context, program.modules)
     return context
+
+
+@contextmanager
+def running(master: str, driver_host: str, nice: int, starter: Starter = start) -> Iterator[SparkContext]:
+    """Start Spark for the time of a ``with`` block.  Raises: as ``start``."""
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+        context = starter(master, Path(scratch), driver_host, nice)
+        try:
+            yield context
+        finally:
+            context.stop()
 
 
 class HeldInterrupt:

@@ -1,4 +1,4 @@
-"""Modules for Spark's workers: a zip of the readers of a store, without the gateway."""
+"""Modules for Spark's workers, as a zip: of an export the readers of a store, without the gateway."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import atexit
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pyspark import SparkContext
 
 ROOT: Final = Path(__file__).parents[2]
-# By room, "*" for all of its modules; each room has its ``__init__``, and so have the rooms above it.
-WORKER_MODULES: Final = {
+# By room, "*" for all of its modules, "**/*" for those of the rooms in it, too; each room has its ``__init__``, and so
+# have the rooms above it.
+WORKER_MODULES: Final[Mapping[str, str]] = {
     "config": "reserved_names",
     "engine/values": "message destination errors outcomes",
     "engine/store/disk": "directory_lock modes",
@@ -39,31 +41,31 @@ WORKER_MODULES: Final = {
 }
 
 
-def worker_files() -> list[str]:
+def worker_files(modules_by_room: Mapping[str, str] = WORKER_MODULES) -> list[str]:
     """Return the paths of the modules, from the root."""
-    patterns = [f"{room}/{name}.py" for room, names in WORKER_MODULES.items() for name in names.split()]
+    patterns = [f"{room}/{name}.py" for room, names in modules_by_room.items() for name in names.split()]
     modules = {path.relative_to(ROOT) for pattern in patterns for path in ROOT.glob(pattern)}
     rooms = {parent for module in modules for parent in module.parents if parent.name}
     return sorted(str(path) for path in modules | {room / "__init__.py" for room in rooms})
 
 
-def ship(context: SparkContext) -> None:
+def ship(context: SparkContext, modules: Mapping[str, str]) -> None:
     """Give the workers their modules, wherever they run and whatever their working directory is."""
-    context.addPyFile(str(new_worker_zip()))
+    context.addPyFile(str(new_worker_zip(modules)))
 
 
-def new_worker_zip() -> Path:
+def new_worker_zip(modules: Mapping[str, str] = WORKER_MODULES) -> Path:
     """Return a zip for workers that lasts as long as this process."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-"))
     # Executors fetch the file from this place when they start.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # A unique name, because Spark refuses another file of the same name.
-    return worker_zip(folder / f"{folder.name}.zip")
+    return worker_zip(folder / f"{folder.name}.zip", modules)
 
 
-def worker_zip(path: Path) -> Path:
+def worker_zip(path: Path, modules: Mapping[str, str] = WORKER_MODULES) -> Path:
     """Write the modules that a worker needs into a zip."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in worker_files():
+        for name in worker_files(modules):
             archive.write(ROOT / name, name)
     return path

@@ -47,6 +47,7 @@ from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
+from tests.support.process.sessions import command_of, processes_of
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
@@ -499,21 +500,3 @@ def has_come(moment: str, session: int, target: Path) -> bool:
     if moment == "while Spark starts":
         return any(b"SparkSubmit" in command_of(pid) for pid in processes_of(session))
     return bool(list(target.glob("_penstock/staging/*/*/*/*.parquet")))
-
-
-def command_of(process: int) -> bytes:
-    """Return the command line of a process, nothing if it has just ended: short ones come and go as Spark starts."""
-    with suppress(OSError):
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    return b""
-
-
-def processes_of(session: int) -> list[int]:
-    """Return the processes of a session that run."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
-            if int(of) == session and state != "Z":
-                found.append(int(path.parent.name))
-    return found

@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
 
-from config.matching import AddressMatcher
-from engine.broker import Broker
-from engine.consumers.consumer import INDIVIDUAL
-from engine.store.disk.files import RealFiles
-from engine.store.file_store import FileStore
-from engine.store.offline import NoTimers, WorkersInTurn
-from engine.store.settings import StoreSettings
-from engine.values.delivery import AS_THE_ADDRESS_SAYS
-from engine.values.message import PERSISTENT, STOMP, Message
-from engine.values.options import SubscribeOptions
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
-from tests.support.engine.broker_view import BrokerView
-from tests.support.fakes import START_WALL_MS, FakeClient, VirtualClock, VirtualTimers
+from tests.support.fakes import START_WALL_MS
 from tests.support.store.one_process_spark import OneProcessSpark
+from tests.support.what_if.recorded_store import MESSAGES, write_store
 
 pytest.importorskip("pyarrow")
 
-MESSAGES = 60
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Return a store in which two consumers had 60 messages of a queue; each sixth failed once, and two always."""
     directory = tmp_path / "data"
-    clock = VirtualClock()
-    timers = VirtualTimers(clock)
-    workers = WorkersInTurn()
-    store = FileStore(str(directory), RealFiles(), workers, clock, NoTimers(), StoreSettings())
-    broker = Broker(store, clock, timers, AddressMatcher(()), 1 << 28)
-    queue = BrokerView(broker).own_queue("orders.eu")
-    clients = [FakeClient(f"192.0.2.{number}:40000") for number in range(2)]
-    for client in clients:
-        broker.connect(client)
-        broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, 10)).start()
-    for now_ms in range(20_000):
-        clock.now_ms += 1
-        broker.begin_turn()
-        timers.fire_due()
-        for client in clients:
-            for delivery in client.take():
-                number = int(delivery.message.body)
-                if number in (10, 20) or (number % 6 == 0 and not delivery.failed_attempts):
-                    broker.refuse(delivery, AS_THE_ADDRESS_SAYS)
-                else:
-                    broker.acknowledge(delivery)
-        if now_ms % 4 == 0 and now_ms // 4 < MESSAGES:
-            body = b"%d" % (now_ms // 4)
-            broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", body))
-        broker.end_turn()
-        broker.sync()
-        workers.run_all()
-    store.close()
+    write_store(directory)
     return directory
 
 
@@ -146,12 +111,30 @@ def test_the_report_is_a_table(data: Path, capsys: pytest.CaptureFixture[str]) -
         (["--from-time", "today"], "option 'from-time' is 'today'"),
         (["--from-time", "2026-01-02", "--to-time", "2026-01-01"], "--from-time 2026-01-02 is not before"),
         (["--consumers", ",".join(["1"] * 70)], "these are 71 runs; at most 64 are allowed"),
+        (["--consumers", "1,2,3", "--runs-max", "3"], "these are 4 runs; at most 3 are allowed (--runs-max)"),
+        (["--runs-max", "10001"], "--runs-max is 10001; allowed is 1 to 10,000"),
+        (["--master", "local[2]", "--processes", "2"], "--processes are those of this machine"),
+        (["--master", "local[2]", "--consumers", ",".join(["1"] * 1024)], "these are 1025 runs; at most 1024"),
         (["--config", "missing.yaml"], "missing.yaml"),
     ],
 )
 def test_wrong_options(data: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str) -> None:
     assert execute(["simulate", "--from", str(data), *options]) == exit_codes.USAGE
     assert text in capsys.readouterr().err
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "simulate", "--from", str(tmp_path), "--master", "local[2]"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.FAILED
+    assert "pip install 'penstock[spark]' (missing: p" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_what_is_no_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""Runs of a sweep: one, several processes of this machine, or tasks of Spark."""
