@@ -33,7 +33,9 @@ ROOMS_BUT = {
     "engine/backlog": "",
     "engine/consumers": "permissions user_quota",
     "engine/sources": "composite identified registry",
-    "engine/sources/topics": "subscription_cursors topic_publication topic_subscriptions",
+    "engine/sources/topics": """
+        durable_subscriptions subscription_cursors subscription_queues topic_publication topic_subscriptions
+    """,
     "engine/dispatch": "disk_scan selector_index",
     "engine/limits": "disk_watch gate_words max_consumers pending_memory",
     "engine/fate": "dead_letters relocation",
@@ -66,7 +68,7 @@ ROOMS_BUT = {
 # Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """
     context disk/disk_health disk/files file_store format/layout index/index_directory index/key_index
-    log/checkpoint log/commit_log log/group_commit log/log_end log/log_files log/log_port log/open_files log/sync_lag
+    log/checkpoint log/commit_log log/group_commit log/log_files log/log_port log/open_files log/sync_lag
     log/segment log/sync_jobs log/transaction_room queues/consume_queue_files queues/entry_span queues/page_read
     queues/queue_flush queues/subscription_release state/consume_queue state/consumer_records state/destination
     state/log_state state/progress state/settled_entries

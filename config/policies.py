@@ -1,6 +1,6 @@
 """The policies of a destination as frozen values, with their decisions as pure methods.
 
-Each formula is in one place: only this file clamps a prefetch.  Redelivery is in config.redelivery_policy.
+Each formula is in one place: only this file clamps a prefetch.  Redelivery and dead letters have files of their own.
 Names and defaults are ActiveMQ's; where Penstock differs, the comment says so.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from config.dead_letter_policy import DeadLetterPolicy
 from config.redelivery_policy import RedeliveryPolicy
 
 UNLIMITED: Final = -1
@@ -23,7 +24,6 @@ MAXIMUM_PREFETCH: Final = 32_766
 TopUp = Literal["half", "each-ack"]
 Nack = Literal["redeliver", "dead-letter", "requeue"]
 Blame = Literal["acked+1", "all", "none"]
-DeadLetterStrategy = Literal["shared", "individual", "discard"]
 ExpiryStrategy = Literal["shared", "individual"]
 FullPolicy = Literal["PAGE", "BLOCK", "DROP", "FAIL"]
 PageFullPolicy = Literal["DROP", "FAIL"]
@@ -104,42 +104,6 @@ class AddressFullPolicy:
     page_full_policy: PageFullPolicy = "FAIL"
     # Of BLOCK: beyond this, even messages with credit are refused, if the protocol can refuse them.
     max_size_bytes_reject_threshold: int = UNLIMITED
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterPolicy:
-    """The destination of messages that are given up.  Terms: ActiveMQ DeadLetterStrategy.
-
-    shared: the address settings' dead_letter_address; individual: a destination named after the message's own;
-    discard: dropped, counted.  Artemis' auto-create-dead-letter-resources is ``individual`` with its own prefix.
-    """
-
-    strategy: DeadLetterStrategy = "shared"
-    queue_prefix: str = "ActiveMQ.DLQ.Queue."
-    topic_prefix: str = "ActiveMQ.DLQ.Topic."
-    queue_suffix: str = ""
-    topic_suffix: str = ""
-    use_queue_for_queue_messages: bool = True
-    use_queue_for_topic_messages: bool = True
-    destination_per_durable_subscriber: bool = False
-    # Whether expired messages without an expiry_address are moved here, as in ActiveMQ; for imported activemq.xml
-    # files.
-    process_expired: bool = False
-    process_non_persistent: bool = True  # ActiveMQ drops these by default
-    expiration_ms: int = 0  # of the dead letter; 0: never
-    send_to_dla_on_no_route: bool = False  # messages that no queue and no subscription takes
-
-    def individual_name(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str]:
-        """Return (whether it is a topic, its name) of the dead-letter destination of ``individual``.
-
-        subscriber: ``client id:subscription name`` of the durable subscription that gives the message up.
-        """
-        if is_topic:
-            base = f"{self.topic_prefix}{name}{self.topic_suffix}"
-            if subscriber is not None and self.destination_per_durable_subscriber:
-                base = f"{base}.{subscriber}"
-            return not self.use_queue_for_topic_messages, base
-        return not self.use_queue_for_queue_messages, f"{self.queue_prefix}{name}{self.queue_suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,15 +293,8 @@ class AddressSettings:
     enable_ingress_timestamp: bool = False  # whether messages show their store time
 
     def dead_letter_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
-        """Return (whether it is a topic, its name) of the dead-letter destination of a message that is given up.
-
-        None: it is dropped.  subscriber: ``client id:subscription name`` of a durable subscription.
-        """
-        if self.dead_letters.strategy == "individual":
-            return self.dead_letters.individual_name(is_topic, name, subscriber)
-        if self.dead_letters.strategy == "discard" or self.dead_letter_address is None:
-            return None
-        return False, self.dead_letter_address
+        """Return where a message that is given up goes, like ``DeadLetterPolicy.destination``."""
+        return self.dead_letters.destination(is_topic, name, subscriber, self.dead_letter_address)
 
     def expiry_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
         """Return the destination of expired messages, like ``dead_letter_destination``."""

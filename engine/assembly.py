@@ -67,7 +67,10 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
+from engine.sources.topics.durable_subscriptions import NamedSubscriptions
 from engine.sources.topics.durable_wildcards import DurableWildcards
+from engine.sources.topics.subscription_cursors import DurableCursors
+from engine.sources.topics.subscription_queues import SubscriptionQueues
 from engine.sources.topics.topic_publication import TopicPublication
 from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.store_listener import StoreEvents
@@ -136,19 +139,21 @@ class DispatchParts:
         self.durable_wildcards = DurableWildcards(
             destinations, ground.access, quotas.durable_wildcards, quotas.durable_wildcard_topics
         )
-        self.subscriptions = Subscriptions(
+        queues = SubscriptionQueues(
+            destinations, self.feeds, ground.access, quotas.subscriptions, self.ends, observers, self.publication.joins
+        )
+        named = NamedSubscriptions(
             context,
             destinations,
-            self.feeds,
             ground.access,
             quotas.durable_subscriptions,
             self.durable_wildcards,
-            quotas.subscriptions,
-            self.ends,
+            DurableCursors(context, destinations, self.feeds),
+            queues,
             self.settlements,
             observers,
-            self.publication.joins,
         )
+        self.subscriptions = Subscriptions(named, queues)
         self.replays = Replays(context, destinations, self.feeds, ground.starved)
         self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
         rates = Rates(context.clock, context.timers, ground.steps)

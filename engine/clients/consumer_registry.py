@@ -178,11 +178,11 @@ class Subscribing(ConsumerOwner):
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
-        known = self.subscriptions.find(client, client_id, name, is_durable)
+        known = self.subscriptions.named.find(client, client_id, name, is_durable)
         if known is not None:
             self.access.require(client, "unsubscribe", known.kind, known.source)
         self._make_way(client_id, name, is_durable)
-        self.subscriptions.delete(client_id, name, is_durable)
+        self.subscriptions.named.delete(client_id, name, is_durable)
 
     def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         several = self.of_durable.get(subscription.key())
@@ -202,7 +202,7 @@ class Subscribing(ConsumerOwner):
             return
         if siblings.is_closed or lead.departing() is not None:
             if not queue.feed.is_own and queue.feed.subscription is None:
-                self.subscriptions.end(queue)  # it was made for this consumer alone
+                self.subscriptions.queues.end(queue)  # it was made for this consumer alone
             return
         if not self.access.allows(lead.client, "read", queue.kind, queue.name):
             return
@@ -224,7 +224,7 @@ class Subscribing(ConsumerOwner):
         return self.subscriptions.queue_for(client, source, options)
 
     def _make_way(self, client_id: str, name: str, is_durable: bool) -> None:
-        for queue in self.subscriptions.queues_of(client_id, name, is_durable):
+        for queue in self.subscriptions.named.queues_of(client_id, name, is_durable):
             self.departures.make_way(queue)
 
     def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:

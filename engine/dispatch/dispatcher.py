@@ -15,10 +15,10 @@ from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.wakes import Rates
+from engine.dispatch.message_selection import Selection, selection_of
 from engine.dispatch.message_times import MessageTimes
 from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.page_requests import PageRequests
-from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.unwritten_queues import UnwrittenQueues
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue

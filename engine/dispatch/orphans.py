@@ -7,7 +7,7 @@ from typing import Final
 from engine.backlog.lane import Lane, lane_of
 from engine.backlog.waiting_deliveries import order_of
 from engine.consumers.turn_steps import Chore, Steps
-from engine.dispatch.selection import selection_of
+from engine.dispatch.message_selection import selection_of
 from engine.sources.queue import Queue
 from engine.values.delivery import READY, Delivery
 

@@ -12,7 +12,7 @@ from engine.values import gates
 from engine.values.delivery import ConsumerBase, Delivery
 
 if TYPE_CHECKING:
-    from engine.dispatch.selection import Selection
+    from engine.dispatch.message_selection import Selection
 
 GROUPS_NAMED: Final = 5  # in words about groups
 

@@ -17,8 +17,8 @@ from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.message_groups import GroupTotal
+from engine.dispatch.message_selection import Selection, selection_of
 from engine.dispatch.orphans import Orphans
-from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer

@@ -12,8 +12,8 @@ from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
 from engine.consumers.wakes import Rates
 from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.message_selection import Selection
 from engine.dispatch.message_times import MessageTimes
-from engine.dispatch.selection import Selection
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery

@@ -76,7 +76,7 @@ class AdvisoryTopics:
         """Return the topic of an advisory if it has listeners."""
         destinations = self.destinations
         topic = destinations.topics.get(name)
-        if topic is None and may_be_made and self.subscriptions.wildcards.matching(name):
+        if topic is None and may_be_made and self.subscriptions.queues.wildcards.matching(name):
             topic = destinations.advisory_topic(name)
         return topic
 

@@ -70,7 +70,7 @@ class SelectionReasonsBase:
 
 
 class SelectionBase:
-    """Decides which consumer may have which message (engine.dispatch.selection)."""
+    """Decides which consumer may have which message (engine.dispatch.message_selection)."""
 
     __slots__ = ()
 

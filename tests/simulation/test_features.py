@@ -11,7 +11,7 @@ from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.dispatch.selection import Selection
+from engine.dispatch.message_selection import Selection
 from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
 from engine.sources.composite import Destination, Source

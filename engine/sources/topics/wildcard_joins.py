@@ -21,7 +21,8 @@ from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
 if TYPE_CHECKING:
-    from engine.sources.topics.topic_subscriptions import Subscriptions
+    from engine.sources.topics.durable_subscriptions import NamedSubscriptions
+    from engine.sources.topics.subscription_queues import SubscriptionQueues
 
 OPEN_STEPS: Final = 15  # for a cursor in the log
 CLOSE_STEPS: Final = 15  # to close one
@@ -113,12 +114,12 @@ class TopicJoins(Chore):
     topics: those of the beginning that are not done.  serial: ascending, 0 before it waits.
     """
 
-    __slots__ = ("subscriptions", "wildcard", "topics", "topic_steps", "serial")
+    __slots__ = ("queues", "wildcard", "topics", "topic_steps", "serial")
 
-    def __init__(self, subscriptions: Subscriptions, wildcard: Wildcard, topic_steps: int) -> None:
-        self.subscriptions = subscriptions
+    def __init__(self, queues: SubscriptionQueues, wildcard: Wildcard, topic_steps: int) -> None:
+        self.queues = queues
         self.wildcard = wildcard
-        self.topics = subscriptions.destinations.topic_roster.walk()
+        self.topics = queues.destinations.topic_roster.walk()
         self.topic_steps = topic_steps
         self.serial = 0
 
@@ -137,7 +138,7 @@ class TopicJoins(Chore):
                 self.join_one(topic)
             if steps.left <= least:
                 return False
-        self.subscriptions.joins.remove(self)
+        self.queues.joins.remove(self)
         return True
 
     def is_over(self) -> bool:
@@ -154,8 +155,8 @@ class TopicAttachment(TopicJoins):
 
     __slots__ = ("attached", "client")
 
-    def __init__(self, subscriptions: Subscriptions, attached: Attached, client: Client) -> None:
-        super().__init__(subscriptions, attached.wildcard, ATTACH_STEPS)
+    def __init__(self, queues: SubscriptionQueues, attached: Attached, client: Client) -> None:
+        super().__init__(queues, attached.wildcard, ATTACH_STEPS)
         self.attached = attached
         self.client = client
 
@@ -165,7 +166,7 @@ class TopicAttachment(TopicJoins):
     def join_one(self, topic: Topic) -> None:
         if self.is_over() or topic.is_closed or topic.feeds(self.attached.queue.feed.number):
             return
-        if self.subscriptions.access.allows(self.client, "read", TOPIC, topic.name):
+        if self.queues.access.allows(self.client, "read", TOPIC, topic.name):
             self.attached.add(topic)
 
 
@@ -174,8 +175,8 @@ class TopicDetachment(TopicJoins):
 
     __slots__ = ("number",)
 
-    def __init__(self, subscriptions: Subscriptions, attached: Attached, number: int) -> None:
-        super().__init__(subscriptions, attached.wildcard, ATTACH_STEPS)
+    def __init__(self, queues: SubscriptionQueues, attached: Attached, number: int) -> None:
+        super().__init__(queues, attached.wildcard, ATTACH_STEPS)
         self.number = number
 
     def join_one(self, topic: Topic) -> None:
@@ -185,39 +186,40 @@ class TopicDetachment(TopicJoins):
 class CursorOpening(TopicJoins):
     """Opens a cursor of a durable subscription in each topic, and lets its consumers take from it."""
 
-    __slots__ = ("subscription", "options")
+    __slots__ = ("named", "subscription", "options")
 
     def __init__(
         self,
-        subscriptions: Subscriptions,
+        named: NamedSubscriptions,
         wildcard: Wildcard,
         subscription: NamedSubscription,
         options: SubscribeOptions,
     ) -> None:
-        super().__init__(subscriptions, wildcard, OPEN_STEPS)
+        super().__init__(named.queues, wildcard, OPEN_STEPS)
+        self.named = named
         self.subscription = subscription
         self.options = options
 
     def is_over(self) -> bool:
-        return self.subscriptions.named.get(self.subscription.key()) is not self.subscription
+        return self.named.by_key.get(self.subscription.key()) is not self.subscription
 
     def join_one(self, topic: Topic) -> None:
         if not (self.is_over() or topic.is_closed):
-            self.subscriptions.open_cursor(self.subscription, topic, self.options)
+            self.named.open_cursor(self.subscription, topic, self.options)
 
 
 class CursorClosing(Chore):
     """Closes the cursors of a durable wildcard that has ended."""
 
-    __slots__ = ("subscriptions", "subscription")
+    __slots__ = ("named", "subscription")
 
-    def __init__(self, subscriptions: Subscriptions, subscription: NamedSubscription) -> None:
-        self.subscriptions = subscriptions
+    def __init__(self, named: NamedSubscriptions, subscription: NamedSubscription) -> None:
+        self.named = named
         self.subscription = subscription
 
     def go_on(self, steps: Steps) -> bool:
         count = (steps.left - steps.left_to_others()) // CLOSE_STEPS
         count = max(1, min(count, len(self.subscription.queues)))
         steps.left -= CLOSE_STEPS * count
-        self.subscriptions.close_some(self.subscription, count)
+        self.named.close_some(self.subscription, count)
         return not self.subscription.queues

@@ -1,6 +1,6 @@
-"""One parsed record of the log: the header, and the fields of its type.  Layout: layout.py.
+"""One decoded record of the log: the fields of its type.  Layout: layout.py.
 
-Records are written by log/commit_log.py.
+record_cursor.py reads and checks the header; log/commit_log.py writes records.
 
 Spark workers load this module, so it imports nothing live.
 """

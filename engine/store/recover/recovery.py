@@ -2,7 +2,7 @@
 
 Recovery starts at the segment of the consume-queue offset, whose snapshot covers everything before.  The records after
 it are replayed.  Octets that are not whole records at or above the published durable offset were never confirmed, so
-the log is cut there: roll_forward.py decides it, log/log_end.py does it.  Below that offset they are corruption, which
+the log is cut there: roll_forward.py decides it, torn_tail.py does it.  Below that offset they are corruption, which
 is an error unless the operator allows skipping.
 """
 
@@ -15,7 +15,6 @@ from engine.store.disk.files import Files, read_file
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
 from engine.store.log.checkpoint import CheckpointFile
-from engine.store.log.log_end import LogEnd
 from engine.store.log.segment import (
     NEW_SUFFIX,
     NOT_SEALED,
@@ -32,6 +31,7 @@ from engine.store.log.store_directory import LogRange, RecoveryReport
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.rebuilt_state import RebuiltState
 from engine.store.recover.roll_forward import RollForward
+from engine.store.recover.torn_tail import TornTail
 from engine.store.state.consume_queue import Closing, ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
@@ -101,7 +101,7 @@ class Recovery:
             self._remove_prepared()
         else:
             self._report.is_clean = False
-            LogEnd(
+            TornTail(
                 self._files,
                 self._directory,
                 self._segments,
@@ -109,7 +109,7 @@ class Recovery:
                 self._report,
                 replay.end,
                 replay.sequence,
-            ).close(replay.last_place)
+            ).cut(replay.last_place)
         return RecoveredLog(
             self._report,
             state,

@@ -129,7 +129,7 @@ class SubscribeCommand:
     def _delete(self, name: str) -> None:
         """End a durable subscription.  In 1.0 its own name may replace the client id, as with ActiveMQ."""
         client_id = self.terms.client_id
-        named = self.engine.subscribing.subscriptions.named
+        named = self.engine.subscribing.subscriptions.named.by_key
         if self.terms.version == VERSION_1_0 and (client_id, name, True) not in named:
             client_id = name
         self.engine.delete_subscription(self.client, client_id, name)

@@ -213,7 +213,7 @@ class BrokerView(FeatureView):
 
     def subscriptions(self) -> dict[tuple[str, str, bool], NamedSubscription]:
         """Return those that have a name, by client id, name and whether they are durable."""
-        return self.broker.subscribing.subscriptions.named
+        return self.broker.subscribing.subscriptions.named.by_key
 
     def delete_subscription(self, client_id: str, name: str) -> None:
         """Delete a durable subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
@@ -221,11 +221,11 @@ class BrokerView(FeatureView):
 
     def find_subscription(self, client: Client, client_id: str, name: str) -> NamedSubscription | None:
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
-        return self.broker.subscribing.subscriptions.find(client, client_id, name)
+        return self.broker.subscribing.subscriptions.named.find(client, client_id, name)
 
     def join_count(self) -> int:
         """Return how many consumers of a wildcard have not joined all its topics."""
-        return len(self.broker.subscribing.subscriptions.joins)
+        return len(self.broker.subscribing.subscriptions.queues.joins)
 
     def place_seekers(self) -> int:
         """Return how many consumers wait for a place at a queue that has all it may have."""

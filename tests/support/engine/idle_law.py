@@ -11,7 +11,7 @@ from engine.backlog.lane import Lane
 from engine.backlog.waiting_deliveries import order_of
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
-from engine.dispatch.selection import Selection, selection_of
+from engine.dispatch.message_selection import Selection, selection_of
 from engine.dispatch.selector_view import SPILLED, View, seat_of
 from engine.sources.queue import Queue
 from engine.values import gates

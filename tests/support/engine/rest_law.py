@@ -11,7 +11,7 @@ from typing import Protocol
 
 from engine.backlog.lane import Lane
 from engine.consumers.consumer import Consumer
-from engine.dispatch.selection import Selection, selection_of
+from engine.dispatch.message_selection import Selection, selection_of
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import READY

@@ -10,7 +10,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.credit_window import CreditWindow
 from engine.consumers.unsettled_memory import NOT_LIMITED
-from engine.dispatch.selection import Selection
+from engine.dispatch.message_selection import Selection
 from engine.ports.store import Store
 from engine.sources.composite import Source
 from engine.values.delivery import Delivery

@@ -28,7 +28,7 @@ def attributes(tree: ast.AST) -> set[str]:
 
 def methods() -> Iterator[tuple[str, set[str]]]:
     """Yield each function of config's policies and model, and the attributes that it looks at."""
-    for name in ("policies", "redelivery_policy", "model", "matching"):
+    for name in ("policies", "redelivery_policy", "dead_letter_policy", "model", "matching"):
         for node in ast.walk(ast.parse((ROOT / "config" / f"{name}.py").read_text())):
             if isinstance(node, ast.FunctionDef):
                 yield node.name, attributes(node)

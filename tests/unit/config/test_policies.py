@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from config.dead_letter_policy import DeadLetterPolicy
 from config.policies import (
     MAXIMUM_PREFETCH,
     AddressSettings,
-    DeadLetterPolicy,
     ExpiryPolicy,
     PendingLimitPolicy,
     PrefetchPolicy,

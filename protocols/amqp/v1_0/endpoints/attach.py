@@ -53,11 +53,11 @@ LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULon
 class LinkFactory:
     """Attaches the links of one connection's sessions."""
 
-    __slots__ = ("connection", "subscriptions", "producers")
+    __slots__ = ("connection", "named", "producers")
 
     def __init__(self, connection: ConnectionEndpoint, producers: Producers) -> None:
         self.connection = connection
-        self.subscriptions = connection.engine.subscribing.subscriptions
+        self.named = connection.engine.subscribing.subscriptions.named
         self.producers = producers
 
     def attach(self, session: SessionEndpoint, outgoing: OutgoingWindow, frame: Attach, handle: int) -> None:
@@ -211,7 +211,7 @@ class LinkFactory:
         container_id = connection.container_id
         if options.is_shared or not options.is_durable:
             return False
-        known = self.subscriptions.find(connection, container_id, options.subscription)
+        known = self.named.find(connection, container_id, options.subscription)
         for consumer in [] if known is None else known.holders_beside(connection):
             link = consumer.adapter
             if isinstance(link, OutgoingLink) and link.name == name:
@@ -226,7 +226,7 @@ class LinkFactory:
         connection = self.connection
         client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
         name = subscription_name(frame.name)
-        known = self.subscriptions.find(connection, client_id, name)
+        known = self.named.find(connection, client_id, name)
         if known is None:
             raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
         link = SubscriptionLink(session, frame.name, handle, frame.handle, (client_id, name))

@@ -9,7 +9,7 @@ import pytest
 from engine.backlog.lane_entries import LANE_MESSAGES
 from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
 from engine.dispatch.message_groups import ALL_GROUPS_MAX, GROUPS_MAX, SWEEP_GROUPS, TEXT_MOST, Groups, GroupTotal
-from engine.dispatch.selection import Selection
+from engine.dispatch.message_selection import Selection
 from engine.dispatch.selector_view import seat_of
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue

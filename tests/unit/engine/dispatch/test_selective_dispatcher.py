@@ -6,7 +6,7 @@ import pytest
 
 from engine.backlog.lane_entries import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.dispatch.selection import selection_of
+from engine.dispatch.message_selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
 from engine.dispatch.selector_view import VIEW_MESSAGES
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS

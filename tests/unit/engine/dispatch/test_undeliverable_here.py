@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engine.dispatch.selection import selection_of
+from engine.dispatch.message_selection import selection_of
 from engine.dispatch.undeliverable_here import SWEEP_COUNT, Exclusions
 from engine.values import gates
 from engine.values.delivery import GONE, READY, Delivery, Refusal

@@ -1,4 +1,4 @@
-"""Decides which consumer may have which message of a queue whose consumers differ.
+"""Finds the message for the consumer whose turn it is, in a queue whose consumers differ.
 
 Selectors, priorities of consumers, exclusive consumers and message groups decide together.  A queue without any of them
 has no ``Selection``; there, each consumer takes the next message (engine.dispatch.dispatcher).  Otherwise

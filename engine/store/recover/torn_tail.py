@@ -1,4 +1,6 @@
-"""The end of a log after an unclean stop: made durable, sealed, and cut to what is whole.
+"""The torn tail of a log after an unclean stop: made durable, cut to what is whole, and sealed.
+
+roll_forward.py decides where the log ends.
 
 The log then continues in a new segment, because readers may have seen records past the end that is found now.
 """
@@ -19,7 +21,7 @@ READ_BYTES: Final = 4 << 20
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 
 
-class LogEnd:
+class TornTail:
     """The log ends just below ``end``; ``sequence`` is that of the next record."""
 
     __slots__ = ("_files", "_directory", "_segments", "_durable", "_is_durable_known", "_report", "_end", "_sequence")
@@ -43,7 +45,7 @@ class LogEnd:
         self._end = end
         self._sequence = sequence
 
-    def close(self, last: int) -> None:
+    def cut(self, last: int) -> None:
         """Make the log durable and end the segment at ``last``, so that no offset ever names two records."""
         for place, segment in enumerate(self._segments[: last + 1]):
             # Seals count as well: an earlier start may have been stopped between writing and syncing them.
@@ -64,9 +66,8 @@ class LogEnd:
         """
         file = self._files.open(segment.path())
         try:
-            offset = (
-                end if segment.is_sparse else max(segment.base, self._durable)
-            )  # it was synced before it was renamed
+            # A sparse one was synced before it was renamed.
+            offset = end if segment.is_sparse else max(segment.base, self._durable)
             while offset < end:
                 position = HEADER_BYTES + offset - segment.base
                 octets = read_fully(file, min(READ_BYTES, end - offset), position)
