@@ -26,12 +26,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_bridge.arrow import schema
-from spark_bridge.read.scan import OPTIONS, Read, columns_of, named_options, plan_read, table_of
+from spark_bridge.read.scan import OPTIONS, Read, check_columns, columns_of, named_options, plan_read, table_of
 from spark_bridge.spark.workers import new_worker_zip
 from spark_bridge.stream.micro_batches import LogStream
 from spark_bridge.stream.reader import StreamReader
 from spark_bridge.write.options import write_options
-from spark_bridge.write.rows import check_columns
+from spark_bridge.write.rows import check_columns as check_written
 from spark_bridge.write.writers import StreamWriter, Writer
 
 NAME: Final = "penstock"
@@ -90,12 +90,11 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read; ``schema`` is the one that the user asked for, or ours."""
-        columns = _columns(table_of(self.options), schema)
-        return PenstockReader(self.options, columns)
+        return PenstockReader(self.options, _columns(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Plan a stream.  From Spark 4.2 on it takes limits."""
-        stream = LogStream(self.options, _columns(table_of(self.options), schema))
+        stream = LogStream(self.options, _columns(self.options, schema))
         if not hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
             return StreamReader(stream)
         from spark_bridge.stream.limited_reader import LimitedStreamReader
@@ -106,23 +105,22 @@ class PenstockDataSource(DataSource):
         """Plan a write; ``schema`` is that of the rows.  Raises: ValueError."""
         if overwrite:
             raise ValueError("mode is overwrite; a destination only takes more messages, so it takes append")
-        check_columns(schema.fieldNames())
+        check_written(schema.fieldNames())
         return Writer(write_options(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Plan a stream of writes.  Raises: ValueError."""
         if overwrite:
             raise ValueError("the output mode is complete; a destination only takes more messages, so it takes append")
-        check_columns(schema.fieldNames())
+        check_written(schema.fieldNames())
         return StreamWriter(write_options(self.options))
 
 
-def _columns(table: str, asked: StructType) -> tuple[str, ...]:
-    """Return the names of the asked columns.  Raises: ValueError for a column that the table does not have."""
-    types = {name: spark_type for name, _, spark_type, _ in schema.TABLES[table]}
+def _columns(options: Mapping[str, str], asked: StructType) -> tuple[str, ...]:
+    """Return the names of the asked columns.  Raises: ValueError for a column that the read does not have."""
+    check_columns(options, asked.fieldNames())
+    types = {name: spark_type for name, _, spark_type, _ in schema.readable(table_of(options))}
     for field in asked.fields:
-        if field.name not in types:
-            raise ValueError(f"unknown column {field.name!r}; {table} has {', '.join(types)}")
         if field.dataType.simpleString() != types[field.name]:
             found = field.dataType.simpleString()
             raise ValueError(f"column {field.name!r} is asked for as {found}; it is {types[field.name]}")

@@ -18,12 +18,13 @@ from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE
 from protocols.message_lines import TYPES_HEADER
 from spark_bridge.arrow import headers
 from spark_bridge.arrow.arrays import Booleans, from_numpy, rows_by_code, strings, timestamps, to_numpy
-from spark_bridge.arrow.bodies import body_columns
+from spark_bridge.arrow.bodies import AS_BINARY, AS_TEXT, body_columns
 from spark_bridge.arrow.contents import read_contents
 from spark_bridge.arrow.dead_letters import origin_columns
 from spark_bridge.arrow.fields import field_columns
+from spark_bridge.arrow.payload import payload_column
 from spark_bridge.arrow.properties import property_column
-from spark_bridge.arrow.schema import DEAD_LETTERS, SCHEMAS
+from spark_bridge.arrow.schema import DEAD_LETTERS, PAYLOAD, chosen_schema
 from spark_bridge.arrow.subscriptions import Subscriber, subscription_states
 from spark_bridge.log.heads import Heads
 from spark_bridge.log.records import Block, Int64s
@@ -58,8 +59,7 @@ def record_batch(
         values |= origin_columns(block)
     if block is not None and not values.keys() >= wanted:
         values |= _contents(block, heads.flags, body, columns)
-    chosen = pa.schema([SCHEMAS[table].field(name) for name in columns])
-    return pa.RecordBatch.from_arrays([values[name] for name in columns], schema=chosen)
+    return pa.RecordBatch.from_arrays([values[name] for name in columns], schema=chosen_schema(table, columns))
 
 
 def _makers(
@@ -119,6 +119,11 @@ def _contents(block: Block, flags: Int64s, body: str, columns: Sequence[str]) ->
         values["properties"] = property_column(mapped, named[TYPES_HEADER])
     if "body" in columns or "body_text" in columns:
         values["body"], values["body_text"] = body_columns(contents.bodies, contents.is_text, named, body)
+    if PAYLOAD in columns:
+        texts = values.get("body_text")
+        if texts is None or body == AS_BINARY:
+            _, texts = body_columns(contents.bodies, contents.is_text, named, AS_TEXT)
+        values[PAYLOAD] = payload_column(texts)
     return values
 
 

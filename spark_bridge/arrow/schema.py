@@ -19,6 +19,13 @@ PROPERTY: Final = pa.struct(
     ]
 )
 PROPERTY_MAP: Final = pa.map_(pa.string(), PROPERTY)
+# As Spark's VARIANT crosses from Python: the mark at the second field is what Spark knows it by.
+VARIANT: Final = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
 SPARK_PROPERTY_MAP: Final = "map<string,struct<type:string,boolean:boolean,long:bigint,double:double,string:string>>"
 
 # Name, Arrow type, Spark type, content.  ``docs/reference/export.md`` shows the same tables to users.
@@ -126,16 +133,31 @@ TABLES: Final[dict[str, Columns]] = {
     DELIVERIES: DELIVERY_COLUMNS,
     DEAD_LETTERS: DEAD_LETTER_COLUMNS,
 }
+PAYLOAD: Final = "payload"
+# What a read has beside the columns of its table if its options ask for it.
+PAYLOAD_COLUMNS: Final[Columns] = ((PAYLOAD, VARIANT, "variant", "a text body that is JSON; null for any other body"),)
+ON_REQUEST: Final[dict[str, Columns]] = {MESSAGES: PAYLOAD_COLUMNS, DEAD_LETTERS: PAYLOAD_COLUMNS}
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     table: pa.schema([pa.field(name, arrow_type) for name, arrow_type, _, _ in columns])
     for table, columns in TABLES.items()
 }
 
 
-def spark_ddl(table: str, columns: Sequence[str] = ()) -> str:
-    """Return columns of a table, by default all, as Spark's schema text."""
-    types = {name: spark_type for name, _, spark_type, _ in TABLES[table]}
-    return ", ".join(f"`{name}` {types[name]}" for name in columns or types)
+def readable(table: str) -> Columns:
+    """Return the columns that a read of a table may have."""
+    return (*TABLES[table], *ON_REQUEST.get(table, ()))
+
+
+def chosen_schema(table: str, columns: Sequence[str]) -> pa.Schema:
+    """Return columns of a read as Arrow's schema."""
+    types = {name: arrow_type for name, arrow_type, _, _ in readable(table)}
+    return pa.schema([(name, types[name]) for name in columns])
+
+
+def spark_ddl(table: str, columns: Sequence[str]) -> str:
+    """Return columns of a read as Spark's schema text."""
+    types = {name: spark_type for name, _, spark_type, _ in readable(table)}
+    return ", ".join(f"`{name}` {types[name]}" for name in columns)
 
 
 def chosen_tables(text: str) -> tuple[str, ...]:

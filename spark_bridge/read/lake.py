@@ -23,15 +23,17 @@ from engine.store.read.selection import Selection
 from engine.values.destination import KINDS_BY_NAME
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.columns import DAY_MS
-from spark_bridge.arrow.schema import SCHEMAS
+from spark_bridge.arrow.payload import payload_column
+from spark_bridge.arrow.schema import PAYLOAD, chosen_schema
 from spark_bridge.files.lake_files import LakeFiles
-from spark_bridge.log.records import Flags
+from spark_bridge.log.records import Flags, Int64s, batches
 from spark_bridge.manifests import LakeFile, Manifest
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.target import Target
 
 PARTITION: Final = "destination="
 NEEDED: Final = ("log_offset", "store_time", "destination_kind", "destination_name")  # to choose rows
+TEXT: Final = "body_text"  # of which the payload is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
     A column that a file lacks, because an earlier version wrote it, is null.
     Raises: FileNotFoundError for a file that somebody has removed since the read was planned; LakeError.
     """
-    schema = pa.schema([SCHEMAS[lake.table].field(name) for name in lake.columns])
+    read = {*lake.columns, *NEEDED, *((TEXT,) if PAYLOAD in lake.columns else ())}
     for file in files:
         # Reads of other machines are joined: one column of few rows is a request of its own.
         with (
@@ -119,17 +121,40 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
             pq.ParquetFile(source, pre_buffer=lake.files.is_remote) as parquet,
         ):
             there = parquet.schema_arrow.names
-            names = [name for name in there if name in lake.columns or name in NEEDED]
+            names = [name for name in there if name in read]
             groups = _row_groups(parquet.metadata, lake.bounds)
             for batch in parquet.iter_batches(batch_rows, row_groups=groups, columns=names):
                 uris = pc.binary_join_element_wise(batch.column(NEEDED[2]), batch.column(NEEDED[3]), "://")
                 times_ms = batch.column("store_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
                 made = {"destination": uris, "date": pc.divide(times_ms, DAY_MS).cast(pa.int32()).cast(pa.date32())}
                 made |= {name: batch.column(name) for name in names if name not in made}
-                nothing = pa.nulls(len(batch))
-                columns = [made.get(field.name, nothing).cast(field.type) for field in schema]
-                rows = from_numpy(np.flatnonzero(_is_wanted(lake, batch.column("log_offset"), times_ms, uris)))
-                yield pa.RecordBatch.from_arrays(columns, schema=schema).take(rows)
+                rows = np.flatnonzero(_is_wanted(lake, batch.column("log_offset"), times_ms, uris))
+                yield from _chosen(lake, made, rows)
+
+
+def _chosen(lake: Lake, made: dict[str, pa.Array], rows: Int64s) -> Iterator[pa.RecordBatch]:
+    """Yield these rows of a batch with the columns of the read.  made: the columns that there are."""
+    schema = chosen_schema(lake.table, lake.columns)
+    nothing = pa.nulls(len(made["log_offset"]))
+    columns = []
+    for field in schema:
+        name, of_type = (TEXT, pa.string()) if field.name == PAYLOAD else (field.name, field.type)
+        columns.append(made.get(name, nothing).cast(of_type).take(from_numpy(rows)))
+    if PAYLOAD not in lake.columns:
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        return
+    at = lake.columns.index(PAYLOAD)
+    for part in _cut(columns[at]):
+        cut = [column[part] for column in columns]
+        cut[at] = payload_column(cut[at])
+        yield pa.RecordBatch.from_arrays(cut, schema=schema)
+
+
+def _cut(texts: pa.Array) -> Iterator[slice]:
+    """Cut rows into batches, because files that others have merged may have row groups of any size."""
+    is_there = to_numpy(texts.is_valid().cast(pa.uint8())) > 0
+    sizes = np.where(is_there, to_numpy(pc.binary_length(texts)), 0).astype(np.int64)
+    return batches(np.arange(len(sizes)), sizes, len(sizes))
 
 
 def _row_groups(metadata: pq.FileMetaData, bounds: Bounds) -> list[int]:

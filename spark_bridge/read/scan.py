@@ -6,8 +6,8 @@
 Options: path; table (messages unless given, deliveries, dead_letters); destination (pattern, everything unless given);
 lake (directory or URL of an export: its rows, then the log from the end of its last range); from-offset, to-offset,
 from-time, to-time (from the oldest kept record to the durable end unless given; states are as of the end); verify
-(checksums, true unless "false"); partition-bytes; body (text, binary or both); columns (names with commas, for SQL;
-all unless given); where (rows, see ``where``).
+(checksums, true unless "false"); partition-bytes; body (text, binary or both); payload (variant: one more column, of
+bodies that are JSON); columns (names with commas, for SQL; all unless given); where (rows, see ``where``).
 Their names may be written from-offset, fromOffset or from_offset; OTHER_NAMES are understood, too.
 """
 
@@ -26,7 +26,7 @@ from engine.store.read.reader import StoreReader
 from engine.store.read.selection import Selection
 from engine.values.destination import uri
 from spark_bridge.arrow.bodies import AS_TEXT, FORMS
-from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, SCHEMAS, TABLES
+from spark_bridge.arrow.schema import DELIVERIES, MESSAGES, ON_REQUEST, PAYLOAD, SCHEMAS, TABLES, chosen_schema
 from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.log.times import offset_at
 from spark_bridge.manifests import Manifest, check_continues
@@ -48,6 +48,7 @@ OPTIONS: Final = (
     "verify",
     "partition-bytes",
     "body",
+    PAYLOAD,
     "columns",
     "where",
 )
@@ -69,6 +70,7 @@ OTHER_NAMES: Final = {
     "max-offsets-per-trigger": MAX_MESSAGES,
 }
 WHOLE: Final = {"from-offset": "earliest", "to-offset": "latest"}  # values that mean the whole log
+AS_VARIANT: Final = "variant"  # of option payload
 STATE_COLUMNS: Final = frozenset({"delivery_state", "delivery_cause", "subscription_states"})
 
 
@@ -101,13 +103,10 @@ def scan(path: str, columns: Sequence[str] = (), **options: object) -> pa.Record
 
     Raises: ValueError with the option and its allowed values; RangeGone, StoreCorrupt, StoreError, also while reading.
     """
-    given = {name: str(value) for name, value in options.items()} | {"path": str(path)}
-    table = table_of(given)
-    _check_columns(columns, table)
-    read = plan_read(given, columns)
-    schema = pa.schema([SCHEMAS[table].field(name) for name in read.plan.shown])
+    read = plan_read({name: str(value) for name, value in options.items()} | {"path": str(path)}, columns)
     return pa.RecordBatchReader.from_batches(
-        schema, (batch for task in range(read.tasks()) for batch in read.rows(task))
+        chosen_schema(read.plan.table, read.plan.shown),
+        (batch for task in range(read.tasks()) for batch in read.rows(task)),
     )
 
 
@@ -120,17 +119,33 @@ def table_of(options: Mapping[str, str]) -> str:
 
 
 def columns_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns that options name, by default all of the table.  Raises: ValueError."""
-    table, given = table_of(options), named_options(options)
-    columns = tuple(name.strip() for name in given.get("columns", "").split(",") if name.strip())
-    _check_columns(columns, table)
-    return columns or tuple(SCHEMAS[table].names)
+    """Return the columns that options name, by default all that they allow.  Raises: ValueError."""
+    columns = tuple(name.strip() for name in named_options(options).get("columns", "").split(",") if name.strip())
+    check_columns(options, columns)
+    return columns or _allowed_columns(options)
 
 
-def _check_columns(columns: Sequence[str], table: str) -> None:
-    unknown = [name for name in columns if name not in SCHEMAS[table].names]
-    if unknown:
-        raise ValueError(f"unknown column {unknown[0]!r}; {table} has {', '.join(SCHEMAS[table].names)}")
+def check_columns(options: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Raises: ValueError for a column that a read with these options does not have."""
+    allowed = _allowed_columns(options)
+    for name in columns:
+        if name == PAYLOAD and name not in allowed:
+            raise ValueError(f"column {name!r} needs option 'payload': variant")
+        if name not in allowed:
+            raise ValueError(f"unknown column {name!r}; {table_of(options)} has {', '.join(allowed)}")
+
+
+def _allowed_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of the table, and those that options add.  Raises: ValueError."""
+    table, form = table_of(options), named_options(options).get(PAYLOAD)
+    columns = tuple(SCHEMAS[table].names)
+    if form is None:
+        return columns
+    if form.lower() != AS_VARIANT:
+        raise ValueError(f"option 'payload' is {form!r}; it takes {AS_VARIANT}")
+    if table not in ON_REQUEST:
+        raise ValueError(f"option 'payload' is for the tables {' and '.join(ON_REQUEST)}; {table} has no bodies")
+    return (*columns, PAYLOAD)
 
 
 def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
@@ -143,6 +158,8 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
         if name in given:
             raise ValueError(f"option {name!r} is for streams (spark.readStream)")
     table = table_of(given)
+    columns = columns or columns_of(given)
+    check_columns(given, columns)
     path = path_of(given)
     verify = flag_of(given, "verify")
     body = given.get("body", AS_TEXT).lower()
@@ -158,7 +175,6 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
     for end, time_ms in times.items():
         if time_ms is not None:
             offsets[end] = offset_at(reader, time_ms)
-    columns = columns or columns_of(given)
     conditions = parse(given.get("where", ""), table)
     wanted = row_filter(conditions, table)
     needed = {*columns, *(each.column for each in conditions)}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.values.message import DUPLICATE_ID_NAMES
 from protocols.broker_headers import BROKER_HEADERS
-from spark_bridge.arrow.schema import TABLES
+from spark_bridge.arrow.schema import TABLES, readable
 
 # By column, the header of a SEND with the same meaning.
 HEADERS: Final = {
@@ -21,7 +21,7 @@ HEADERS: Final = {
 }
 OTHERS: Final = ("destination", "body", "body_text", "headers", "priority", "persistent", "expires", "message_id")
 # Of a read, so that its rows can be written back; they say nothing about the new message.
-LEFT_OUT: Final = frozenset(name for columns in TABLES.values() for name, _, _, _ in columns) - {*HEADERS, *OTHERS}
+LEFT_OUT: Final = frozenset(name for table in TABLES for name, _, _, _ in readable(table)) - {*HEADERS, *OTHERS}
 WRITTEN_BACK: Final = "replayed-message-id"
 # Headers of the first SEND only, and those that columns have.
 _NOT_COPIED: Final = BROKER_HEADERS | {

@@ -166,7 +166,7 @@ def test_a_stream_writes_each_batch_once(
 def test_rows_of_a_read_are_written_back(session: SparkSession, shared_gateway: GatewayProcess, unique: Unique) -> None:
     queue, again = unique("q"), unique("again")
     writing(numbers(session, 5).withColumn("type", lit("order")), shared_gateway, destination=queue).save()
-    read = session.read.format("penstock").option("path", str(shared_gateway.data))
+    read = session.read.format("penstock").options(path=str(shared_gateway.data), payload="variant")
     rows = read.option("destination", queue).load().withColumn("destination", lit(f"queue://{again}"))
     writing(rows, shared_gateway).save()
     old, new = sent(shared_gateway, queue), sent(shared_gateway, again)
