@@ -149,8 +149,8 @@ def export_to(
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.store())
-    retention = _retention_notes(request, reader, target)
-    with target.hold(), ExitStack() as started:
+    with target.hold() as token, ExitStack() as started:
+        retention = _retention_notes(request, reader, target, token)
         number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
@@ -282,10 +282,9 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
     )
 
 
-def _retention_notes(request: Request, reader: StoreReader, target: Target) -> RetentionNotes:
-    files = target.files
+def _retention_notes(request: Request, reader: StoreReader, target: Target, token: str) -> RetentionNotes:
     is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # read only
-    return RetentionNotes(reader.directory, files.identity, request.lease_ms, is_silent, has_others=files.is_remote)
+    return RetentionNotes(reader.directory, target.files.identity, request.lease_ms, is_silent, token)
 
 
 def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:

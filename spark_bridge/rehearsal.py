@@ -20,9 +20,9 @@ class Rehearsal(Target):
     """The state of a target, without what an export that was killed has left to do."""
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> Iterator[str]:
         """Let others export meanwhile."""
-        yield
+        yield ""
 
     @contextmanager
     def attempt(self, number: int) -> Iterator[Attempt]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 from time import time_ns
 
 from engine.store.plain_words import duration
@@ -20,16 +19,16 @@ from spark_bridge.read.plan import Plan
 class RetentionNotes:
     """Those of one target.  lease_ms: see ``Request``.  is_silent: write nothing.
 
-    has_others: several exports to the target may run at once, so each has a lease of its own.  Where a lock excludes
-    that, an export also takes over the lease of a killed one.
+    token: see ``LakeFiles.hold``.  Several exports to an object store may run at once, so each has a lease of its own.
+    Where a lock excludes that, an export also takes over the lease of a killed one.
     """
 
-    def __init__(self, data: Path, identity: str, lease_ms: int, is_silent: bool, has_others: bool) -> None:
+    def __init__(self, data: Path, identity: str, lease_ms: int, is_silent: bool, token: str) -> None:
         self._data = data
         self._identity = identity
         self._lease_ms = lease_ms
         self._is_silent = is_silent
-        self._key = token_hex(8) if has_others else ""
+        self._key = token
 
     @contextmanager
     def lease(self, store_id: str, start: int) -> Iterator[str]:

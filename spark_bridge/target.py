@@ -53,18 +53,18 @@ class Target:
         self._logs: dict[str, DeltaLog] = {}
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep every other export out where the lake can, and clean up after a killed one.
+    def hold(self) -> Iterator[str]:
+        """Keep every other export out where the lake can, and clean up after a killed one; yield the lake's token.
 
         Raises: TargetBusy if another export is at work here, TargetError if exports are not safe here; LakeError.
         """
         if self._known and self.files.status(_path(self._known)) is None:
             # A disk that is not mounted any more: nobody must begin anew in the empty folder below it.
             raise LakeError(f"{self.files.title} lacks what was exported before ({_path(self._known)})")
-        with self.files.hold(FOLDER):
+        with self.files.hold(FOLDER) as token:
             self._settle()
             self.files.narrow(FOLDER, self._exported)
-            yield
+            yield token
 
     def _exported(self) -> Iterator[str]:
         for number in self._numbers():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.store.recover.live_rebuild import LiveRebuild
-from engine.store.verify.store_check import remove_abandoned
+from engine.store.verify.copies import remove_abandoned
 
 REMEMBERED_MAX: Final = 64
 CHECK_INTERVAL_S: Final = 0.1

@@ -105,8 +105,12 @@ class LakeFiles(NewFiles):
         """Note a word at ``path`` for good, beside those that are there."""
 
     @abstractmethod
-    def hold(self, folder: str) -> AbstractContextManager[None]:
-        """Prepare for an export whose own files are in ``folder``.  Raises: TargetError if there must be none now."""
+    def hold(self, folder: str) -> AbstractContextManager[str]:
+        """Prepare for an export whose own files are in ``folder``; yield a token that no export at another place has.
+
+        If only one export can be at work here, all of them have the same.
+        Raises: TargetError if there must be none now.
+        """
 
     @abstractmethod
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:

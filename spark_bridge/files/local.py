@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from spark_bridge.files.lake_files import FileStatus, LakeFiles, OutputFile
 
 SYNCS_AT_ONCE: Final = 32
 TEMPORARY: Final = ".penstock.tmp"
+TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -101,8 +103,11 @@ class LocalFiles(LakeFiles):
             os.fsync(output.fileno())
 
     @contextmanager
-    def hold(self, folder: str) -> Iterator[None]:
-        """Raises: TargetBusy if another export is at work here."""
+    def hold(self, folder: str) -> Iterator[str]:
+        """The lock file has the token: another container may know another directory by this path.
+
+        Raises: TargetBusy if another export is at work here.
+        """
         held = self.directory / folder
         make_directory(str(held))
         with open(held / "lock", "a+b", opener=open_as_store) as lock:
@@ -114,7 +119,7 @@ class LocalFiles(LakeFiles):
                 for path in held.glob("*.tmp"):  # of one that was killed
                     path.unlink()
                 self._is_swept = True
-            yield
+            yield _token_in(lock)
 
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:
         """The directory of the lake stays as it is: its owner has chosen that."""
@@ -177,6 +182,18 @@ class _LocalOutput(OutputFile):
     def discard(self) -> None:
         self.stream.close()
         self._temporary.unlink()
+
+
+def _token_in(lock: BinaryIO) -> str:
+    """Return the token in a lock file that is held; write one if it has none."""
+    lock.seek(0)
+    found = lock.read().decode("ascii", "replace").strip()
+    if not TOKEN.fullmatch(found):
+        found = token_hex(8)
+        lock.truncate(0)
+        lock.write(f"{found}\n".encode("ascii"))
+        lock.flush()
+    return found
 
 
 def _beside(place: Path, octets: bytes) -> Path:

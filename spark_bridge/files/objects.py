@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from secrets import token_hex
 from typing import Any, Final
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ class ObjectFiles(LakeFiles):
         self.write(f"{path}/{text}", b"")
 
     @contextmanager
-    def hold(self, folder: str) -> Iterator[None]:
+    def hold(self, folder: str) -> Iterator[str]:
         """Make sure that the store keeps conditions; exports at once are kept apart by them, not here.
 
         Raises: TargetError if it does not; LakeError if this program may not write, or not delete.
@@ -135,7 +136,7 @@ class ObjectFiles(LakeFiles):
         if not self._is_checked:
             self._store().check(folder)
             self._is_checked = True
-        yield
+        yield token_hex(8)
 
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:
         pass

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
 from engine.store.disk.files import Files, RealFiles, read_fully
@@ -119,7 +120,7 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
         "since_offset": since_offset,
         "since_ms": since_ms,
     }
-    temporary = path.with_name(f"{path.stem}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.stem}.{token_hex(8)}.tmp")
     with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
         json.dump(described, file)
         file.write("\n")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from engine.store.disk.files import Files, read_fully
@@ -51,7 +52,7 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int, key: str =
         "until_ms": lease.until_ms,
     }
     path = _path(data, lease.reader + key)
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_name(f"{path.stem}.{token_hex(8)}.tmp")
     with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
         file.write(json.dumps(described) + "\n")
     os.rename(temporary, path)

@@ -10,11 +10,9 @@ the store's directory.  What never changes again is linked, so it costs little m
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 from engine.store.disk.files import Files, RealFiles, read_file
 from engine.store.disk.modes import DIRECTORY_MODE
@@ -29,6 +27,7 @@ from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
 from engine.store.read.backup import copy_store
 from engine.store.read.reader import StoreReader
+from engine.store.verify.copies import place_for_copy, remove_abandoned
 from engine.store.verify.findings import Broken, Finding, TooMany, Verification
 from engine.store.verify.index_check import IndexCheck
 from engine.store.verify.queue_check import QueueCheck
@@ -270,23 +269,18 @@ class _Walk:
             )
 
 
-COPY_PREFIX: Final = "verifying-"  # followed by the pid of its maker
-
-
 def verify_open(directory: Path, keys: Keys | None) -> Verification:
     """Raises: StoreError; OSError if the copy cannot be made."""
     remove_abandoned(directory)
-    copy = directory / f"{COPY_PREFIX}{os.getpid()}"
     try:
-        made = copy_store(directory, copy)
-        _link_index(directory, copy, made.until_offset)
-        result = verify(RealFiles(), str(copy), keys)
-        result.findings = [_in_the_original(each, str(copy), str(directory)) for each in result.findings]
-        return result
+        with place_for_copy(directory) as copy:
+            made = copy_store(directory, copy)
+            _link_index(directory, copy, made.until_offset)
+            result = verify(RealFiles(), str(copy), keys)
+            result.findings = [_in_the_original(each, str(copy), str(directory)) for each in result.findings]
+            return result
     except OSError as error:
         raise StoreError(f"no copy of {directory} can be made for verification: {error}") from error
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _in_the_original(finding: Finding, copy: str, directory: str) -> Finding:
@@ -302,11 +296,3 @@ def _link_index(directory: Path, copy: Path, end: int) -> None:
                 os.link(file.path, copy / INDEX_DIRECTORY / file.path.name)
             except FileNotFoundError:  # dropped by retention meanwhile
                 continue
-
-
-def remove_abandoned(directory: Path) -> None:
-    """Remove copies of killed verifications: their links would keep what retention drops."""
-    for path in directory.glob(f"{COPY_PREFIX}*"):
-        pid = path.name.removeprefix(COPY_PREFIX).removesuffix(".making")
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(path, ignore_errors=True)

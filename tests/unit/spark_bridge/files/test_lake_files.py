@@ -105,6 +105,20 @@ def test_a_directory_has_one_export_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_exports_to_a_directory_have_one_token_and_another_directory_has_another(tmp_path: Path) -> None:
+    """In two containers both may be mounted at the same path, and then only the tokens tell them apart."""
+    tokens = []
+    for place in ("lake", "lake", "other"):
+        with LocalFiles(tmp_path / place).hold("own") as token:
+            tokens.append(token)
+    assert tokens[0] == tokens[1] != tokens[2]
+    (tmp_path / "lake/own/lock").write_text("half")  # the disk was full
+    for _ in range(2):
+        with LocalFiles(tmp_path / "lake").hold("own") as token:
+            tokens.append(token)
+    assert tokens[3] == tokens[4] != tokens[0]
+
+
 def test_arrow_reads_a_local_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"y")
     assert isinstance(LocalFiles(tmp_path).open("x"), pa.NativeFile)
