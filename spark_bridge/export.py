@@ -27,6 +27,7 @@ from spark_bridge.parquet import Written, directory_name
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
 from spark_bridge.retention_notes import RetentionNotes
+from spark_bridge.spark.executors import WAIT_MS, watch_of
 from spark_bridge.target import Target, target_at
 from spark_bridge.tasks import InProcess, Tasks
 
@@ -54,6 +55,7 @@ class Request:
     tables: () for those that the target holds, messages if it is new.
     is_rehearsal: find out what would be added, and write nothing, neither to the target nor to the store.
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
+    executor_wait_ms: see ``ExecutorWatch``, for a Spark elsewhere.
     """
 
     data: Path | str
@@ -70,6 +72,7 @@ class Request:
     rate_bytes: int = 0
     tables: tuple[str, ...] = ()
     is_rehearsal: bool = False
+    executor_wait_ms: int = WAIT_MS
 
     def store(self) -> Path:
         """Return the path of the store.  Raises: TargetError, LakeError."""
@@ -209,11 +212,12 @@ def _tasks(
     from spark_bridge.job import OnSpark
     from spark_bridge.spark import session
 
-    if spark is None:
-        spark = started.enter_context(
-            session.running(request.master, request.driver_host, request.nice, starter or session.start)
-        )
-    return OnSpark(spark, shows_progress)
+    if spark is not None:
+        return OnSpark(spark, shows_progress)
+    spark = started.enter_context(
+        session.running(request.master, request.driver_host, request.nice, starter or session.start)
+    )
+    return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
 
 
 def _by_destination(manifest: Manifest, plan: Plan) -> dict[str, dict[str, int]]:

@@ -18,6 +18,7 @@ from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
 from spark_bridge.parquet import Written, file_name, write_partition
 from spark_bridge.read.plan import Plan, read_settlements, with_settled
+from spark_bridge.spark.executors import ExecutorWatch
 from spark_bridge.spark.jobs import JobFailed, Progress, collect
 from spark_bridge.tasks import Tasks
 
@@ -41,11 +42,12 @@ class ExportFailed(PenstockError):
 
 
 class OnSpark(Tasks):
-    """shows_progress: draw a bar on standard error."""
+    """shows_progress: draw a bar on standard error.  watch: of executors elsewhere."""
 
-    def __init__(self, spark: SparkContext, shows_progress: bool = False) -> None:
+    def __init__(self, spark: SparkContext, shows_progress: bool = False, watch: ExecutorWatch | None = None) -> None:
         self._spark = spark
         self._shows_progress = shows_progress
+        self._watch = watch
 
     def _settled(self, plan: Plan) -> Plan:
         shared = self._spark.broadcast(plan)
@@ -55,7 +57,7 @@ class OnSpark(Tasks):
 
         tasks = self._spark.parallelize(plan.partitions, len(plan.partitions))
         try:
-            return with_settled(plan, _run(self._spark, tasks.map(task), 0, False))
+            return with_settled(plan, self._run(tasks.map(task), 0, False))
         finally:
             with suppress(Py4JError, OSError):
                 shared.destroy()
@@ -71,17 +73,16 @@ class OnSpark(Tasks):
 
         tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
         try:
-            return _run(self._spark, tasks.map(task), plan.stop - plan.start, self._shows_progress)
+            return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)
         finally:
             with suppress(Py4JError, OSError):
                 shared.destroy()
 
-
-def _run(spark: SparkContext, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
-    try:
-        return collect(spark, job, Progress("export", total_bytes, "B", shows_progress))
-    except JobFailed as error:
-        raise _of_worker(str(error)) from error
+    def _run(self, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
+        try:
+            return collect(self._spark, job, Progress("export", total_bytes, "B", shows_progress), self._watch)
+        except JobFailed as error:
+            raise _of_worker(str(error)) from error
 
 
 def _of_worker(text: str) -> PenstockError:

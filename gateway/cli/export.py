@@ -24,6 +24,7 @@ RATE_MAX_BYTES: Final = 1 << 40
 INTERVAL_MIN_MS: Final = 1_000
 INTERVAL_MAX_MS: Final = 24 * 3_600_000
 LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
+EXECUTOR_WAIT_MAX_MS: Final = 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 NEEDS_ARROW: Final = "penstock export without Spark needs pyarrow: pip install 'penstock[arrow]' (missing: {})"
 
@@ -61,13 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="messages, deliveries (how each ended), dead_letters (with their origin), or several with commas; "
         "each then has a folder of its own (default: those of the directory, in a new one messages)",
     )
-    parser.add_argument(
-        "--master",
-        help="Spark master, or none: without Spark, in this process (default: local[2], with --follow none)",
-    )
-    parser.add_argument(
-        "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
-    )
+    _add_spark(parser)
     _add_skips(parser)
     parser.add_argument(
         "--body",
@@ -83,6 +78,23 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     _add_rhythm(parser)
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master",
+        help="Spark master, or none: without Spark, in this process (default: local[2], with --follow none)",
+    )
+    parser.add_argument(
+        "--driver-host", metavar="HOST", default="", help="where executors find this machine (default: Spark's choice)"
+    )
+    parser.add_argument(
+        "--executor-wait",
+        metavar="TIME",
+        default="10m",
+        help="how long a Spark elsewhere may have no executor before the export fails, 0: no limit "
+        "(default: %(default)s)",
+    )
 
 
 def _add_skips(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +230,7 @@ def _request(arguments: argparse.Namespace) -> Request:
 
     lease_ms = _parsed("--lease", arguments.lease, Duration(0, LEASE_MAX_MS))
     rate_bytes = _parsed("--rate", arguments.rate, Bytes(0, RATE_MAX_BYTES))
+    executor_wait_ms = _parsed("--executor-wait", arguments.executor_wait, Duration(0, EXECUTOR_WAIT_MAX_MS))
     try:
         from spark_bridge.export import LOCAL, NO_SPARK, Request
     except ModuleNotFoundError as error:
@@ -243,6 +256,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         rate_bytes,
         tables,
         arguments.dry_run,
+        executor_wait_ms,
     )
     if request.needs_spark():
         try:

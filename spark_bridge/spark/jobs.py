@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from tqdm import tqdm
 
 from engine.values.errors import PenstockError
+from spark_bridge.spark.executors import ExecutorWatch, NoExecutors
 from spark_bridge.spark.session import HeldInterrupt
 
 T = TypeVar("T")
@@ -37,31 +38,39 @@ class Progress:
     is_shown: bool
 
 
-def collect(spark: SparkContext, job: RDD[T], progress: Progress) -> list[T]:
-    """Return what the tasks return, in their order.  Raises: JobFailed, KeyboardInterrupt."""
+def collect(spark: SparkContext, job: RDD[T], progress: Progress, watch: ExecutorWatch | None) -> list[T]:
+    """Return what the tasks return, in their order.  Raises: JobFailed, NoExecutors, KeyboardInterrupt."""
     # In a thread, because py4j reports an interrupt of a call with tracebacks.
     with ThreadPoolExecutor(1, "job") as threads:
         running = threads.submit(job.collect)
         try:
             with HeldInterrupt() as interrupt:
-                _watch(spark, running, progress, interrupt)
+                _follow(spark, running, progress, interrupt, watch)
             return running.result()
         except (Py4JError, PySparkException) as error:  # the latter where a session of SQL exists, too
             raise JobFailed(str(error)) from error
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, NoExecutors):
             with suppress(Py4JError, OSError):  # a terminal interrupts the JVM, too
                 spark.cancelAllJobs()
             raise
 
 
-def _watch(spark: SparkContext, running: Future[Any], progress: Progress, interrupt: HeldInterrupt) -> None:
-    """Draw the progress of Spark's tasks until they end.  Raises: KeyboardInterrupt."""
+def _follow(
+    spark: SparkContext,
+    running: Future[Any],
+    progress: Progress,
+    interrupt: HeldInterrupt,
+    watch: ExecutorWatch | None,
+) -> None:
+    """Draw the progress of Spark's tasks until they end.  Raises: NoExecutors, KeyboardInterrupt."""
     tracker = spark.statusTracker()
     total = progress.total
     with tqdm(
         total=total, desc=progress.title, unit=progress.unit, unit_scale=True, disable=not progress.is_shown
     ) as bar:
         while not wait([running], PROGRESS_INTERVAL_S).done and not interrupt.has_come:
+            if watch is not None:
+                watch.check()
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
                 if info is not None and info.numTasks:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -20,6 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from engine.values.errors import PenstockError
+from spark_bridge.spark.executors import is_local
 from spark_bridge.spark.jvm import find_java_home, packaged_java
 from spark_bridge.spark.workers import WORKER_MODULES, ship
 
@@ -37,11 +38,13 @@ T = TypeVar("T")
 Starter = Callable[[str, Path, str, int], SparkContext]
 
 LOOPBACK: Final = "127.0.0.1"
-LOCAL: Final = re.compile(r"local(\[.*\])?")
+STANDALONE: Final = "spark://"
+MASTER_LIMIT_S: Final = 20.0  # until it accepts a connection
+WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 
 
 class SessionFailed(PenstockError):
-    """The JVM did not start; the text has its output."""
+    """The JVM did not start, and the text has its output; or no master can be reached."""
 
     condition: ClassVar[str] = "spark-failed"
     scope: ClassVar[str] = "request"
@@ -70,11 +73,42 @@ def settings_for(master: str, driver_host: str, name: str = EXPORT.name) -> dict
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
     }
-    if LOCAL.fullmatch(master):
+    if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     elif driver_host:
         settings |= {"spark.driver.host": driver_host, "spark.driver.bindAddress": "0.0.0.0"}
     return settings
+
+
+def check_master(master: str, limit_s: float = MASTER_LIMIT_S) -> None:
+    """Connect to a master of Spark's own cluster manager: Spark would try for a minute, and then give no reason.
+
+    Raises: SessionFailed if all of ``spark://HOST:PORT,HOST:PORT`` cannot be reached.
+    """
+    if not master.startswith(STANDALONE):
+        return
+    reasons = []
+    for place in master.removeprefix(STANDALONE).split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal():
+            reasons.append(f"{place!r} is not HOST:PORT")
+            continue
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), limit_s).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(f"{place}: {error}")
+        else:
+            return
+    raise SessionFailed(f"the Spark master cannot be reached: {'; '.join(reasons)}")
+
+
+def worker_python(master: str, environment: Mapping[str, str]) -> str:
+    """Return the interpreter of the workers: on other machines the user may name one, as for any Spark program.
+
+    Otherwise the workers would use the ``python3`` on their PATH, with other packages.
+    """
+    named = "" if is_local(master) else environment.get(WORKER_PYTHON, "")
+    return named or sys.executable
 
 
 def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, program: Program = EXPORT) -> SparkContext:
@@ -83,14 +117,15 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, prog
     nice: how much its priority is lowered; that of this process stays.
     Raises: JavaNotFound, SessionFailed, KeyboardInterrupt when no JVM is left.
     """
+    check_master(master)
     home = find_java_home(os.environ, packaged_java())
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
     else:
         os.environ.pop("JAVA_HOME", None)
-    # Otherwise the workers would use the ``python3`` on the PATH, with other packages.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if LOCAL.fullmatch(master):
+    os.environ[WORKER_PYTHON] = worker_python(master, os.environ)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     log_configuration = scratch / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION)

@@ -16,6 +16,7 @@ from typing import Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
+from spark_bridge.spark.executors import WAIT_MS, ExecutorWatch, watch_of
 from spark_bridge.spark.jobs import JobFailed, Progress, collect
 from spark_bridge.spark.session import Program, running, start
 from what_if.model.scenario import Scenario
@@ -48,15 +49,22 @@ SAID_MOST: Final = 500  # characters of what Spark says
 def sweep_on(
     master: str, driver_host: str, nice: int, trace: Trace, scenarios: Sequence[Scenario], shows_progress: bool
 ) -> list[Result]:
-    """Start Spark for a sweep.  Raises: SimulationFailed, JavaNotFound, SessionFailed."""
+    """Start Spark for a sweep.  Raises: SimulationFailed, NoExecutors, JavaNotFound, SessionFailed."""
     with running(master, driver_host, nice, partial(start, program=SIMULATION)) as spark:
-        return sweep_by(spark, trace, scenarios, shows_progress)
+        return sweep_by(spark, trace, scenarios, shows_progress, watch_of(spark, master, WAIT_MS))
 
 
 def sweep_by(
-    spark: SparkContext, trace: Trace, scenarios: Sequence[Scenario], shows_progress: bool = False
+    spark: SparkContext,
+    trace: Trace,
+    scenarios: Sequence[Scenario],
+    shows_progress: bool = False,
+    watch: ExecutorWatch | None = None,
 ) -> list[Result]:
-    """Run scenarios in a session whose workers have the modules of ``SIMULATION``.  Raises: SimulationFailed."""
+    """Run scenarios in a session whose workers have the modules of ``SIMULATION``.
+
+    Raises: SimulationFailed, NoExecutors.
+    """
     shared = spark.broadcast(trace)
 
     def task(scenario: Scenario) -> Result | str:
@@ -67,7 +75,8 @@ def sweep_by(
 
     tasks = spark.parallelize(scenarios, len(scenarios))
     try:
-        found = collect(spark, tasks.map(task), Progress("simulate", len(scenarios), " runs", shows_progress))
+        progress = Progress("simulate", len(scenarios), " runs", shows_progress)
+        found = collect(spark, tasks.map(task), progress, watch)
     except JobFailed as error:
         raise SimulationFailed(why_lost(str(error), [scenario.name for scenario in scenarios])) from error
     finally:

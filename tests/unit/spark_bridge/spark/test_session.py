@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ pytest.importorskip("pyspark")
 
 
 from spark_bridge import source
-from spark_bridge.spark.session import niced, settings_for
+from spark_bridge.spark.session import SessionFailed, check_master, niced, settings_for, worker_python
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
@@ -29,6 +31,25 @@ def test_workers_elsewhere_reach_the_driver(master: str) -> None:
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(settings)
     settings = settings_for(master, "10.0.0.7")
     assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("10.0.0.7", "0.0.0.0")
+
+
+def test_workers_elsewhere_have_the_python_that_the_user_names() -> None:
+    named = {"PYSPARK_PYTHON": "/opt/python/bin/python"}
+    assert worker_python("spark://host:7077", named) == "/opt/python/bin/python"
+    assert worker_python("spark://host:7077", {}) == worker_python("local[2]", named) == sys.executable
+
+
+def test_a_master_that_cannot_be_reached_is_named_with_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        listening, refused = server.getsockname()[1], closed.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{refused},127.0.0.1:{listening}")
+        check_master("yarn")
+        with pytest.raises(SessionFailed) as caught:
+            check_master(f"spark://127.0.0.1:{refused},host,host:x,127.0.0.1:99999")
+    told = str(caught.value)
+    assert told.startswith(f"the Spark master cannot be reached: 127.0.0.1:{refused}: ")
+    assert "Connection refused; 'host' is not HOST:PORT; 'host:x' is not HOST:PORT; 127.0.0.1:99999: " in told
 
 
 def test_a_niced_call_starts_processes_of_lower_priority() -> None:
