@@ -1,4 +1,4 @@
-"""The column payload as Spark's VARIANT: in queries, views, streams and with a lake, equal to Spark's own."""
+"""The column payload as Spark's VARIANT: in queries, in views and with a lake, equal to Spark's own."""
 
 from __future__ import annotations
 
@@ -105,20 +105,6 @@ def test_views_tables_and_chosen_columns(store: SampleStore, session: SparkSessi
         asked.schema("payload string").load().collect()
     with pytest.raises(Exception, match="option 'payload' is 'json'; it takes variant"):
         read(session, store, payload="json")
-
-
-def test_a_stream(store: SampleStore, session: SparkSession, tmp_path: Path) -> None:
-    send(store, ORDERS)
-    reader = session.readStream.format("penstock").option("path", str(store.directory)).option("payload", "variant")
-    found: list[Any] = []
-
-    def take(rows: DataFrame, batch: int) -> None:
-        skus = rows.orderBy("log_offset").selectExpr("variant_get(payload, '$.items[0].sku', 'string')")
-        found.extend(skus.collect())
-
-    writer = reader.load().writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    assert found == SKUS
 
 
 def test_with_a_lake(store: SampleStore, session: SparkSession, tmp_path: Path) -> None:

@@ -142,6 +142,19 @@ def test_what_retention_dropped_fails_a_query(store: SampleStore, session: Spark
     assert taken[10:] == [offset for offset in sent[10:] if offset >= dropped_to]
 
 
+def test_bodies_that_are_json_as_variant(store: SampleStore, session: SparkSession) -> None:
+    found: list[Any] = []
+
+    def take(rows: DataFrame, batch: int) -> None:
+        found.extend(rows.orderBy("log_offset").selectExpr("variant_get(payload, '$.sku', 'string')").collect())
+
+    for body in (b'{"sku": "a-1"}', b"not JSON", b'{"sku": "b-2"}'):
+        store.send(1, body)
+    store.publish()
+    run(session, store, take, payload="variant")
+    assert found == [("a-1",), (None,), ("b-2",)]
+
+
 def test_limits_need_a_spark_that_says_where_a_batch_begins(store: SampleStore) -> None:
     stream = LogStream({"path": str(store.directory), "maxBytesPerTrigger": "1"}, [])
     with pytest.raises(ValueError, match="'max-bytes-per-trigger' and 'max-messages-per-trigger' need Spark 4.2"):
