@@ -1,6 +1,6 @@
 """A store's files for readers over HTTP: the list of one moment, and ranges of the files while the gateway goes on.
 
-Served are the files that a backup has, and no others: ``store.json``, ``checkpoint``, segments, consume queues.
+Served are the files that a copy of the store has, and no others.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ import base64
 import errno
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from engine.store.format.file_heads import unpack_checkpoint
+from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
+from engine.store.read.copied_files import COPIED, copied_files
 from engine.store.read.segment_files import read_checkpoint
 from engine.values.errors import StoreError
 
 RANGE_BYTES_MAX: Final = 512 * 1024  # of one answer: what the loop writes at once, and a request holds
-PATH: Final = re.compile(
-    r"store\.json|checkpoint|commitlog/[0-9]{1,20}\.log|consumequeue/[0-9]{1,20}/[0-9]{1,20}/[0-9]{1,20}\.cq"
-)
 RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 RANGES_ALLOWED: Final = "one range of octets: bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT"
-_QUEUES: Final = "consumequeue"
 
 
 class NoSuchRange(Exception):
@@ -51,11 +48,11 @@ def listing(directory: Path) -> bytes:
     Everything that this checkpoint speaks of is in the files of the list.
     Raises: StoreError if there is no checkpoint yet; OSError.
     """
-    path = directory / "checkpoint"
+    path = directory / CHECKPOINT_FILE
     while True:
         octets = path.read_bytes()
         known = unpack_checkpoint(octets, str(path))
-        files = ", ".join(_described(place, status) for place, status in _files(directory))
+        files = ", ".join(_described(place, status) for place, status in copied_files(directory))
         again = read_checkpoint(path)
         if again is None:
             raise StoreError("the store has no checkpoint yet")
@@ -63,31 +60,6 @@ def listing(directory: Path) -> bytes:
             break  # otherwise retention may have dropped files in between
     checkpoint = base64.b64encode(octets).decode()
     return f'{{"checkpoint": "{checkpoint}", "range_bytes_max": {RANGE_BYTES_MAX}, "files": [{files}]}}'.encode()
-
-
-def _files(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
-    places = ["store.json", "checkpoint", *(f"commitlog/{name}" for name in _names(directory / "commitlog"))]
-    for place in places:
-        yield from _file(directory, place)
-    for destination in _names(directory / _QUEUES):
-        for lane in _names(directory / _QUEUES / destination):
-            for name in _names(directory / _QUEUES / destination / lane):
-                yield from _file(directory, f"{_QUEUES}/{destination}/{lane}/{name}")
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _file(directory: Path, place: str) -> Iterator[tuple[str, os.stat_result]]:
-    if PATH.fullmatch(place):
-        try:
-            yield place, os.stat(directory / place)
-        except FileNotFoundError:
-            pass  # retention has dropped it meanwhile
 
 
 def _described(path: str, status: os.stat_result) -> str:
@@ -120,7 +92,7 @@ def read_part(directory: Path, path: str, asked: tuple[int, int] | None) -> Part
 
     Raises: FileNotFoundError, also for files that are not served; NoSuchRange; OSError.
     """
-    if not PATH.fullmatch(path):
+    if not COPIED.fullmatch(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     descriptor = os.open(directory / path, os.O_RDONLY)
     try:

@@ -13,6 +13,7 @@ import errno
 import os
 import shutil
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,10 @@ from engine.store.disk.files import RealFiles
 from engine.store.disk.modes import DIRECTORY_MODE, FILE_MODE, make_directory
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, pack_checkpoint
+from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
+from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, STORE_FILE
+from engine.store.read.copied_files import log_files, queue_files
 from engine.store.read.reader import StoreReader
-from engine.store.read.segment_files import SegmentFile
 from engine.values.errors import StoreError
 
 COPY_BYTES: Final = 4 << 20
@@ -79,7 +82,7 @@ def copy_store(source: Path, target: Path) -> Backup:
         )
     for _ in range(TRIES):
         try:
-            identities = _identities(source / "commitlog")
+            identities = _identities(source)
             found = _Copy(StoreReader(source), making, identities).run()
         except _Dropped:
             shutil.rmtree(making, ignore_errors=True)
@@ -115,28 +118,26 @@ class _Copy:
         make_directory(str(self._target.parent))
         self._make_directory("")
         used = [segment for segment in reader.segments if segment.base < max(end.offset, 1)]
-        self._make_directory("commitlog")
-        for segment in used[:-1]:
-            self._link(segment.path, f"commitlog/{segment.path.name}")
-        self._check_identities([segment.path for segment in used[:-1]])
+        self._make_directory(LOG_DIRECTORY)
+        *full, last = [f"{LOG_DIRECTORY}/{segment.path.name}" for segment in used]
+        for path in full:
+            self._link(path)
+        self._check_identities(full)
         # What a crash has left above the published offset is for the next start to judge.
-        self._copy_segment(used[-1], end.offset if end.is_published else used[-1].limit)
-        self._sync("commitlog")
+        stop = end.offset if end.is_published else used[-1].limit
+        self._copy(last, layout.SEGMENT_HEADER_BYTES + stop - used[-1].base)
+        self._sync(LOG_DIRECTORY)
         self._copy_queues()
-        self._copy(reader.directory / "store.json", "store.json", None)
+        self._copy(STORE_FILE, None)
         self._write_checkpoint(checkpoint, end.is_published)
         self._sync("")
         return self._made
 
-    def _check_identities(self, paths: list[Path]) -> None:
+    def _check_identities(self, paths: list[str]) -> None:
         """Raise _Dropped if another file has taken the name of one that was there at the beginning."""
-        for path in paths:
-            known = self._identities.get(path.name)
-            try:
-                if known is not None and known != _identity(os.stat(path)):
-                    raise _Dropped
-            except FileNotFoundError:
-                pass  # dropped since it was linked
+        present = _identities(self._reader.directory)  # without those that were dropped since they were linked
+        if any(self._identities.get(path, present[path]) != present[path] for path in paths if path in present):
+            raise _Dropped
 
     def _make_directory(self, name: str) -> None:
         """Make a directory of the copy, and those above it, readable for those who may read the store's."""
@@ -148,36 +149,27 @@ class _Copy:
         path.mkdir(mode=0o700)
         path.chmod(_mode(self._reader.directory / name, DIRECTORY_MODE))
 
-    def _copy_segment(self, segment: SegmentFile, stop: int) -> None:
-        self._copy(segment.path, f"commitlog/{segment.path.name}", layout.SEGMENT_HEADER_BYTES + stop - segment.base)
-
     def _copy_queues(self) -> None:
-        folder = self._reader.directory / "consumequeue"
-        for parent, _, names in os.walk(folder):
-            files = [name for name in names if name.endswith(".cq")]
-            if not files:
-                continue
-            place = f"consumequeue/{Path(parent).relative_to(folder)}"
-            self._make_directory(place)
-            for name in files:
-                path = Path(parent) / name
+        self._make_directory(QUEUE_DIRECTORY)
+        for folder, files in groupby(queue_files(self._reader.directory), lambda file: file[0].rpartition("/")[0]):
+            self._make_directory(folder)
+            for path, status in files:
                 try:
-                    if path.stat().st_size == FULL_QUEUE_BYTES:
-                        self._link(path, f"{place}/{name}")
+                    if status.st_size == FULL_QUEUE_BYTES:
+                        self._link(path)
                     else:
-                        self._copy(path, f"{place}/{name}", None)
-                except (FileNotFoundError, _Dropped):
+                        self._copy(path, None)
+                except _Dropped:
                     continue  # the entries of dropped records
-            self._sync(place)
-        self._make_directory("consumequeue")
+            self._sync(folder)
 
     def _write_checkpoint(self, known: Checkpoint, is_published: bool) -> None:
         """Write the published offset as that of a clean stop; the checkpoint of a crashed store is copied unchanged."""
         first = max(known.first_offset, self._reader.first_offset)
         slot = pack_checkpoint(replace(known, is_clean=is_published, first_offset=first))
         place = known.generation % 2 * layout.CHECKPOINT_SLOT_BYTES
-        mode = _mode(self._reader.directory / "checkpoint", FILE_MODE)
-        with open(self._target / "checkpoint", "xb", opener=_private) as file:
+        mode = _mode(self._reader.directory / CHECKPOINT_FILE, FILE_MODE)
+        with open(self._target / CHECKPOINT_FILE, "xb", opener=_private) as file:
             os.fchmod(file.fileno(), mode)
             file.write(bytes(2 * layout.CHECKPOINT_SLOT_BYTES))
             file.seek(place)
@@ -185,24 +177,24 @@ class _Copy:
             file.flush()
             os.fsync(file.fileno())
 
-    def _link(self, path: Path, name: str) -> None:
+    def _link(self, path: str) -> None:
         try:
-            os.link(path, self._target / name)
+            os.link(self._reader.directory / path, self._target / path)
         except FileNotFoundError:
             raise _Dropped from None
         except OSError as error:
             if error.errno not in NO_LINK:
                 raise
-            self._copy(path, name, None)
+            self._copy(path, None)
         else:
             self._made.linked_files += 1
 
-    def _copy(self, path: Path, name: str, size: int | None) -> None:
+    def _copy(self, path: str, size: int | None) -> None:
         try:
-            source = open(path, "rb", buffering=0)  # noqa: SIM115
+            source = open(self._reader.directory / path, "rb", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             raise _Dropped from None
-        with source, open(self._target / name, "xb", buffering=0, opener=_private) as copy:
+        with source, open(self._target / path, "xb", buffering=0, opener=_private) as copy:
             status = os.fstat(source.fileno())
             os.fchmod(copy.fileno(), status.st_mode & 0o777)
             left = status.st_size if size is None else size
@@ -229,15 +221,5 @@ def _mode(path: Path, default: int) -> int:
         return default
 
 
-def _identity(status: os.stat_result) -> Identity:
-    return status.st_ino, status.st_size
-
-
-def _identities(folder: Path) -> dict[str, Identity]:
-    found: dict[str, Identity] = {}
-    for path in folder.glob("*.log"):
-        try:
-            found[path.name] = _identity(os.stat(path))
-        except FileNotFoundError:  # dropped by retention meanwhile
-            continue
-    return found
+def _identities(source: Path) -> dict[str, Identity]:
+    return {path: (status.st_ino, status.st_size) for path, status in log_files(source)}

@@ -532,7 +532,7 @@ def test_a_backup_begins_anew_when_a_segment_becomes_sparse_meanwhile(tmp_path: 
     copy_to(tmp_path, home.files)
     (made_sparse, *_) = sorted((tmp_path / "data" / "commitlog").glob("*.log"))
     source = dense / "data"
-    before = _identities(source / "commitlog")
+    before = _identities(source)
     os.rename(made_sparse, source / "commitlog" / made_sparse.name)
     copy = _Copy(StoreReader(source), tmp_path / "copy", before)
     with pytest.raises(_Dropped):
