@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,14 +21,18 @@ class SimulationFailed(PenstockError):
     scope: ClassVar[str] = "request"
 
 
-def attempt(trace: Trace, scenario: Scenario, host: str = "") -> Result:
-    """Run a scenario.  host: where this is, "" for the machine of the command.  Raises: SimulationFailed."""
+def attempt(name: str, given: Callable[[], tuple[Trace, Scenario]], host: str = "") -> Result:
+    """Run the scenario of a name.
+
+    given: gets it and the trace, and may fail.  host: where this is, "" for the machine of the command.
+    Raises: SimulationFailed.
+    """
     try:
         from what_if.run import run  # here, because a worker may lack what the engine needs
 
-        return run(trace, scenario)
+        return run(*given())
     except Exception as error:
-        raise SimulationFailed(failed([scenario.name], _reason(error, host), host)) from error
+        raise SimulationFailed(failed([name], _reason(error, host), host)) from error
 
 
 def failed(names: list[str], why: str, host: str = "") -> str:

@@ -7,6 +7,7 @@ no worker has to reach the place that it came from.  A worker's process keeps it
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -67,13 +68,15 @@ def sweep_by(
     """
     shared = spark.broadcast(trace)
 
-    def task(scenario: Scenario) -> Result | str:
+    def task(named: tuple[str, bytes]) -> Result | str:
+        name, pickled = named
         try:
-            return attempt(shared.value, scenario, os.uname().nodename)
+            return attempt(name, lambda: (shared.value, pickle.loads(pickled)), os.uname().nodename)
         except SimulationFailed as error:
             return str(error)  # raised, Spark would try it again, and it would fail again
 
-    tasks = spark.parallelize(scenarios, len(scenarios))
+    named = [(scenario.name, pickle.dumps(scenario)) for scenario in scenarios]
+    tasks = spark.parallelize(named, len(named))
     try:
         progress = Progress("simulate", len(scenarios), " runs", shows_progress)
         found = collect(spark, tasks.map(task), progress, watch)
@@ -93,12 +96,12 @@ def sweep_by(
 def why_lost(said: str, names: Sequence[str]) -> str:
     """Return what users are told of a job that has failed.  said: by Spark.  names: of its runs."""
     lost = LOST_TASK.search(said)
+    errors: list[str] = WORKER_ERROR.findall(said)
     if lost is None:
-        return f"Spark failed: {said.strip()[:SAID_MOST]}"
+        return f"Spark failed: {errors[-1] if errors else said.strip()[:SAID_MOST]}"
     number, host, reason = int(lost.group(1)), lost.group(2), lost.group(3)
     if CRASHED in reason:
         why = "its worker was killed, perhaps because memory was short; executors with fewer cores need less"
     else:
-        errors: list[str] = WORKER_ERROR.findall(said)
         why = errors[-1] if errors else reason[:SAID_MOST]
     return failed([names[number]], why, host)

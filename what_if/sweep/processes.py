@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Final
 
 from what_if.model.scenario import Scenario
@@ -24,7 +25,7 @@ def sweep_in_processes(trace: Trace, scenarios: Sequence[Scenario], processes: i
     """Run scenarios, several at the same time.  processes: 0 for one per processor.  Raises: SimulationFailed."""
     count = min(len(scenarios), processes or os.cpu_count() or 1)
     if count == 1:
-        return [attempt(trace, scenario) for scenario in scenarios]
+        return [attempt(scenario.name, partial(_given, trace, scenario)) for scenario in scenarios]
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _take_trace, (trace,)) as pool:
         runs = [pool.submit(_run_here, scenario) for scenario in scenarios]
         try:
@@ -54,4 +55,8 @@ def _take_trace(trace: Trace) -> None:
 
 
 def _run_here(scenario: Scenario) -> Result:
-    return attempt(_here["trace"], scenario)
+    return attempt(scenario.name, partial(_given, _here["trace"], scenario))
+
+
+def _given(trace: Trace, scenario: Scenario) -> tuple[Trace, Scenario]:
+    return trace, scenario

@@ -32,6 +32,13 @@ class Deadly:
         return os._exit, (9,)
 
 
+class TooLarge:
+    """Takes more memory than any machine has, where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return bytearray, (1 << 60,)
+
+
 def broken(name: str) -> Scenario:
     """Return a run that fails."""
     return scenario(name=name, addresses=None)
@@ -39,3 +46,7 @@ def broken(name: str) -> Scenario:
 
 def deadly(name: str) -> Scenario:
     return scenario(name=name, addresses=Deadly())
+
+
+def too_large(name: str) -> Scenario:
+    return scenario(name=name, addresses=TooLarge())

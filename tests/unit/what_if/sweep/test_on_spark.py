@@ -21,7 +21,7 @@ from spark_bridge.spark.workers import worker_zip
 from tests.support.process.sessions import command_of, processes_of
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.what_if.recorded_store import write_store
-from tests.support.what_if.sweeps import broken, combinations, deadly, short_trace
+from tests.support.what_if.sweeps import broken, combinations, deadly, short_trace, too_large
 from what_if.sweep.attempt import SimulationFailed
 from what_if.sweep.on_spark import SIMULATION, sweep_by, why_lost
 from what_if.sweep.processes import sweep_in_processes
@@ -120,6 +120,14 @@ def test_a_task_that_spark_has_given_up(reason: str, told: str) -> None:
 
 def test_a_job_without_such_a_task() -> None:
     assert why_lost("Connection refused\n", ["a", "b"]) == "Spark failed: Connection refused"
+    of_newer_spark = (
+        "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+        ": org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown: "
+        'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n'
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.12\n"
+    )
+    told = "Spark failed: PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.12"
+    assert why_lost(of_newer_spark, ["a", "b"]) == told
 
 
 @pytest.mark.spark
@@ -129,6 +137,8 @@ def test_spark_gives_the_same_as_one_process(spark: SparkContext) -> None:
     assert sweep_by(spark, trace, combinations()) == sweep_in_processes(trace, combinations(), 1)
     with pytest.raises(SimulationFailed, match="^the run 'prefetch=3' failed on .*: TypeError: "):
         sweep_by(spark, trace, [*combinations(), broken("prefetch=3")])
+    with pytest.raises(SimulationFailed, match="^the run 'prefetch=9' failed on .*: out of memory$"):
+        sweep_by(spark, trace, [*combinations(), too_large("prefetch=9")])
     with pytest.raises(SimulationFailed, match="^the run 'prefetch=4' failed on .*: its worker was killed, "):
         sweep_by(spark, trace, [combinations()[0], deadly("prefetch=4")])
 
