@@ -1,4 +1,7 @@
-"""When a failed delivery is tried again: the only place with this formula."""
+"""How long a failed delivery waits, and when it is given up: the only place with these formulas.
+
+engine.fate.redelivery applies them.
+"""
 
 from __future__ import annotations
 

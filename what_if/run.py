@@ -1,4 +1,4 @@
-"""Runs of one trace: what really happened, and each scenario."""
+"""Runs of one trace: what really happened, and what each scenario makes of it (what_if.model.simulation)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hands the messages of a queue to consumers with open windows, and settles what they acknowledge.
 
 The next consumer is the first of the queue's ``rotation``.  Equal consumers take turns there, and each gets the next
-message.  If consumers differ, ``priority_and_exclusive`` orders them, and ``selection`` finds the message for each.
+message.  If consumers differ, priority_and_exclusive.py orders them; message_selection.py finds the message for each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages that are given up: their new place, the record of their origin, and the move itself.
 
 engine.fate.redelivery gives a message up: by default after seven deliveries, the first and six more, or at once if it
-is rejected.  It goes to ActiveMQ.DLQ unless its queue's policy (config.dead_letter_policy) names another destination.
+is rejected.  It goes to ActiveMQ.DLQ unless the policy of its destination (config.dead_letter_policy) names another.
 
 Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/reference/semantics.md, "Dead letters".
 """

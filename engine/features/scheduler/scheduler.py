@@ -1,4 +1,4 @@
-"""The schedule: accepted messages that wait for their time.
+"""The schedule: accepted messages that wait for their time; firing.py sends those that are due.
 
 Each waits as a record in a queue of the store that clients cannot access (docs/reference/log-format.md).  Memory has
 only its place and its due time.  A firing is one batch: the message is sent to its destination, and its record is

@@ -1,4 +1,4 @@
-"""One decoded record of the log: the fields of its type.  Layout: layout.py.
+"""Decodes the fields of a record of the log, by its type.  Layout: layout.py.
 
 record_cursor.py reads and checks the header; log/commit_log.py writes records.
 
