@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_nice_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -140,14 +140,7 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         help="a running gateway's retention keeps the exported range for at most this long, 0: not at all "
         "(default: %(default)s; store.retention.lease-max is the gateway's own limit)",
     )
-    parser.add_argument(
-        "--nice",
-        type=int,
-        choices=range(20),
-        metavar="N",
-        default=10,
-        help="lower the priority of a local Spark by 0 to 19: a gateway beside it goes first (default: %(default)s)",
-    )
+    add_nice_argument(parser)
     parser.add_argument(
         "--rate", metavar="SIZE", default="0", help="read at most this much of the log in a second (default: no limit)"
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from config.loader import load_config
 from config.policies import MAXIMUM_PREFETCH
 from config.schema import leaf_at, parse_text
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_nice_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -128,14 +128,7 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--driver-host", metavar="HOST", default="", help="where workers find this machine (default: Spark's choice)"
     )
-    parser.add_argument(
-        "--nice",
-        type=int,
-        choices=range(20),
-        metavar="N",
-        default=10,
-        help="lower the priority of a local Spark by 0 to 19 (default: %(default)s)",
-    )
+    add_nice_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

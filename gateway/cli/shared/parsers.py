@@ -48,6 +48,17 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help=f"log in; the password is ${PASSWORD_VARIABLE} or asked for")
 
 
+def add_nice_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--nice",
+        type=int,
+        choices=range(20),
+        metavar="N",
+        default=10,
+        help="lower the priority of a local Spark by 0 to 19: a gateway beside it goes first (default: %(default)s)",
+    )
+
+
 def destination_argument(text: str) -> str:
     """Return the name of a destination, as it was written."""
     from config.names import DestinationName

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[3]
+LIMIT_S: Final = 120
 
 
 def command_of(process: int) -> bytes:
@@ -22,3 +31,35 @@ def processes_of(session: int) -> list[int]:
             if int(of) == session and state != "Z":
                 found.append(int(path.parent.name))
     return found
+
+
+def interrupt(command: Sequence[str], directory: Path, has_come: Callable[[int], bool]) -> None:
+    """Interrupt a command as a terminal does; it ends with 130, without a traceback, and leaves no process.
+
+    directory: where it runs, and has its temporary files.  has_come: says of its session whether the moment has come.
+    """
+    run = subprocess.Popen(
+        command,
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(directory)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        limit = monotonic() + LIMIT_S
+        while not has_come(run.pid):
+            assert run.poll() is None
+            assert monotonic() < limit
+            sleep(0.01)
+        os.killpg(run.pid, signal.SIGINT)
+        _, told = run.communicate(timeout=LIMIT_S)
+        assert (run.returncode, "Traceback" in told) == (130, False), told
+        while processes_of(run.pid):  # a JVM ends when its standard input does
+            assert monotonic() < limit
+            sleep(0.05)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()  # otherwise its remains would be found in another test

@@ -129,7 +129,7 @@ class SparkCluster:
             SPARK_DAEMON_MEMORY="192m",
             SPARK_DAEMON_JAVA_OPTS=" ".join(SHORT_LIVED_JVM),
             SPARK_LOCAL_IP=container.address,
-            SPARK_WORKER_DIR="/tmp/work",
+            SPARK_WORKER_DIR="/tmp/spark-worker",
         )
         return container.start(kind, [*command, "--host", container.address, *words], environment)
 
@@ -167,7 +167,7 @@ class SparkCluster:
 
     def started_executors(self) -> list[str]:
         """Return the directories of all executors that the worker has started for the last program."""
-        programs = sorted(Path(f"/proc/{self.worker.pid}/root/tmp/work").glob("app-*"))
+        programs = sorted(Path(f"/proc/{self.worker.pid}/root/tmp/spark-worker").glob("app-*"))
         return sorted(path.name for path in programs[-1].iterdir() if path.name.isdecimal())
 
     def stop(self) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,7 @@ from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
-from tests.support.process.sessions import command_of, processes_of
+from tests.support.process.sessions import command_of, interrupt, processes_of
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
@@ -468,32 +467,10 @@ def test_an_interrupt_leaves_neither_a_jvm_nor_a_traceback(tmp_path: Path, momen
     with SampleStore(tmp_path / "data", segment_bytes=64 << 20) as store:
         fill(store, store.destination("orders.eu"), 3500, size=70_000)
         store.publish()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
-    export_ = subprocess.Popen(
-        command(store, tmp_path / "out", "--master", "local[1]"),
-        cwd=tmp_path,
-        env=environment,
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        limit = monotonic() + START_LIMIT_S
-        while not has_come(moment, export_.pid, tmp_path / "out"):
-            assert export_.poll() is None
-            assert monotonic() < limit
-            sleep(0.01)
-        os.killpg(export_.pid, signal.SIGINT)  # as a terminal does
-        _, told = export_.communicate(timeout=START_LIMIT_S)
-        assert (export_.returncode, "Traceback" in told) == (130, False), told
-        while processes_of(export_.pid):  # the JVM ends when its standard input does
-            assert monotonic() < limit
-            sleep(0.05)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(export_.pid, signal.SIGKILL)
-        export_.communicate()  # otherwise its remains would be found in another test
-    assert list((tmp_path / "out").glob("_penstock/manifest-*")) == []
+    target = tmp_path / "out"
+    words = command(store, target, "--master", "local[1]")
+    interrupt(words, tmp_path, lambda session: has_come(moment, session, target))
+    assert list(target.glob("_penstock/manifest-*")) == []
 
 
 def has_come(moment: str, session: int, target: Path) -> bool:

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.values.message import PERSISTENT, TEXT
@@ -42,13 +41,6 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
     with SampleStore(tmp_path / "data", segment_bytes=1 << 20) as sample:
         sample.destination("orders")
         yield sample
-
-
-@pytest.fixture
-def session(spark: SparkContext) -> SparkSession:
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", 1)
-    return session
 
 
 def send(store: SampleStore, texts: list[str]) -> None:

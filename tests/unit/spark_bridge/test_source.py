@@ -29,14 +29,6 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
         yield sample
 
 
-@pytest.fixture
-def session(spark: SparkContext) -> SparkSession:
-    """A session in which nothing is registered; of Spark's 200 shuffle partitions most would be empty."""
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", 2)
-    return session
-
-
 def fill(store: SampleStore, destination_id: int, count: int) -> list[int]:
     return [store.send(destination_id, b"x" * 200, b"n:%d\n" % number) for number in range(count)]
 

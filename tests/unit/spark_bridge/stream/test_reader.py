@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -36,13 +35,6 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
     with SampleStore(tmp_path / "data", segment_bytes=8192) as sample:
         sample.destination("orders")
         yield sample
-
-
-@pytest.fixture
-def session(spark: SparkContext) -> SparkSession:
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", 1)
-    return session
 
 
 def fill(store: SampleStore, count: int) -> list[int]:

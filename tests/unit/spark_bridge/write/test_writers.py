@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.functions import col, lit
 
@@ -25,14 +23,6 @@ from tests.support.process.gateway_process import GatewayProcess
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]  # pyspark's own warnings
 
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def session(spark: SparkContext) -> SparkSession:
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", 2)
-    return session
 
 
 def url_of(gateway: GatewayProcess) -> str:

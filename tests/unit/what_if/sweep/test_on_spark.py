@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Final, cast
 
 import pytest
@@ -18,7 +15,7 @@ pytest.importorskip("pyspark")
 from pyspark import SparkContext
 
 from spark_bridge.spark.workers import worker_zip
-from tests.support.process.sessions import command_of, processes_of
+from tests.support.process.sessions import command_of, interrupt, processes_of
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.what_if.recorded_store import write_store
 from tests.support.what_if.sweeps import broken, combinations, deadly, short_trace, too_large
@@ -27,7 +24,6 @@ from what_if.sweep.on_spark import SIMULATION, sweep_by, why_lost
 from what_if.sweep.processes import sweep_in_processes
 
 ROOT: Final = Path(__file__).parents[4]
-START_LIMIT_S: Final = 120
 
 # What the run of a task imports, with the zip alone.
 PROGRAM: Final = """
@@ -148,28 +144,7 @@ def test_an_interrupt_leaves_neither_a_jvm_nor_a_traceback(tmp_path: Path) -> No
     write_store(tmp_path / "data")
     command = [sys.executable, "-m", "gateway", "simulate", "--from", str(tmp_path / "data"), "--nice", "0"]
     many = ",".join(["1"] * 9_999)  # more than run before the signal comes
-    run = subprocess.Popen(
-        [*command, "--master", "local[1]", "--runs-max", "10000", "--consumers", many],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+    command += ["--master", "local[1]", "--runs-max", "10000", "--consumers", many]
+    interrupt(
+        command, tmp_path, lambda session: any(b"pyspark.daemon" in command_of(pid) for pid in processes_of(session))
     )
-    try:
-        limit = monotonic() + START_LIMIT_S
-        while not any(b"pyspark.daemon" in command_of(pid) for pid in processes_of(run.pid)):
-            assert run.poll() is None
-            assert monotonic() < limit
-            sleep(0.01)
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
-        _, told = run.communicate(timeout=START_LIMIT_S)
-        assert (run.returncode, "Traceback" in told) == (130, False), told
-        while processes_of(run.pid):  # the JVM ends when its standard input does
-            assert monotonic() < limit
-            sleep(0.05)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        run.communicate()  # otherwise its remains would be found in another test
