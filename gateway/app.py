@@ -34,7 +34,8 @@ from engine.values.histogram import SYNC_BOUNDS_S, Histogram
 from engine.values.message import AMQP_1_0, OPENWIRE
 from gateway.connections.admission import admission_of
 from gateway.connections.listener import Listener
-from gateway.connections.security import Security
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from gateway.loop.firing_faults import FiringFaults
 from gateway.process import garbage_collection
@@ -105,7 +106,8 @@ def serve(
     for note in (*config.notes, *plain_passwords(config)):
         log.warning("configuration: %s", note)
     counters = GatewayCounters(sync_times=Histogram(SYNC_BOUNDS_S) if config.metrics.histograms else None)
-    security = Security(config, counters)
+    login_check = LoginCheck(config, counters)
+    tls = ServerTls(config)
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
@@ -118,7 +120,8 @@ def serve(
             _serve(
                 config,
                 read,
-                security,
+                login_check,
+                tls,
                 counters,
                 json_output,
                 skip_corruption,
@@ -136,7 +139,8 @@ def serve(
 async def _serve(
     config: ServerConfig,
     read: Callable[[], ServerConfig],
-    security: Security,
+    login_check: LoginCheck,
+    tls: ServerTls,
     counters: GatewayCounters,
     json_output: bool,
     skip_corruption: bool,
@@ -156,16 +160,16 @@ async def _serve(
     stop = GracefulStop(broker.last_settlements, clock, config.stop.drain_time_ms)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.signalled)
-    broker.access.adopt(PermissionMap(config.permissions, security.known_groups))
+    broker.access.adopt(PermissionMap(config.permissions, login_check.known_groups))
     admission = admission_of(config, counters)
-    listener = Listener(config, broker, engine_loop, security, counters, admission)
+    listener = Listener(config, broker, engine_loop, login_check, tls, counters, admission)
     manager = ServiceManager()
-    checking = asyncio.ensure_future(_check_for_ever(engine_loop, security, manager))
+    checking = asyncio.ensure_future(_check_for_ever(engine_loop, login_check, tls, manager))
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters, stop.asked)
-        reload = LiveReload(config, read, security, engine_loop, admission.lines, AuditLog(counters))
-        web = await _listen(config, listener, source, engine_loop, security, store, reload, admission.lines)
+        reload = LiveReload(config, read, login_check, engine_loop, admission.lines, AuditLog(counters))
+        web = await _listen(config, listener, source, engine_loop, login_check, tls, store, reload, admission.lines)
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
         garbage_collection.resume()
         endpoints = {**listener.endpoints, "http": web.endpoint}
@@ -283,7 +287,8 @@ async def _listen(
     listener: Listener,
     source: LiveStats,
     engine_loop: EngineLoop,
-    security: Security,
+    login_check: LoginCheck,
+    tls: ServerTls,
     store: FileStore,
     reload: LiveReload,
     lines: PeerLines,
@@ -311,7 +316,9 @@ async def _listen(
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),
-        messages=LiveMessages(engine_loop, config.data_directory, security.groups_of, security.is_required, memory),
+        messages=LiveMessages(
+            engine_loop, config.data_directory, login_check.groups_of, login_check.is_required, memory
+        ),
         reload=reload,
         connections=LiveConnections(engine_loop.broker),
     )
@@ -323,7 +330,7 @@ async def _listen(
             await listener.bind(name, passed)
         name, endpoint = "http", config.listeners.http
         sockets = SocketRoute(listener.new_socket_connection, config.http.origins)
-        web = await HttpServer.start(endpoint, sources, security, sockets, memory, passed)
+        web = await HttpServer.start(endpoint, sources, login_check, tls, sockets, memory, passed)
         for name in names:
             endpoint = listener.endpoints[name]
             listener.accept(name)
@@ -334,7 +341,9 @@ async def _listen(
     return web
 
 
-async def _check_for_ever(engine_loop: EngineLoop, security: Security, manager: ServiceManager) -> None:
+async def _check_for_ever(
+    engine_loop: EngineLoop, login_check: LoginCheck, tls: ServerTls, manager: ServiceManager
+) -> None:
     """Do the work of each second outside turns: delayed log lines, renewed certificates."""
     standstill = StandstillWatch()
     try:
@@ -342,7 +351,8 @@ async def _check_for_ever(engine_loop: EngineLoop, security: Security, manager: 
             await asyncio.sleep(CHECK_INTERVAL_S)
             standstill.check()
             engine_loop.check()
-            security.tick()
+            login_check.tick()
+            tls.check()
             SESSION_CONVERTER.forget()
             manager.alive()
     finally:

@@ -1,1 +1,1 @@
-"""Sockets from their accept to their close: places, TLS, logins, the adapter of each."""
+"""Sockets from their accept to their close: places, TLS, the adapter of each."""

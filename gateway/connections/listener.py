@@ -13,8 +13,9 @@ from engine.broker import Broker
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import Connection
-from gateway.connections.security import Security
 from gateway.connections.session_socket import ConnectionHost, SessionSocket
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.counters import GatewayCounters
@@ -51,7 +52,8 @@ class Listener(ConnectionHost):
         config: ServerConfig,
         broker: Broker,
         engine_loop: EngineLoop,
-        security: Security,
+        login_check: LoginCheck,
+        tls: ServerTls,
         counters: GatewayCounters,
         admission: Admission,
     ) -> None:
@@ -62,8 +64,9 @@ class Listener(ConnectionHost):
             self.endpoints["openwire"] = config.listeners.openwire
         self._broker = broker
         self._engine_loop = engine_loop
-        self._security = security
-        self._settings = replace(session_settings(config, security.is_required), groups=security.groups)
+        self._login_check = login_check
+        self._tls = tls
+        self._settings = replace(session_settings(config, login_check.is_required), groups=login_check.groups)
         self._connections: dict[SessionSocket, None] = {}
         self._refused: dict[SessionSocket, None] = {}
         self._admission = admission
@@ -77,8 +80,8 @@ class Listener(ConnectionHost):
         self._checks: dict[SessionSocket, asyncio.Task[None]] = {}
         self._acceptors: dict[str, Acceptor] = {}
         self.is_closed = False
-        self._amqp_settings = replace(amqp_settings(config, security.is_required), groups=security.groups)
-        self._openwire_settings = replace(openwire_settings(config, security.is_required), groups=security.groups)
+        self._amqp_settings = replace(amqp_settings(config, login_check.is_required), groups=login_check.groups)
+        self._openwire_settings = replace(openwire_settings(config, login_check.is_required), groups=login_check.groups)
 
     async def bind(self, name: str, passed: PassedSockets | None = None) -> None:
         """Bind one address; ``accept`` begins to let clients in.  Raises: OSError."""
@@ -88,11 +91,11 @@ class Listener(ConnectionHost):
             listening,
             self._admission,
             self.new_protocol,
-            self._security.tls_context,
+            self._tls.context,
             endpoint.is_tls(),
             self._connect_time_s,
             self._engine_loop.holdings,
-            self._security.tls.input,
+            self._tls.input,
         )
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 
@@ -148,10 +151,12 @@ class Listener(ConnectionHost):
         if protocol == OPENWIRE:
             return OpenWireSession(self._broker, connection, self._openwire_settings, self._engine_loop.now_ms)
         # The adapter of 1.0 answers unsupported versions with its own header.
-        return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
+        return AmqpConnection(
+            self._broker, connection, self._amqp_settings, self._login_check, self._engine_loop.now_ms
+        )
 
     def user_named(self, name: str) -> str:
-        return self._security.user_named(name)
+        return self._login_check.user_named(name)
 
     def connection_opened(self, connection: SessionSocket) -> bool:
         is_admitted = not connection.place.refusal
@@ -180,15 +185,15 @@ class Listener(ConnectionHost):
             self._audit.denied(connection.place.address, entry)
 
     def check_credentials(self, connection: SessionSocket, login: str, passcode: str) -> None:
-        found = self._security.remembered(login, passcode)
+        found = self._login_check.remembered(login, passcode)
         if found is not None:
             connection.login_checked(found)
             return
-        check = self._security.log_in(connection.place.address, login, passcode)
+        check = self._login_check.log_in(connection.place.address, login, passcode)
         self._await(connection, login, passcode, check)
 
     def check_proved(self, connection: SessionSocket, login: str, is_right: bool) -> None:
-        check = self._security.log_in_proved(connection.place.address, login, is_right)
+        check = self._login_check.log_in_proved(connection.place.address, login, is_right)
         self._await(connection, login, "", check)
 
     def _await(self, connection: SessionSocket, login: str, passcode: str, check: Checking) -> None:
@@ -198,7 +203,7 @@ class Listener(ConnectionHost):
     async def _check(self, connection: SessionSocket, login: str, passcode: str, check: Checking) -> None:
         found = await check
         if found is None:
-            if reason := self._security.refusal(passcode):
+            if reason := self._login_check.refusal(passcode):
                 self.warn(connection, f"the token is refused: {reason}")
             self.audit(connection, connection.audited(login, "login", "", "login-refused"))
         self._checks.pop(connection, None)

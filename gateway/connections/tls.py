@@ -28,7 +28,7 @@ log: Final = logging.getLogger("penstock.listener")
 class ServerTls:
     """The TLS of all listeners.
 
-    context: for the next connection, None without a certificate.  input: what all connections share.
+    input: what all connections share.
 
     Files that are replaced while the gateway runs (a renewed certificate) hold for connections from then on.
     Raises: ConfigError that names the key and the file.
@@ -38,7 +38,11 @@ class ServerTls:
         self._config = config
         self._seen = self._stamps()
         self.input = TlsInput()
-        self.context = server_context(config)
+        self._context = server_context(config)
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return that of the next connection, None without a certificate."""
+        return self._context
 
     def check(self) -> None:
         """Read the files again if one of them has changed.  Unusable ones are logged and change nothing."""
@@ -47,7 +51,7 @@ class ServerTls:
             return
         self._seen = stamps
         try:
-            self.context = server_context(self._config)
+            self._context = server_context(self._config)
         except ConfigError as error:
             log.warning("changed files of TLS cannot be used, connections get the earlier certificate: %s", error)
         else:

@@ -1,4 +1,1 @@
-"""Users whom other servers vouch for: tokens of an issuer, passwords of a directory.
-
-It is asked by ``gateway.connections.security``.
-"""
+"""Who may log in: users of the configuration, of an issuer's tokens, of a directory; ``login_check`` asks them all."""

@@ -1,6 +1,6 @@
 """Users of the configuration: their passwords, which SCRAM verifiers check (config.scram), and their access tokens.
 
-gateway.connections.security checks each login and asks here, or a directory or the checks of JWTs.
+``login_check`` checks each login and asks here, or a directory or the checks of JWTs.
 The iterations of one check take tens of milliseconds, so ``check`` belongs on a worker thread.
 """
 

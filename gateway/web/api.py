@@ -13,7 +13,7 @@ from aiohttp import web
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import BrokerStats
 from engine.values.errors import StoreError
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.process.audit_log import AuditLog
 from gateway.process.counters import GatewayCounters
 from gateway.web.connections.http_connection import HttpConnection, connection_of
@@ -53,10 +53,10 @@ from gateway.web.routing.bodies import refuse_encoding, refuse_unclear_length
 from gateway.web.routing.credentials import checked_groups
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.foreign_pages import ForeignPages
-from gateway.web.routing.logins import Logins
 from gateway.web.routing.openapi import description_route
 from gateway.web.routing.problems import HEADERS, Handler, Problem, with_problems
 from gateway.web.routing.request_audit import RequestAudit
+from gateway.web.routing.request_logins import RequestLogins
 from gateway.web.routing.routes import (
     BODY_BYTES_MAX,
     OPEN,
@@ -92,7 +92,7 @@ class Sources:
 
 def create_app(
     sources: Sources,
-    security: Security,
+    login_check: LoginCheck,
     configured_host: str = "localhost",
     sockets: SocketRoute | None = None,
     share: LoopShare | None = None,
@@ -106,11 +106,19 @@ def create_app(
     """
     memory = memory or RequestMemory()
     sampler = Sampler(sources.stats)
-    logins = Logins(security, Sessions(security.users.verifiers_of, time.monotonic))
+    logins = RequestLogins(login_check, Sessions(login_check.users.verifiers_of, time.monotonic))
     api = _Api(
-        sources.stats, sources.store, sampler, logins, security, configured_host, sockets, share or LoopShare(), memory
+        sources.stats,
+        sources.store,
+        sampler,
+        logins,
+        login_check,
+        configured_host,
+        sockets,
+        share or LoopShare(),
+        memory,
     )
-    watch = RequestAudit(audit or AuditLog(sources.stats.counters()), security).watch
+    watch = RequestAudit(audit or AuditLog(sources.stats.counters()), login_check).watch
     application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)
@@ -124,16 +132,16 @@ def create_app(
         *HistoryRoutes(sampler.history, memory).routes(),
         *events.routes(),
         *ConsoleRoutes().routes(),
-        *SessionRoutes(logins, security).routes(),
+        *SessionRoutes(logins, login_check).routes(),
         *JolokiaRoutes(sampler.sampled, sources.stats.disk_use, memory).routes(),
         *WhyRoutes(sources.why).routes(),
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
         *StoreFileRoutes(sources.store).routes(),
         *ScheduleRoutes(sources.schedule).routes(),
-        *TransactionRoutes(sources.transactions, security).routes(),
-        *UpkeepRoutes(sources.upkeep, security).routes(),
-        *ReloadRoutes(sources.reload, security).routes(),
+        *TransactionRoutes(sources.transactions, login_check).routes(),
+        *UpkeepRoutes(sources.upkeep, login_check).routes(),
+        *ReloadRoutes(sources.reload, login_check).routes(),
         *messages.routes(),
         *SingleMessageRoutes(sources.messages).routes(),
         *MessageServlet(sources.messages, memory).routes(),
@@ -150,8 +158,8 @@ class _Api:
         source: LiveStats,
         store: LiveStore,
         sampler: Sampler,
-        logins: Logins,
-        security: Security,
+        logins: RequestLogins,
+        login_check: LoginCheck,
         configured_host: str,
         sockets: SocketRoute | None,
         share: LoopShare,
@@ -162,7 +170,7 @@ class _Api:
         self._sampler = sampler
         self._logins = logins
         self._sockets = sockets
-        self._security = security
+        self._login_check = login_check
         self._foreign_pages = ForeignPages(configured_host)
         self._share = share
         self._memory = memory
@@ -204,10 +212,10 @@ class _Api:
             return web.Response(status=503, text="unavailable: the gateway failed and stops\n")
         store = self._source.store_stats()
         if store.is_accepting:
-            is_shown = store.retention and not self._security.is_required
+            is_shown = store.retention and not self._login_check.is_required
             return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_shown else "ok\n")
         # If the details need a login they are not shown here.
-        reason = "" if self._security.is_required else f": {store.reason}"
+        reason = "" if self._login_check.is_required else f": {store.reason}"
         return web.Response(status=503, text=f"unavailable{reason}\n")
 
     async def _readyz(self, request: web.Request, asked: Values) -> web.Response:
@@ -264,7 +272,7 @@ class _Api:
         route = route_of(request)
         self._foreign_pages.refuse(request, route)
         permission = SEES if route is None else route.permission
-        if self._security.is_required and permission.needs_login:
+        if self._login_check.is_required and permission.needs_login:
             await self._logins.check(request)
         self._refuse_forbidden(request, permission)
         body_bytes_max = BODY_BYTES_MAX if route is None else route.body_bytes_max
@@ -284,7 +292,7 @@ class _Api:
         """
         actions = permission.everywhere
         if actions and not any(
-            self._security.permissions.allows_everywhere(action, checked_groups()) for action in actions
+            self._login_check.permissions.allows_everywhere(action, checked_groups()) for action in actions
         ):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")

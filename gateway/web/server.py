@@ -13,7 +13,8 @@ from config.model import Endpoint
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.input_turns import InputTurns
-from gateway.connections.security import Security
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.process.passed_sockets import PassedSockets
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
@@ -45,7 +46,8 @@ class HttpServer:
         cls,
         endpoint: Endpoint,
         sources: Sources,
-        security: Security,
+        login_check: LoginCheck,
+        tls: ServerTls,
         sockets: SocketRoute | None = None,
         memory: RequestMemory | None = None,
         passed: PassedSockets | None = None,
@@ -55,7 +57,7 @@ class HttpServer:
         admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
         share = LoopShare()
         memory = memory or RequestMemory()
-        application = create_app(sources, security, endpoint.host, sockets, share, memory)
+        application = create_app(sources, login_check, endpoint.host, sockets, share, memory)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:
@@ -65,11 +67,11 @@ class HttpServer:
                 listening,
                 admission,
                 accepted,
-                security.tls_context,
+                tls.context,
                 endpoint.is_tls(),
                 REQUEST_TIME_S,
                 memory.holdings,
-                security.tls.input,
+                tls.input,
             )
             acceptor.start()
         except OSError:

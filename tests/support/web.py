@@ -25,7 +25,8 @@ from gateway.answers.jolokia import DiskUse
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_tasks import TaskRefused
 from gateway.answers.store_view import question_of
-from gateway.connections.security import Security
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.process.counters import GatewayCounters
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.sockets import SocketRoute
@@ -45,10 +46,11 @@ from gateway.web.rest.requests import Asking
 from gateway.web.server import HttpServer
 from tests.support.engine.snapshots import broker, destination
 
-OPEN = Security(ServerConfig())
+OPEN = LoginCheck(ServerConfig())
 
 
-GUARDED = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 4096))}))
+NO_TLS = ServerTls(ServerConfig())
+GUARDED = LoginCheck(ServerConfig(users={"alice": tuple(hash_password("secret", 4096))}))
 
 
 class Seen(Inspection):
@@ -343,10 +345,10 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
 
 @asynccontextmanager
 async def serving(
-    stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost", **others: Any
+    stats: BrokerStats | None = None, login_check: LoginCheck = OPEN, host: str = "localhost", **others: Any
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """Yield a client of the application on fakes, see ``sources``."""
-    application = create_app(sources(stats, **others), security, host)
+    application = create_app(sources(stats, **others), login_check, host)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         yield client
 
@@ -360,7 +362,7 @@ async def listening(
 ) -> AsyncIterator[Endpoint]:
     """Yield the address of a listener on fakes, see ``sources``."""
     endpoint = Endpoint("http", "127.0.0.1", 0)
-    server = await HttpServer.start(endpoint, sources(stats, **others), OPEN, sockets, memory)
+    server = await HttpServer.start(endpoint, sources(stats, **others), OPEN, NO_TLS, sockets, memory)
     try:
         yield server.endpoint
     finally:

@@ -13,7 +13,8 @@ from config.permissions import PermissionMap
 from config.reports.changes import Changes, changes, with_rights_of
 from engine.consumers.client import Client
 from engine.values.errors import ConnectionForced
-from gateway.connections.security import Security
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.process.log_lines import PeerLines
@@ -35,14 +36,14 @@ class LiveReload:
         self,
         config: ServerConfig,
         read: Callable[[], ServerConfig],
-        security: Security,
+        login_check: LoginCheck,
         engine_loop: EngineLoop,
         lines: PeerLines,
         audit: AuditLog,
     ) -> None:
         self.config = config
         self._read = read
-        self._security = security
+        self._login_check = login_check
         self._engine_loop = engine_loop
         self._lines = lines
         self._audit = audit
@@ -69,7 +70,7 @@ class LiveReload:
             found = changes(self.config, new)
             if found.applied:
                 self._adopt(new)
-            self._security.refresh()
+            self._login_check.refresh()
             self.config = with_rights_of(self.config, new)
             if found.applied:
                 self._applying = asyncio.ensure_future(self._apply())
@@ -101,14 +102,15 @@ class LiveReload:
     def _read_sound(self) -> ServerConfig:
         """Raises: ConfigError for what a start would refuse."""
         config = self._read()
-        Security(config)
+        LoginCheck(config)
+        ServerTls(config)
         return config
 
     def _adopt(self, config: ServerConfig) -> None:
         """Have the rights of the new configuration hold for all that comes from now on."""
-        self._security.adopt(config)
+        self._login_check.adopt(config)
         self._engine_loop.open_turn()
-        self._engine_loop.broker.access.adopt(PermissionMap(config.permissions, self._security.known_groups))
+        self._engine_loop.broker.access.adopt(PermissionMap(config.permissions, self._login_check.known_groups))
 
     async def _apply(self) -> None:
         """Have them hold for the connections that are there.
@@ -140,14 +142,14 @@ class LiveReload:
 
     def _judge(self, client: Client) -> None:
         user = client.user
-        is_known = user in self._security.users
+        is_known = user in self._login_check.users
         if client.is_external:
             if is_known:  # a token does not give the rights of such a user
                 client.give_up(ConnectionForced(f"the user {user} is one of the configuration now"))
             else:
                 client.rights_changed()
         elif is_known:
-            client.groups = self._security.groups_of(user)
+            client.groups = self._login_check.groups_of(user)
             client.rights_changed()
         else:
             client.give_up(ConnectionForced(f"the user {user} was removed"))

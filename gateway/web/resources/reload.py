@@ -8,7 +8,7 @@ from aiohttp import web
 
 from config.errors import ConfigError
 from config.reports.changes import Changes
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.management.reload import LiveReload
 from gateway.web.routing.credentials import holder_of_request
 from gateway.web.routing.problems import Problem
@@ -17,9 +17,9 @@ from gateway.web.routing.schemas import schema_of
 
 
 class ReloadRoutes:
-    def __init__(self, source: LiveReload, security: Security) -> None:
+    def __init__(self, source: LiveReload, login_check: LoginCheck) -> None:
         self._source = source
-        self._security = security
+        self._login_check = login_check
 
     def routes(self) -> list[Route]:
         return [
@@ -37,7 +37,7 @@ class ReloadRoutes:
 
     async def _reload(self, request: web.Request, asked: Values) -> web.Response:
         try:
-            found = await self._source.reload(holder_of_request(request, self._security))
+            found = await self._source.reload(holder_of_request(request, self._login_check))
         except ConfigError as error:
             raise Problem(
                 409, f"nothing has changed, because the configuration has errors:\n{error}", error.condition

@@ -6,12 +6,12 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.logins.users import LOGIN_MAX_CHARACTERS, PASSCODE_MAX_CHARACTERS
 from gateway.web.routing.credentials import login_of
 from gateway.web.routing.fields import Text
-from gateway.web.routing.logins import FORM, Logins, cookie_name
 from gateway.web.routing.problems import Problem
+from gateway.web.routing.request_logins import FORM, RequestLogins, cookie_name
 from gateway.web.routing.routes import LOGIN, Permission, Route, Values
 from gateway.web.routing.schemas import STRING, members
 from gateway.web.routing.sessions import SESSION_MOST_S
@@ -20,9 +20,9 @@ SESSION: Final = members(login=STRING, csrf=STRING)
 
 
 class SessionRoutes:
-    def __init__(self, logins: Logins, security: Security) -> None:
+    def __init__(self, logins: RequestLogins, login_check: LoginCheck) -> None:
         self._logins = logins
-        self._security = security
+        self._login_check = login_check
 
     def routes(self) -> list[Route]:
         return [
@@ -63,9 +63,9 @@ class SessionRoutes:
 
     async def _begin(self, request: web.Request, asked: Values) -> web.Response:
         login, passcode = asked["login"], asked.pop("passcode")  # the audit log shows what is asked for
-        if not self._security.is_required:
+        if not self._login_check.is_required:
             raise Problem(409, "no users are configured, so nobody needs to log in")
-        if self._security.is_token(passcode):
+        if self._login_check.is_token(passcode):
             raise Problem(401, "a token begins no session; allowed is the password, or Bearer with each request")
         user = await self._logins.checked(request, login, passcode)
         if user is None:
@@ -84,8 +84,8 @@ class SessionRoutes:
         return answer
 
     async def _show(self, request: web.Request, asked: Values) -> web.Response:
-        session = self._logins.session_of(request) if self._security.is_required else None
-        login = login_of(request) if self._security.is_required else ""
+        session = self._logins.session_of(request) if self._login_check.is_required else None
+        login = login_of(request) if self._login_check.is_required else ""
         return web.json_response({"login": login, "csrf": "" if session is None else session.csrf})
 
     async def _end(self, request: web.Request, asked: Values) -> web.Response:

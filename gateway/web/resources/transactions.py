@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.management.transactions import LiveTransactions
 from gateway.web.routing.credentials import holder_of_request
 from gateway.web.routing.fields import Text, Whole
@@ -29,9 +29,9 @@ DECIDED: Final = members(xid=STRING, outcome=STRING)
 
 
 class TransactionRoutes:
-    def __init__(self, source: LiveTransactions, security: Security) -> None:
+    def __init__(self, source: LiveTransactions, login_check: LoginCheck) -> None:
         self._source = source
-        self._security = security
+        self._login_check = login_check
 
     def routes(self) -> list[Route]:
         return [
@@ -74,8 +74,8 @@ class TransactionRoutes:
         return await self._decide(request, asked["xid"], is_commit=False)
 
     async def _forget(self, request: web.Request, asked: Values) -> web.Response:
-        return web.json_response(await self._source.forget(asked["xid"], holder_of_request(request, self._security)))
+        return web.json_response(await self._source.forget(asked["xid"], holder_of_request(request, self._login_check)))
 
     async def _decide(self, request: web.Request, xid: str, is_commit: bool) -> web.Response:
-        operator = holder_of_request(request, self._security)
+        operator = holder_of_request(request, self._login_check)
         return web.json_response(await self._source.decide(xid, is_commit, operator))

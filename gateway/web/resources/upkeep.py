@@ -12,7 +12,7 @@ from aiohttp import web
 
 from config.matching import QUEUE
 from config.names import DestinationName
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.rest.named_destination import Named
 from gateway.web.routing.credentials import checked_groups, holder_of_request
@@ -28,9 +28,9 @@ RUN: Final = members(purge=INTEGER, queue=STRING, dropped=INTEGER, done=BOOLEAN)
 
 
 class UpkeepRoutes:
-    def __init__(self, source: LiveUpkeep, security: Security) -> None:
+    def __init__(self, source: LiveUpkeep, login_check: LoginCheck) -> None:
         self._source = source
-        self._security = security
+        self._login_check = login_check
 
     def routes(self) -> list[Route]:
         return [
@@ -121,7 +121,7 @@ class UpkeepRoutes:
 
     async def _purge(self, request: web.Request, asked: Values) -> web.Response:
         name = self._queue(request, asked, "has no messages")
-        number = self._source.purge(name, asked["filter"], holder_of_request(request, self._security))
+        number = self._source.purge(name, asked["filter"], holder_of_request(request, self._login_check))
         return self._answer(number, 201)
 
     async def _status(self, request: web.Request, asked: Values) -> web.Response:
@@ -139,16 +139,16 @@ class UpkeepRoutes:
 
     async def _pause(self, request: web.Request, asked: Values) -> web.Response:
         name = self._queue(request, asked, "cannot be paused")
-        self._source.pause(name, holder_of_request(request, self._security))
+        self._source.pause(name, holder_of_request(request, self._login_check))
         return web.json_response({"queue": name, "paused": True})
 
     async def _resume(self, request: web.Request, asked: Values) -> web.Response:
         name = self._queue(request, asked, "cannot be paused")
-        self._source.resume(name, holder_of_request(request, self._security))
+        self._source.resume(name, holder_of_request(request, self._login_check))
         return web.json_response({"queue": name, "paused": False})
 
     async def _close(self, request: web.Request, asked: Values) -> web.Response:
-        self._source.close_connection(asked["number"], holder_of_request(request, self._security))
+        self._source.close_connection(asked["number"], holder_of_request(request, self._login_check))
         return web.json_response({"closed": asked["number"]})
 
     def _queue(self, request: web.Request, asked: Values, why: str) -> str:
@@ -175,4 +175,4 @@ class UpkeepRoutes:
             raise Problem(403, f"{request.method} {request.path} needs the permission delete for {shown}")
 
     def _may_delete(self, request: web.Request, destination: Named) -> bool:
-        return self._security.permissions.allows("delete", *destination, checked_groups())
+        return self._login_check.permissions.allows("delete", *destination, checked_groups())

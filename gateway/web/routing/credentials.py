@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from engine.consumers.user_quota import holder_at
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from protocols.peer_socket import LoggedIn
 
 # Of the request that a task answers, once its password, session or token was checked.  Keys of aiohttp's requests need
@@ -55,6 +55,6 @@ def external_groups() -> frozenset[str] | None:
     return checked.groups if checked is not None and checked.is_external else None
 
 
-def holder_of_request(request: web.Request, security: Security) -> str:
+def holder_of_request(request: web.Request, login_check: LoginCheck) -> str:
     """Return for whom a request counts: a login means nothing where it is not checked."""
-    return holder_at(login_of(request) if security.is_required else "", request.remote or "?")
+    return holder_at(login_of(request) if login_check.is_required else "", request.remote or "?")

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from config.names import DestinationName
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.process.audit_log import Audited, AuditLog
 from gateway.web.routing.credentials import CHECKED, login_of
 from gateway.web.routing.problems import Handler, Problem, http_problem, refusal
@@ -19,9 +19,9 @@ CUT_OFF: Final = "cut-off"  # the client has gone meanwhile; the action may be d
 
 
 class RequestAudit:
-    def __init__(self, audit: AuditLog, security: Security) -> None:
+    def __init__(self, audit: AuditLog, login_check: LoginCheck) -> None:
         self._audit = audit
-        self._security = security
+        self._login_check = login_check
 
     @web.middleware
     async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -45,7 +45,7 @@ class RequestAudit:
             return
         if result == "login-refused" and request.method == "GET" and "Authorization" not in request.headers:
             return  # how browsers find out that they need a login
-        login = login_of(request) if self._security.is_required else ""
+        login = login_of(request) if self._login_check.is_required else ""
         action = f"{request.method} {request.path}" if route is None else route.name
         target = _target(route, request)
         host = request.remote or "?"

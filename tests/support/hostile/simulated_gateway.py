@@ -15,8 +15,9 @@ from engine.limits.disk_watch import DiskSpace
 from gateway.app import assemble
 from gateway.connections.admission import Admission, admission_of
 from gateway.connections.listener import Listener
-from gateway.connections.security import Security
 from gateway.connections.session_socket import SessionSocket
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.process.counters import GatewayCounters
 from protocols.stomp.codec.frame_limits import FrameLimits
 from tests.support.disk.faulty_files import FaultyFiles
@@ -162,7 +163,15 @@ class SimulatedGateway(BrokerView):
         super().__init__(self.engine_loop.broker)
         self._admission = admission_of(config, self.counters)
         self.listener = _Listener(
-            loop, draw, config, self.broker, self.engine_loop, Security(config), self.counters, self._admission
+            loop,
+            draw,
+            config,
+            self.broker,
+            self.engine_loop,
+            LoginCheck(config),
+            ServerTls(config),
+            self.counters,
+            self._admission,
         )
         self.web: WebListener | None = None
         self._sockets: dict[int, DrawnSocket] = {}

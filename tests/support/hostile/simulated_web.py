@@ -12,7 +12,7 @@ from aiohttp import web
 from config.model import ServerConfig
 from gateway.connections.admission import Admission, Place
 from gateway.connections.input_turns import InputTurns
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.api import Sources, create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
@@ -55,7 +55,7 @@ class SimulatedWeb:
         self._draw = draw
         self._now_s = 0.0
         engine_loop = gateway.engine_loop
-        security = Security(config)
+        login_check = LoginCheck(config)
         self._share = LoopShare(self._clock)
         self._memory = RequestMemory(engine_loop.holdings)
         self._turns = InputTurns()
@@ -69,13 +69,13 @@ class SimulatedWeb:
             transactions=LiveTransactions(engine_loop, self.admission.lines),
             upkeep=LiveUpkeep(engine_loop, self.admission.lines),
             messages=_Messages(
-                engine_loop, config.data_directory, security.groups_of, security.is_required, self._memory
+                engine_loop, config.data_directory, login_check.groups_of, login_check.is_required, self._memory
             ),
             reload=Reloading(),
             connections=LiveConnections(gateway.broker),
         )
         sockets = SocketRoute(gateway.listener.new_socket_connection)
-        application = create_app(sources, security, "localhost", sockets, self._share, self._memory)
+        application = create_app(sources, login_check, "localhost", sockets, self._share, self._memory)
         self._runner = web.AppRunner(application, access_log=None)
         gateway.loop.run_until_complete(self._runner.setup())
         gateway.web = self

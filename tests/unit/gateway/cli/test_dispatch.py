@@ -15,7 +15,7 @@ import pytest
 from config.loader import load_config
 from gateway.__main__ import main
 from gateway.cli.dispatch import MODULES
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 
 ROOT = Path(__file__).parents[4]
@@ -160,9 +160,9 @@ def test_user_hash_prints_what_can_be_pasted(
     path.write_text(capsys.readouterr().out)
     config = load_config([str(path)])
     assert list(config.users) == [name]
-    security = Security(config)
-    assert security.check(name, "correct horse")
-    assert not security.check(name, "correct horse ")
+    login_check = LoginCheck(config)
+    assert login_check.check(name, "correct horse")
+    assert not login_check.check(name, "correct horse ")
 
 
 def test_user_hash_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from config.loader import load_config
 from gateway.__main__ import main
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 
 
@@ -28,7 +28,7 @@ class Operator:
         return main(["user", *words, "--config", str(self.path), *more])
 
     def lets_in(self, name: str, password: str) -> bool:
-        return Security(load_config([str(self.path)])).check(name, password)
+        return LoginCheck(load_config([str(self.path)])).check(name, password)
 
     def mode(self) -> int:
         return stat.S_IMODE(self.path.stat().st_mode)

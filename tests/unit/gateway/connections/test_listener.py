@@ -16,7 +16,8 @@ from engine.broker import Broker
 from engine.open_transaction import TransactionLimits
 from gateway.connections.admission import REFUSED_MAX, Admission
 from gateway.connections.listener import Listener, session_settings
-from gateway.connections.security import Security
+from gateway.connections.tls import ServerTls
+from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from gateway.process.clock import SystemClock
 from gateway.process.counters import GatewayCounters
@@ -53,7 +54,8 @@ async def serving(config: ServerConfig, counters: GatewayCounters | None = None)
         config,
         broker,
         engine_loop,
-        Security(config),
+        LoginCheck(config),
+        ServerTls(config),
         counters,
         Admission(config.stomp.limits.connections, config.limits.connections_per_address, counters),
     )

@@ -11,8 +11,8 @@ import pytest
 
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
-from gateway.connections.security import Security
 from gateway.connections.tls import FILE_BYTES_MAX, ServerTls, common_name, context_of, read_files, server_context
+from gateway.logins.login_check import LoginCheck
 from tests.support.process.certificates import Certificates
 
 ALERT = 21
@@ -93,10 +93,10 @@ def test_settings_that_need_a_certificate(certificates: Certificates) -> None:
 
 
 def test_a_certificate_names_a_user_only_where_there_is_one() -> None:
-    anybody = Security(ServerConfig())
+    anybody = LoginCheck(ServerConfig())
     assert anybody.user_named("carol") == "carol"
     verifier = "SCRAM-SHA-256$4096:AAAAAAAAAAAAAAAAAAAAAA==$" + "A" * 43 + "=:" + "A" * 43 + "="
-    users = Security(replace(ServerConfig(), users={"alice": (verifier,)}))
+    users = LoginCheck(replace(ServerConfig(), users={"alice": (verifier,)}))
     assert (users.user_named("alice"), users.user_named("carol")) == ("alice", "")
 
 
@@ -113,18 +113,18 @@ def test_changed_files_hold_for_the_next_connection(
     file = tmp_path / "gateway.pem"
     file.write_bytes(certificates.gateway.read_bytes())
     tls = ServerTls(configured(certificate=file))
-    first = tls.context
+    first = tls.context()
     tls.check()
-    assert tls.context is first
+    assert tls.context() is first
     renewed = tmp_path / "renewed.pem"
     renewed.write_bytes(certificates.issue("renewed").read_bytes())
     renewed.rename(file)
     tls.check()
-    second = tls.context
+    second = tls.context()
     assert second is not None and second is not first
     assert f"connections get the certificate that is in {file} now" in caplog.text
     tls.check()
-    assert tls.context is second
+    assert tls.context() is second
 
 
 @pytest.mark.parametrize("text", ["half a certificate", None])
@@ -134,14 +134,14 @@ def test_unusable_changes_leave_the_earlier_certificate(
     file = tmp_path / "gateway.pem"
     file.write_bytes(certificates.gateway.read_bytes())
     tls = ServerTls(configured(certificate=file))
-    first = tls.context
+    first = tls.context()
     if text is None:
         file.unlink()
     else:
         file.write_text(text)
     for _ in range(3):
         tls.check()
-    assert tls.context is first
+    assert tls.context() is first
     assert caplog.text.count("changed files of TLS cannot be used") == 1
     assert str(file) in caplog.text
 
@@ -155,11 +155,11 @@ def test_what_is_no_regular_file_is_not_waited_for(
     file.write_bytes((certificates.ca if key == "client_ca" else certificates.gateway).read_bytes())
     config = configured(**{"certificate": certificates.gateway, key: file})
     tls = ServerTls(config)
-    first = tls.context
+    first = tls.context()
     os.unlink(file)
     os.mkfifo(file)
     tls.check()
-    assert tls.context is first
+    assert tls.context() is first
     assert f"tls.{key.replace('_', '-')}: {str(file)!r} cannot be read: it is not a regular file" in caplog.text
 
 

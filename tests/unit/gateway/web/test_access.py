@@ -11,9 +11,9 @@ from config.matching import BOTH, Pattern
 from config.model import Endpoint, ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.server import HttpServer
-from tests.support.web import GUARDED, OPEN, basic, listening, serving, sources
+from tests.support.web import GUARDED, NO_TLS, OPEN, basic, listening, serving, sources
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/api/stat", "/nothing"])
@@ -33,7 +33,7 @@ from tests.support.web import GUARDED, OPEN, basic, listening, serving, sources
     ],
 )
 async def test_credentials(path: str, headers: dict[str, str], status: int) -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         response = await client.get(path, headers=headers)
         assert response.status == (404 if status == 200 and path == "/nothing" else status)
         assert ("WWW-Authenticate" in response.headers) is (status == 401)
@@ -68,7 +68,7 @@ async def test_other_hosts_are_refused(host: str) -> None:
 
 
 async def test_a_foreign_host_is_refused_before_its_password_is_looked_at() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         response = await client.get("/api/stat", headers={"Host": "evil.example", **basic("alice", "secret")})
         assert response.status == 403
 
@@ -94,7 +94,7 @@ async def test_origin_must_be_our_own(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
-    server = await HttpServer.start(Endpoint("http", host, 0), sources(), OPEN)
+    server = await HttpServer.start(Endpoint("http", host, 0), sources(), OPEN, NO_TLS)
     assert server.endpoint.port > 0
     async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
         assert response.status == 200
@@ -104,7 +104,7 @@ async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
 async def test_a_port_in_use_is_an_error_of_the_start() -> None:
     async with listening() as endpoint:
         with pytest.raises(OSError, match="Address already in use"):
-            await HttpServer.start(endpoint, sources(), OPEN)
+            await HttpServer.start(endpoint, sources(), OPEN, NO_TLS)
 
 
 async def test_a_foreign_page_cannot_start_a_retry() -> None:
@@ -113,11 +113,11 @@ async def test_a_foreign_page_cannot_start_a_retry() -> None:
         assert response.status == 403
 
 
-def _permitted(pattern: str, login: str) -> Security:
+def _permitted(pattern: str, login: str) -> LoginCheck:
     """Return a gateway with two users, of which one reads everything and the other manages everything."""
     grants = {"read": frozenset({"readers"}), "delete": frozenset({"managers"})}
     users = {name: tuple(hash_password("secret", 4096)) for name in ("alice", "bob")}
-    return Security(
+    return LoginCheck(
         ServerConfig(
             users=users if login else {},
             groups={"alice": frozenset({"readers"}), "bob": frozenset({"managers"})},
@@ -168,7 +168,7 @@ async def test_what_concerns_all_destinations_needs_a_permission_for_all(
     login: str, pattern: str, path: str, is_post: bool, is_allowed: bool
 ) -> None:
     headers = basic(login, "secret") if login else {}
-    async with serving(security=_permitted(pattern, login)) as client:
+    async with serving(login_check=_permitted(pattern, login)) as client:
         if is_post:
             response = await client.post(path, data='{"directory": "new"}', headers=headers)
         else:

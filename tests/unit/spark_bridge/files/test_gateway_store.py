@@ -19,7 +19,7 @@ from config.scram import hash_password
 from engine.store.read.reader import StoreReader
 from engine.values.errors import RangeGone
 from gateway.cli.dispatch import execute
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.store import LiveStore
@@ -34,7 +34,7 @@ from tests.support.web import OPEN, serving
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 
-GUARDED = Security(ServerConfig(users={"ann lee": tuple(hash_password("p:@ss", 4096))}))
+GUARDED = LoginCheck(ServerConfig(users={"ann lee": tuple(hash_password("p:@ss", 4096))}))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
         yield sample
 
 
-def served(store: SampleStore, work: Callable[[str], None], security: Security = OPEN) -> None:
+def served(store: SampleStore, work: Callable[[str], None], login_check: LoginCheck = OPEN) -> None:
     """Serve the files of a store over HTTP, and do the work elsewhere with the URL."""
 
     def never() -> Any:
@@ -57,7 +57,7 @@ def served(store: SampleStore, work: Callable[[str], None], security: Security =
 
     async def serve() -> None:
         async with serving(
-            security=security, store=LiveStore(str(store.directory), never, never, RequestMemory())
+            login_check=login_check, store=LiveStore(str(store.directory), never, never, RequestMemory())
         ) as web:
             await asyncio.to_thread(work, str(web.make_url("")).rstrip("/"))
 

@@ -13,7 +13,7 @@ import pytest
 from config.model import ServerConfig
 from config.scram import hash_password
 from engine.values.errors import EngineError
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.audit_log import AuditLog
 from gateway.process.counters import GatewayCounters
@@ -34,7 +34,7 @@ async def test_an_operator_does_not_fill_the_log(caplog: pytest.LogCaptureFixtur
     config = ServerConfig()
     other = replace(config, data_directory="elsewhere")
     counters = GatewayCounters()
-    live = LiveReload(config, lambda: other, Security(config), loop, PeerLines(counters), AuditLog(counters))
+    live = LiveReload(config, lambda: other, LoginCheck(config), loop, PeerLines(counters), AuditLog(counters))
     for _ in range(LINES_MAX + 2):
         await live.reload("user 'ann'")
     await live.reload("SIGHUP")
@@ -73,7 +73,7 @@ def configuration(**groups: str) -> ServerConfig:
 
 def reloading(loop: EngineLoop, before: ServerConfig, after: ServerConfig) -> LiveReload:
     counters = GatewayCounters()
-    return LiveReload(before, lambda: after, Security(before), loop, PeerLines(counters), AuditLog(counters))
+    return LiveReload(before, lambda: after, LoginCheck(before), loop, PeerLines(counters), AuditLog(counters))
 
 
 async def test_a_change_reaches_a_few_connections_a_turn() -> None:

@@ -53,7 +53,7 @@ async def test_streams_end_with_the_gateway() -> None:
 
 
 async def test_events_and_history_need_a_login() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         for path in ("/api/events?for_ms=0", "/api/history"):
             assert (await client.get(path)).status == 401
             assert (await client.get(path, headers=basic("alice", "secret"))).status == 200

@@ -11,7 +11,7 @@ async def test_it_says_what_has_changed_and_who_asked() -> None:
         response = await client.post("/api/reload")
         assert response.status == 200
         assert await response.json() == {"applied": ["users.ann: added"], "restart": ["data: y, before x"]}
-    async with serving(security=GUARDED, reload=source) as client:
+    async with serving(login_check=GUARDED, reload=source) as client:
         assert (await client.post("/api/reload")).status == 401
         assert (await client.post("/api/reload", headers=basic("alice", "secret"))).status == 200
     assert source.asked == ["address 127.0.0.1", "user 'alice'"]

@@ -16,7 +16,7 @@ from config.model import ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
 from gateway.answers.served_files import RANGE_BYTES_MAX
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.store import LiveStore
 from tests.support.store.sample_store import SampleStore
@@ -157,7 +157,7 @@ async def test_who_may(store: SampleStore, path: str, login: str, status: int) -
         Permission(orders, BOTH, {"read": frozenset({"readers", "clerks"})}),
     )
     groups = {name: frozenset({f"{name}s"}) for name in users}
-    security = Security(ServerConfig(users=users, groups=groups, permissions=permissions))
-    async with serving(security=security, store=live(store)) as client:
+    login_check = LoginCheck(ServerConfig(users=users, groups=groups, permissions=permissions))
+    async with serving(login_check=login_check, store=live(store)) as client:
         headers = basic(login, "secret") if login else {}
         assert (await client.get(f"/api/store/{path}", headers=headers)).status == status

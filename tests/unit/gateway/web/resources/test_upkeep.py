@@ -8,7 +8,7 @@ from config.matching import BOTH, QUEUE, Pattern
 from config.model import ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from tests.support.web import Keeping, basic, serving
 
 
@@ -61,10 +61,10 @@ async def test_what_is_wrong_is_said(path: str, body: str, status: int, expected
 async def test_it_needs_the_permission_for_that_destination_only() -> None:
     users = {name: tuple(hash_password("secret", 4096)) for name in ("ann", "bob")}
     entries = (Permission(Pattern.parse("orders.>"), BOTH, {"delete": frozenset({"sales"})}),)
-    security = Security(ServerConfig(users=users, groups={"ann": frozenset({"sales"})}, permissions=entries))
+    login_check = LoginCheck(ServerConfig(users=users, groups={"ann": frozenset({"sales"})}, permissions=entries))
     source = Keeping()
     ann, bob = basic("ann", "secret"), basic("bob", "secret")
-    async with serving(security=security, upkeep=source) as client:
+    async with serving(login_check=login_check, upkeep=source) as client:
         orders = {"destination": "orders.eu"}
         assert (await client.post("/api/purge", json=orders)).status == 401
         for path in ("/api/purge", "/api/delete", "/api/pause", "/api/resume"):

@@ -58,7 +58,7 @@ async def test_the_refusal_names_what_is_allowed() -> None:
 
 
 async def test_a_foreign_page_is_refused_before_its_password_is_looked_at() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         assert (await client.get(EVENTS, headers={**IMAGE, **basic("alice", "wrong")})).status == 403
 
 

@@ -21,9 +21,9 @@ from tests.support.web import GUARDED, OPEN, basic, serving, sources
 HIDDEN = {"/", "/console", "/console/", "/console/{name}"}
 
 
-async def described(security: Any = OPEN) -> dict[str, Any]:
-    async with serving(security=security) as client:
-        headers = basic("alice", "secret") if security is GUARDED else {}
+async def described(login_check: Any = OPEN) -> dict[str, Any]:
+    async with serving(login_check=login_check) as client:
+        headers = basic("alice", "secret") if login_check is GUARDED else {}
         document: dict[str, Any] = await (await client.get("/api/openapi.json", headers=headers)).json()
         return document
 

@@ -72,7 +72,7 @@ async def test_errors_of_requests(method: str, path: str, body: str, status: int
 
 
 async def test_refusals_before_a_path_is_looked_at() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         foreign = await client.get("/api/stat", headers={"Host": "evil.example"})
         assert document(403, await foreign.read())["detail"].startswith("Host is 'evil.example'; allowed is")
         unknown = await client.get("/api/stat")

@@ -36,7 +36,7 @@ async def test_what_an_operator_does(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         await client.request(method, path, json=sent, headers=ALICE)
     (found,) = entries(caplog)
     assert (found["user"], found["address"], found["protocol"]) == ("alice", "127.0.0.1", "http")
@@ -46,7 +46,7 @@ async def test_what_an_operator_does(
 @pytest.mark.parametrize("path", ["/api/stat", "/metrics", "/nothing", "/healthz", "/"])
 async def test_looking_is_no_management(path: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         await client.get(path, headers=ALICE)
         await client.get(path)  # how a browser finds out that it needs a login
     assert entries(caplog) == []
@@ -64,7 +64,7 @@ async def test_looking_is_no_management(path: str, caplog: pytest.LogCaptureFixt
 async def test_refused_logins(
     method: str, path: str, headers: dict[str, str], user: str, action: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         await client.request(method, path, headers=headers)
     (found,) = entries(caplog)
     assert (found["user"], found["action"], found["target"], found["result"]) == (user, action, path, "login-refused")

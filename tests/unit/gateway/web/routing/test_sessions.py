@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 
 from config.model import ServerConfig
 from config.scram import Verifier, hash_password
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.routing.sessions import (
     GROUPS_MOST_S,
     IDLE_S,
@@ -142,7 +142,7 @@ async def cookies_kept(client: TestClient[Any, Any]) -> None:
 
 
 async def test_a_session_lets_in_and_ends() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         await cookies_kept(client)
         assert (await client.get("/api/session")).status == 401
         token = await logged_in(client)
@@ -155,7 +155,7 @@ async def test_a_session_lets_in_and_ends() -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"X-Penstock-CSRF": ""}, {"X-Penstock-CSRF": "0" * 64}])
 async def test_what_changes_something_needs_the_token(headers: dict[str, str]) -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         await cookies_kept(client)
         token = await logged_in(client)
         refused = await client.post("/api/pause", json={"destination": "q"}, headers=headers)
@@ -167,14 +167,14 @@ async def test_what_changes_something_needs_the_token(headers: dict[str, str]) -
 
 
 async def test_basic_needs_no_token() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         headers = basic("alice", "secret")
         assert (await client.post("/api/pause", json={"destination": "q"}, headers=headers)).status == 200
         assert await (await client.get("/api/session", headers=headers)).json() == {"login": "alice", "csrf": ""}
 
 
 async def test_wrong_logins() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         for login, passcode in (("alice", "wrong"), ("nobody", "secret"), ("", "")):
             response = await client.post("/api/session", json={"login": login, "passcode": passcode})
             assert (response.status, "Set-Cookie" in response.headers) == (401, False)
@@ -184,7 +184,7 @@ async def test_wrong_logins() -> None:
 
 
 async def test_a_browser_asks_for_no_password_where_the_page_does() -> None:
-    async with serving(security=GUARDED) as client:
+    async with serving(login_check=GUARDED) as client:
         assert (await client.get("/api/stat")).headers["WWW-Authenticate"].startswith("Basic")
         own = await client.get("/api/stat", headers={"X-Penstock-CSRF": ""})
         assert own.headers["WWW-Authenticate"].startswith("Session")
@@ -199,7 +199,9 @@ async def test_without_users_nobody_logs_in() -> None:
 
 async def test_passwords_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with serving(security=Security(ServerConfig(users={"alice": tuple(hash_password("right", 4096))}))) as client:
+    async with serving(
+        login_check=LoginCheck(ServerConfig(users={"alice": tuple(hash_password("right", 4096))}))
+    ) as client:
         await client.post("/api/session", json={"login": "alice", "passcode": "hush-hush"})
     assert any("logIn" in str(vars(record)) for record in caplog.records), "a denied login is in the audit log"
     assert not any("hush-hush" in str(vars(record)) for record in caplog.records)

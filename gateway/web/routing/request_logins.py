@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.connections.security import Security
+from gateway.logins.login_check import LoginCheck
 from gateway.web.routing.credentials import CHECKED, basic_credentials, bearer_token
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.sessions import Session, Sessions, is_token_of
@@ -23,10 +23,10 @@ BASIC: Final = 'Basic realm="penstock", charset="UTF-8"'
 FORM: Final = 'Session realm="penstock"'
 
 
-class Logins:
-    def __init__(self, security: Security, sessions: Sessions) -> None:
+class RequestLogins:
+    def __init__(self, login_check: LoginCheck, sessions: Sessions) -> None:
         self.sessions = sessions
-        self._security = security
+        self._login_check = login_check
 
     async def check(self, request: web.Request) -> None:
         """Let a known user in.  Raises: Problem."""
@@ -46,7 +46,7 @@ class Logins:
         CHECKED.set(found)
         if found is not None:
             return
-        if token is not None and (reason := self._security.refusal(token)):
+        if token is not None and (reason := self._login_check.refusal(token)):
             challenge = f'Bearer realm="penstock", error="invalid_token", error_description="{reason}"'
             raise Problem(401, f"the token is refused: {reason}", headers={"WWW-Authenticate": challenge})
         is_console = CSRF_HEADER in request.headers or self.cookie_of(request) is not None
@@ -59,21 +59,21 @@ class Logins:
 
     async def checked(self, request: web.Request, login: str, passcode: str) -> LoggedIn | None:
         """Return the user of login and password, None for wrong ones."""
-        security = self._security
-        found = security.remembered(login, passcode)
+        login_check = self._login_check
+        found = login_check.remembered(login, passcode)
         if found is None:
-            found = await security.log_in(request.remote or "?", login, passcode)
+            found = await login_check.log_in(request.remote or "?", login, passcode)
         # A token in place of the password may be of another user; alone (Bearer) it is clear whose request it is.
         # A directory may spell the login in another way, or have a prefix here.
-        is_of_login = found is not None and (found.user == login or not security.is_token(passcode))
+        is_of_login = found is not None and (found.user == login or not login_check.is_token(passcode))
         return found if is_of_login else None
 
     async def _user_of_session(self, request: web.Request, session: Session) -> LoggedIn | None:
         """Return the user with the groups that count now; a user who is gone from the directory has no session."""
         if not session.user.is_external:
-            return LoggedIn(session.user.user, self._security.groups_of(session.user.user))
-        if self.sessions.is_due(session, self._security.groups_last_s):
-            found, is_said = await self._security.read_again(session.user)
+            return LoggedIn(session.user.user, self._login_check.groups_of(session.user.user))
+        if self.sessions.is_due(session, self._login_check.groups_last_s):
+            found, is_said = await self._login_check.read_again(session.user)
             if found is not None:
                 self.sessions.was_read(session, found)
             elif is_said:
@@ -83,10 +83,10 @@ class Logins:
 
     async def _user_of_token(self, request: web.Request, token: str) -> LoggedIn | None:
         """Return the user; a wrong token is a guess like any other, so it fails late and counts."""
-        security = self._security
-        if login := security.users.login_of_token(token):
-            return LoggedIn(login, security.groups_of(login))
-        return security.remembered("", token) or await security.log_in(request.remote or "?", "", token)
+        login_check = self._login_check
+        if login := login_check.users.login_of_token(token):
+            return LoggedIn(login, login_check.groups_of(login))
+        return login_check.remembered("", token) or await login_check.log_in(request.remote or "?", "", token)
 
     def session_of(self, request: web.Request) -> Session | None:
         cookie = self.cookie_of(request)

@@ -1,6 +1,6 @@
 """The queue of password checks: logins wait here for one of the few worker threads that may check them.
 
-gateway.connections.security checks a login.
+``login_check`` checks a login.
 
 A check takes tens of milliseconds, so a flood of wrong passwords can always be faster.  It must not keep others out:
 
@@ -80,7 +80,7 @@ class _Failures:
         self._counts.pop(key, None)
 
 
-class LoginChecks:
+class LoginQueue:
     """check: returns whether a password is right; runs on a worker thread.
 
     places, address_places: of different passwords that wait, in all and of one address.  wait_most_s: until a client

@@ -9,7 +9,6 @@ import asyncio
 import base64
 import math
 import os
-import ssl
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import Final
@@ -17,9 +16,8 @@ from typing import Final
 from config.exposure import refuse_open_listeners
 from config.model import ServerConfig
 from config.permissions import PermissionMap
-from gateway.connections.login_queue import LoginChecks
-from gateway.connections.tls import ServerTls
 from gateway.logins.configured import directory_of, tokens_of
+from gateway.logins.login_queue import LoginQueue
 from gateway.logins.users import ConfiguredUsers
 from gateway.process.counters import GatewayCounters
 from protocols.amqp.sasl import OAUTHBEARER, XOAUTH2, Credentials, ScramVerifier
@@ -33,11 +31,11 @@ DIRECTORY_PLACES_PER_ADDRESS: Final = 512
 DIRECTORY_WAIT_MOST_S: Final = 30.0
 
 
-class Security(Credentials):
+class LoginCheck(Credentials):
     """Checks credentials; safe to call from several threads.
 
     users, permissions: of the configuration.
-    logins: passwords that wait for ``check``.  wrong_tokens: tokens whose refusal waits, as that of a password would.
+    passwords: those that wait for ``check``.  wrong_tokens: tokens whose refusal waits, as that of a password would.
     directory_logins: passwords that wait for the directory.  groups: of users, by login.
     tokens, directory: the checks of JWTs and by a directory, if there are any.
     known_groups: also those of the last token of other users, for what is done on their behalf while they are away.
@@ -47,7 +45,6 @@ class Security(Credentials):
     def __init__(self, config: ServerConfig, counters: GatewayCounters | None = None) -> None:
         refuse_open_listeners(config)
         self.users = ConfiguredUsers()
-        self.tls = ServerTls(config)
         self.groups: dict[str, frozenset[str]] = {}
         self._external: dict[str, frozenset[str]] = {}
         self.known_groups: Mapping[str, frozenset[str]] = ChainMap(self.groups, self._external)
@@ -56,12 +53,12 @@ class Security(Credentials):
         self.directory = directory_of(config)
         self._is_reading = False  # groups of a user in the directory
         self.adopt(config)
-        self.logins = LoginChecks(self.check, counters)
+        self.passwords = LoginQueue(self.check, counters)
         # A queue of its own: the name in a wrong token is nobody's, and delays no password.
-        self.wrong_tokens = LoginChecks(self.check, counters)
+        self.wrong_tokens = LoginQueue(self.check, counters)
         # A queue of its own: a directory that does not answer keeps no other passwords waiting.  A fleet behind one
         # address has a user for each client, and a question takes no processor here, so more may wait than elsewhere.
-        self.directory_logins = LoginChecks(
+        self.directory_logins = LoginQueue(
             self._is_right_in_directory,
             counters,
             DIRECTORY_PLACES,
@@ -79,8 +76,7 @@ class Security(Credentials):
             self._external.pop(login, None)
 
     def tick(self) -> None:
-        """Look after files, keys and connections to the directory; called each second."""
-        self.tls.check()
+        """Look after keys and connections to the directory; called each second."""
         if self.tokens is not None:
             self.tokens.source.check()
         if self.directory is not None:
@@ -90,10 +86,6 @@ class Security(Credentials):
         """Read the keys of tokens again: the configuration is read again."""
         if self.tokens is not None:
             self.tokens.source.refresh()
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the next connection, None without TLS."""
-        return self.tls.context
 
     @property
     def is_required(self) -> bool:
@@ -114,7 +106,7 @@ class Security(Credentials):
             if self.directory is not None and login not in self.users:
                 is_right = await self.directory_logins.check(address, login, passcode)
                 return self.remembered(login, passcode) if is_right else None
-            is_right = await self.logins.check(address, login, passcode)
+            is_right = await self.passwords.check(address, login, passcode)
             return LoggedIn(login, self.groups_of(login)) if is_right and self._is_there(login) else None
         await tokens.look_for_key(passcode)
         found = await tokens.checked(passcode)
@@ -126,7 +118,7 @@ class Security(Credentials):
 
     async def log_in_proved(self, address: str, login: str, is_right: bool) -> LoggedIn | None:
         """Do the same for a login whose proof was checked."""
-        is_right = await self.logins.proved(address, login, is_right and self._is_there(login))
+        is_right = await self.passwords.proved(address, login, is_right and self._is_there(login))
         return LoggedIn(login, self.groups_of(login)) if is_right and self._is_there(login) else None
 
     def remembered(self, login: str, passcode: str) -> LoggedIn | None:

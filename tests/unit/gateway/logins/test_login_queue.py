@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.connections.login_queue import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginChecks
+from gateway.logins.login_queue import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginQueue
 from gateway.process.counters import GatewayCounters
 from tests.support.stopped_time import stopped_time
 
@@ -35,7 +35,7 @@ class World:
     def __init__(self) -> None:
         self.verifier = Verifier()
         self.counters = GatewayCounters()
-        self.checks = LoginChecks(self.verifier.check, self.counters)
+        self.checks = LoginQueue(self.verifier.check, self.counters)
         self.tasks: list[asyncio.Task[bool]] = []
 
     def ask(self, address: str, login: str, passcode: str) -> asyncio.Task[bool]:
@@ -193,7 +193,7 @@ async def test_equal_attempts_are_one_check(world: World) -> None:
 
 
 async def test_who_waits_too_long_is_refused(world: World) -> None:
-    world.checks = LoginChecks(world.verifier.check, world.counters, wait_most_s=0.0)
+    world.checks = LoginQueue(world.verifier.check, world.counters, wait_most_s=0.0)
     many = [world.ask("10.0.0.1", f"user{number}", "right") for number in range(CONCURRENT_CHECKS_MAX + 3)]
     many += [world.ask("10.0.0.1", "user0", "right")]
     assert await asyncio.gather(*many) == [False] * len(many)

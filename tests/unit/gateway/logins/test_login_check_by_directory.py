@@ -16,8 +16,8 @@ with warnings.catch_warnings():
 from config.login_servers import LdapConfig, SecurityConfig
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
-from gateway.connections.security import DIRECTORY_PLACES_PER_ADDRESS, Security
 from gateway.logins.directory import Directory
+from gateway.logins.login_check import DIRECTORY_PLACES_PER_ADDRESS, LoginCheck
 from gateway.process.counters import GatewayCounters
 from protocols.peer_socket import LoggedIn
 
@@ -51,38 +51,38 @@ class Scripted(Directory):
         return LoggedIn(login.lower(), self.groups, is_external=True) if passcode == "secret" else None
 
 
-def secured(counters: GatewayCounters | None = None, **users: str) -> tuple[Security, Scripted]:
+def secured(counters: GatewayCounters | None = None, **users: str) -> tuple[LoginCheck, Scripted]:
     verifiers = {name: tuple(hash_password(code, 4096)) for name, code in users.items()}
-    security = Security(ServerConfig(users=verifiers, security=SecurityConfig(ldap=LDAP)), counters)
-    found = security.directory = Scripted()
-    return security, found
+    login_check = LoginCheck(ServerConfig(users=verifiers, security=SecurityConfig(ldap=LDAP)), counters)
+    found = login_check.directory = Scripted()
+    return login_check, found
 
 
 async def test_who_is_asked() -> None:
-    security, directory = secured(admin="own")
-    assert security.is_required and security.scram_mechanisms() == ()
-    found = await security.log_in(ADDRESS, "ann", "secret")
-    assert found == LoggedIn("ann", frozenset({"shop"}), is_external=True) == security.remembered("ann", "secret")
-    assert security.known_groups["ann"] == {"shop"}
-    assert await security.log_in(ADDRESS, "bob", "other") is None
-    assert await security.log_in(ADDRESS, "admin", "secret") is None
-    assert await security.log_in(ADDRESS, "admin", "own") is not None
+    login_check, directory = secured(admin="own")
+    assert login_check.is_required and login_check.scram_mechanisms() == ()
+    found = await login_check.log_in(ADDRESS, "ann", "secret")
+    assert found == LoggedIn("ann", frozenset({"shop"}), is_external=True) == login_check.remembered("ann", "secret")
+    assert login_check.known_groups["ann"] == {"shop"}
+    assert await login_check.log_in(ADDRESS, "bob", "other") is None
+    assert await login_check.log_in(ADDRESS, "admin", "secret") is None
+    assert await login_check.log_in(ADDRESS, "admin", "own") is not None
     assert directory.asked == ["ann", "bob"], "never about a user of the configuration"
 
 
 async def test_another_spelling_is_no_user_of_the_configuration() -> None:
-    security, directory = secured(admin="own")
-    assert await security.log_in(ADDRESS, "ADMIN", "secret") is None
-    assert directory.asked == ["ADMIN"] and security.remembered("ADMIN", "secret") is None
+    login_check, directory = secured(admin="own")
+    assert await login_check.log_in(ADDRESS, "ADMIN", "secret") is None
+    assert directory.asked == ["ADMIN"] and login_check.remembered("ADMIN", "secret") is None
 
 
 async def test_a_directory_that_does_not_answer_keeps_nobody_else_waiting() -> None:
-    security, directory = secured(admin="own")
+    login_check, directory = secured(admin="own")
     directory.gate.clear()
-    waiting = [asyncio.ensure_future(security.log_in(ADDRESS, f"ann{number}", "secret")) for number in range(20)]
+    waiting = [asyncio.ensure_future(login_check.log_in(ADDRESS, f"ann{number}", "secret")) for number in range(20)]
     while len(directory.asked) < 2:
         await asyncio.sleep(0.001)
-    assert await security.log_in(ADDRESS, "admin", "own") is not None
+    assert await login_check.log_in(ADDRESS, "admin", "own") is not None
     assert len(directory.asked) == 2 and not any(one.done() for one in waiting)
     directory.gate.set()
     assert all(await asyncio.gather(*waiting))
@@ -91,11 +91,11 @@ async def test_a_directory_that_does_not_answer_keeps_nobody_else_waiting() -> N
 async def test_a_fleet_of_users_of_one_address_comes_in_at_once() -> None:
     """After a restart all of them connect: the places for passwords of the configuration would not do."""
     counters = GatewayCounters()
-    security, directory = secured(counters)
+    login_check, directory = secured(counters)
     directory.gate.clear()
     logins = [f"device{number}" for number in range(DIRECTORY_PLACES_PER_ADDRESS)]
-    fleet = [asyncio.ensure_future(security.log_in(ADDRESS, login, "secret")) for login in logins]
-    same = [asyncio.ensure_future(security.log_in(ADDRESS, "device0", "secret")) for _ in range(20)]
+    fleet = [asyncio.ensure_future(login_check.log_in(ADDRESS, login, "secret")) for login in logins]
+    same = [asyncio.ensure_future(login_check.log_in(ADDRESS, "device0", "secret")) for _ in range(20)]
     await asyncio.sleep(0)
     directory.gate.set()
     found = await asyncio.gather(*fleet, *same)
@@ -105,38 +105,38 @@ async def test_a_fleet_of_users_of_one_address_comes_in_at_once() -> None:
 
 
 async def test_groups_are_read_again_for_one_user_at_a_time() -> None:
-    security, directory = secured()
-    ann = await security.log_in(ADDRESS, "ann", "secret")
-    assert ann is not None and security.groups_last_s == 60.0
+    login_check, directory = secured()
+    ann = await login_check.log_in(ADDRESS, "ann", "secret")
+    assert ann is not None and login_check.groups_last_s == 60.0
     directory.groups = frozenset({"ops"})
     directory.gate.clear()
-    first = asyncio.ensure_future(security.read_again(ann))
+    first = asyncio.ensure_future(login_check.read_again(ann))
     await asyncio.sleep(0)
-    assert await security.read_again(ann) == (None, False), "another one is asked for"
+    assert await login_check.read_again(ann) == (None, False), "another one is asked for"
     first.cancel()
-    assert await security.read_again(ann) == (None, False), "although its client has gone"
+    assert await login_check.read_again(ann) == (None, False), "although its client has gone"
     directory.gate.set()
     async with asyncio.timeout(LIMIT_S):
-        while (found := await security.read_again(ann)) == (None, False):
+        while (found := await login_check.read_again(ann)) == (None, False):
             await asyncio.sleep(0.001)
     assert found == (LoggedIn("ann", frozenset({"ops"}), is_external=True), True)
-    assert security.known_groups["ann"] == {"ops"}
+    assert login_check.known_groups["ann"] == {"ops"}
 
 
 async def test_without_a_binder_nothing_is_read_again() -> None:
-    security, directory = secured()
+    login_check, directory = secured()
     directory.has_binder = False
-    assert security.groups_last_s == math.inf
-    assert await security.read_again(LoggedIn("ann", frozenset(), is_external=True)) == (None, False)
+    assert login_check.groups_last_s == math.inf
+    assert await login_check.read_again(LoggedIn("ann", frozenset(), is_external=True)) == (None, False)
 
 
 async def test_no_question_without_a_password() -> None:
-    security, directory = secured()
+    login_check, directory = secured()
     for login, passcode in (("ann", ""), ("", "secret"), ("", ""), ("ann\0", "secret"), ("ann", "x" * 5_000)):
-        assert await security.log_in(ADDRESS, login, passcode) is None
+        assert await login_check.log_in(ADDRESS, login, passcode) is None
     assert directory.asked == []
 
 
 def test_an_open_listener_may_have_a_directory_in_place_of_users() -> None:
     listeners = Listeners(stomp=Endpoint("tcp", "0.0.0.0", 61613))
-    Security(ServerConfig(listeners=listeners, security=SecurityConfig(ldap=LDAP)))
+    LoginCheck(ServerConfig(listeners=listeners, security=SecurityConfig(ldap=LDAP)))
