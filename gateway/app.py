@@ -308,11 +308,12 @@ async def _listen(
     from gateway.web.server import HttpServer
 
     memory = RequestMemory(engine_loop.holdings)
+    stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory)
     sources = Sources(
         stats=source,
-        why=LiveWhy(engine_loop.broker, lambda: reload.config, config.data_directory),
+        why=LiveWhy(engine_loop.broker, lambda: reload.config, stored),
         retries=LiveRetries(engine_loop),
-        store=LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory),
+        store=stored,
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),

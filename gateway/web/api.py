@@ -16,6 +16,7 @@ from engine.values.errors import StoreError
 from gateway.logins.login_check import LoginCheck
 from gateway.process.audit_log import AuditLog
 from gateway.process.counters import GatewayCounters
+from gateway.web.connections.abandoned import while_asked
 from gateway.web.connections.http_connection import HttpConnection, connection_of
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.console import ConsoleRoutes
@@ -238,7 +239,7 @@ class _Api:
         stats, _ = await self._share.within(self._sampler.look())
         readers: list[LogReader] = []
         with suppress(StoreError, OSError):  # a scrape must work while the disk does not
-            readers = await self._store.readers()
+            readers = await self._store.readers("")
         return await self._memory.made("", lambda: _render_metrics(stats, self._source.counters(), readers, accept))
 
     async def _stat(self, request: web.Request, asked: Values) -> web.Response:
@@ -283,6 +284,8 @@ class _Api:
             await request.read()  # at most client_max_size
             if connection is not None:
                 connection.request_taken()
+            if route is not None and route.only_asks():
+                return await while_asked(request, handler, connection)
             return await handler(request)
 
     def _refuse_forbidden(self, request: web.Request, permission: Permission) -> None:

@@ -109,7 +109,7 @@ class Knowing(LiveWhy):
     def producer(self, connection_id: int) -> Answer | None:
         return Answer(["connection 2: open"], {"reason": ""}) if connection_id == 2 else None
 
-    async def message(self, message_id: str) -> Answer:
+    async def message(self, address: str, message_id: str) -> Answer:
         if message_id != "ID:s-3":
             raise UnknownMessage(f"{message_id!r} is not of this store")
         return Answer(["message ID:s-3: sent"], {"events": []})
@@ -153,19 +153,19 @@ class Storing(LiveStore):
     def __init__(self) -> None:
         """Nothing of the gateway is here."""
 
-    async def query(self, asked: Mapping[str, str]) -> bytes:
+    async def query(self, address: str, asked: Mapping[str, str]) -> bytes:
         question = question_of(asked)
         if question.message_id != "ID:s-8":
             raise UnknownMessage("no such message")
         return b'{"messages": [{"id": "ID:s-8"}]}'
 
-    async def space(self, tells_why: bool) -> dict[str, Any]:
+    async def space(self, address: str, tells_why: bool) -> dict[str, Any]:
         return {"told_why": tells_why}
 
-    async def readers(self) -> list[LogReader]:
+    async def readers(self, address: str) -> list[LogReader]:
         return [LogReader("stream", "billing", "orders.>", 500, 1_000, 7, 50, 20_000)]
 
-    async def dump(self, asked: Mapping[str, str]) -> bytes:
+    async def dump(self, address: str, asked: Mapping[str, str]) -> bytes:
         if "x" in asked:
             raise WrongQuestion("'x' is not known")
         return b'{"records": [], "next_from": 0}'
@@ -181,7 +181,7 @@ class Storing(LiveStore):
     async def stop(self) -> None:
         return None
 
-    async def backup(self, directory: str) -> dict[str, Any]:
+    async def backup(self, address: str, directory: str) -> dict[str, Any]:
         if directory == "full":
             raise BackupRefused("full is there and not empty")
         if "\0" in directory:

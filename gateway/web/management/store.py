@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.store.read.backup import back_up
 from engine.store.read.log_readers import LogReader, log_readers
+from engine.store.read.message_history import Biography, biography
 from engine.store.read.reader import StoreReader
 from engine.store.recover.live_rebuild import LiveRebuild
 from engine.store.space.disk_usage import space_of
@@ -21,7 +22,7 @@ from gateway.answers.store_dump import dump_page
 from gateway.answers.store_tasks import StoreTasks
 from gateway.answers.store_view import answer, question_of
 from gateway.web.limits.request_memory import RequestMemory
-from gateway.web.limits.turn_order import TurnOrder
+from gateway.web.limits.thread_turns import ThreadTurns
 
 
 class LiveStore:
@@ -39,47 +40,44 @@ class LiveStore:
     ) -> None:
         self._directory = Path(directory)
         self._keeping = keeping
-        self._memory = memory
-        self._turn = asyncio.Lock()
-        self._file_turns = TurnOrder()
+        self._questions = ThreadTurns(memory)
+        self._files = ThreadTurns(memory)
         self._tasks = StoreTasks(directory, begin_rebuild)
 
-    async def query(self, asked: Mapping[str, str]) -> bytes:
+    async def query(self, address: str, asked: Mapping[str, str]) -> bytes:
         """Return the JSON.  Raises: WrongQuestion; StoreError."""
         question = question_of(asked)
-        async with self._turn:
-            await self._memory.room()
-            return await asyncio.to_thread(
-                lambda: json.dumps(answer(StoreReader(self._directory), question, WHOLE_BYTES_MAX)).encode()
-            )
+        return await self._questions.done(
+            address, lambda: json.dumps(answer(StoreReader(self._directory), question, WHOLE_BYTES_MAX)).encode()
+        )
 
-    async def space(self, tells_why: bool) -> dict[str, Any]:
+    async def space(self, address: str, tells_why: bool) -> dict[str, Any]:
         """Raises: StoreError."""
-        async with self._turn:
-            return await asyncio.to_thread(
-                lambda: asdict(space_of(StoreReader(self._directory), tells_why, self._keeping()))
-            )
+        return await self._questions.done(
+            address, lambda: asdict(space_of(StoreReader(self._directory), tells_why, self._keeping()))
+        )
 
-    async def dump(self, asked: Mapping[str, str]) -> bytes:
+    async def dump(self, address: str, asked: Mapping[str, str]) -> bytes:
         """Return the JSON.  Raises: WrongQuestion; StoreError."""
-        async with self._turn:
-            await self._memory.room()
-            return await asyncio.to_thread(lambda: json.dumps(dump_page(StoreReader(self._directory), asked)).encode())
+        return await self._questions.done(
+            address, lambda: json.dumps(dump_page(StoreReader(self._directory), asked)).encode()
+        )
 
-    async def readers(self) -> list[LogReader]:
-        return await asyncio.to_thread(log_readers, self._directory)
+    async def message(self, address: str, message_id: str) -> Biography:
+        """Raises: StoreError."""
+        return await self._questions.done(address, lambda: biography(StoreReader(self._directory), message_id))
+
+    async def readers(self, address: str) -> list[LogReader]:
+        """Raises: StoreError; OSError."""
+        return await self._files.done(address, partial(log_readers, self._directory))
 
     async def files(self, address: str) -> bytes:
         """Return the JSON of the list of files.  Raises: StoreError; OSError."""
-        async with self._file_turns.turn(address):
-            await self._memory.room()
-            return await asyncio.to_thread(listing, self._directory)
+        return await self._files.done(address, partial(listing, self._directory))
 
     async def part(self, address: str, path: str, asked: tuple[int, int] | None) -> Part:
         """Return a part of a file.  Raises: FileNotFoundError, NoSuchRange; OSError."""
-        async with self._file_turns.turn(address):
-            await self._memory.room()
-            return await asyncio.to_thread(read_part, self._directory, path, asked)
+        return await self._files.done(address, partial(read_part, self._directory, path, asked))
 
     def start(self, what: str) -> dict[str, Any]:
         return self._tasks.start(what)
@@ -90,7 +88,6 @@ class LiveStore:
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    async def backup(self, directory: str) -> dict[str, Any]:
+    async def backup(self, address: str, directory: str) -> dict[str, Any]:
         """Raises: StoreError; OSError."""
-        async with self._turn:
-            return asdict(await asyncio.to_thread(back_up, self._directory, Path(directory)))
+        return await self._questions.done(address, lambda: asdict(back_up(self._directory, Path(directory))))

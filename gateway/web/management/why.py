@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,11 +18,11 @@ from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.consumers.credit_window import CreditWindow
 from engine.features.why import Whereabouts
-from engine.store.read.message_history import Biography, biography, entry_of
-from engine.store.read.reader import StoreReader
+from engine.store.read.message_history import Biography, entry_of
 from engine.values.delivery import consumer_words
 from engine.values.destination import KINDS_BY_NAME, is_topic
 from gateway.answers.why import consumer_lines, message_lines, producer_lines
+from gateway.web.management.store import LiveStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class Answer:
 class LiveWhy:
     """The answer is None for an unknown id."""
 
-    def __init__(self, broker: Broker, config: Callable[[], ServerConfig], directory: str) -> None:
-        """config: returns the configuration in force.  directory: of the store."""
+    def __init__(self, broker: Broker, config: Callable[[], ServerConfig], store: LiveStore) -> None:
+        """config: returns the configuration in force."""
         self._why = broker.why
         self._branches = broker.branches
         self._clients = broker.clients
@@ -46,7 +45,7 @@ class LiveWhy:
         self._destinations = broker.destinations
         self._clock = broker.context.clock
         self._config = config
-        self._directory = directory
+        self._store = store
 
     def consumer(self, consumer_id: int) -> Answer | None:
         view = self._why.consumer(consumer_id)
@@ -56,9 +55,9 @@ class LiveWhy:
         view = self._why.producer(connection_id)
         return None if view is None else Answer(producer_lines(view), asdict(view))
 
-    async def message(self, message_id: str) -> Answer:
+    async def message(self, address: str, message_id: str) -> Answer:
         """Raises: StoreError."""
-        life = await asyncio.to_thread(_read, self._directory, message_id)
+        life = await self._store.message(address, message_id)
         where = self._locate(life)
         policy, settings = policy_of(self._destinations.addresses, life)
         lines = message_lines(life, where, policy, settings, self._clock.wall_ms())
@@ -119,10 +118,6 @@ def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPol
     kind, name, _, _ = entry_of(life)
     number = KINDS_BY_NAME[kind]
     return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)
-
-
-def _read(directory: str, message_id: str) -> Biography:
-    return biography(StoreReader(directory), message_id)
 
 
 def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dict[str, Setting]:

@@ -142,10 +142,10 @@ class StoreRoutes:
         await self._source.stop()
 
     async def _query(self, request: web.Request, asked: Values) -> web.Response:
-        return await _answer(self._source.query(request.query))
+        return await _answer(self._source.query(request.remote or "?", request.query))
 
     async def _dump(self, request: web.Request, asked: Values) -> web.Response:
-        return await _answer(self._source.dump(request.query))
+        return await _answer(self._source.dump(request.remote or "?", request.query))
 
     async def _verify(self, request: web.Request, asked: Values) -> web.Response:
         return self._start(VERIFY)
@@ -172,15 +172,16 @@ class StoreRoutes:
         return web.json_response(found)
 
     async def _space(self, request: web.Request, asked: Values) -> web.Response:
-        return web.json_response(await self._source.space(asked["why"]))
+        return web.json_response(await self._source.space(request.remote or "?", asked["why"]))
 
     async def _readers(self, request: web.Request, asked: Values) -> web.Response:
-        return web.json_response({"readers": [asdict(reader) for reader in await self._source.readers()]})
+        found = await self._source.readers(request.remote or "?")
+        return web.json_response({"readers": [asdict(reader) for reader in found]})
 
     async def _backup(self, request: web.Request, asked: Values) -> web.Response:
         directory = asked["directory"]
         try:
-            return web.json_response(await self._source.backup(directory))
+            return web.json_response(await self._source.backup(request.remote or "?", directory))
         except (StoreError, OSError) as error:
             raise Problem(409, str(error)) from None
         except ValueError:

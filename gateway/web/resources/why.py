@@ -70,7 +70,7 @@ class WhyRoutes:
 
     async def _message(self, request: web.Request, asked: Values) -> web.Response:
         try:
-            return _response(await self._source.message(asked["id"]), "")
+            return _response(await self._source.message(request.remote or "?", asked["id"]), "")
         except PenstockError as error:
             raise Problem(404, str(error), error.condition) from None
 

@@ -65,6 +65,16 @@ class Browsing:
     async def _page(self, asking: Asking, cursor: Cursor, limit: int) -> Page:
         client = cursor.client
         self._busy.add(client)
+        try:
+            return await self._shown(asking, cursor, limit)
+        except BaseException:
+            self._clients.leave(client, False)
+            raise
+        finally:
+            self._busy.discard(client)
+
+    async def _shown(self, asking: Asking, cursor: Cursor, limit: int) -> Page:
+        client = cursor.client
         with self._clients.turn():
             if not client.is_gone:
                 cursor.consumer.grant(limit)
@@ -76,7 +86,6 @@ class Browsing:
             await wait_for(client.arrived, end_s - clock())
             if clock() >= end_s:
                 break  # a disk that reads nothing: what is here is the page
-        self._busy.discard(client)
         page = client.take_deliveries()
         shown = [(delivery.message, NO_MORE) for delivery in page]
         documents = await self._clients.documents(asking.address, shown, cursor.body_form)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from config.matching import QUEUE, TOPIC
@@ -21,6 +22,7 @@ from engine.values.errors import InvalidDestination
 from gateway.answers.message_document import document_text, found_message
 from gateway.loop.engine_loop import EngineLoop
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.limits.thread_turns import to_the_end
 from gateway.web.rest.browsing import Browsing
 from gateway.web.rest.client_registry import RestClients
 from gateway.web.rest.leases import Leases
@@ -73,7 +75,7 @@ class LiveMessages:
     async def message(self, asking: Asking, message_id: str, body_form: str) -> bytes:
         """Return a message of the log, as JSON."""
         async with self._reading:  # it holds the whole message, which may be large
-            found = await asyncio.to_thread(_find, self._directory, message_id)
+            found = await to_the_end(partial(_find, self._directory, message_id))
             kind, _, name = found.destination.partition("://")
             client = self._clients.client(asking)
             number = KINDS_BY_NAME.get(kind, 0)

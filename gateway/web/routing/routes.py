@@ -106,6 +106,10 @@ class Route:
         """Say whether it changes something as an operator does."""
         return self.method != "GET" and not self.is_traffic
 
+    def only_asks(self) -> bool:
+        """Say whether nothing is lost if it ends without an answer."""
+        return self.method == "GET" and not self.has_effect
+
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Check the request and answer it.  Raises: Problem."""
         if self.is_hidden:

@@ -8,11 +8,12 @@ from config.model import ConnectionDefaults, ServerConfig
 from gateway.web.management.why import LiveWhy
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
+from tests.support.web import Storing
 
 
 def live(world: EngineWorld) -> LiveWhy:
     config = ServerConfig(addresses=(address("q", prefetch__queue_prefetch=20),))
-    return LiveWhy(world.broker, lambda: config, "data")
+    return LiveWhy(world.broker, lambda: config, Storing())
 
 
 def test_a_consumers_own_settings_stand_above_its_address() -> None:
