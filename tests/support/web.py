@@ -358,11 +358,12 @@ async def listening(
     stats: BrokerStats | None = None,
     sockets: SocketRoute | None = None,
     memory: RequestMemory | None = None,
+    login_check: LoginCheck = OPEN,
     **others: Any,
 ) -> AsyncIterator[Endpoint]:
     """Yield the address of a listener on fakes, see ``sources``."""
     endpoint = Endpoint("http", "127.0.0.1", 0)
-    server = await HttpServer.start(endpoint, sources(stats, **others), OPEN, NO_TLS, sockets, memory)
+    server = await HttpServer.start(endpoint, sources(stats, **others), login_check, NO_TLS, sockets, memory)
     try:
         yield server.endpoint
     finally:
