@@ -83,9 +83,9 @@ class PermissionMap:
         allowed = self.groups_for(action, kind, name)
         return EVERYBODY in allowed or not allowed.isdisjoint(groups)
 
-    def allows_user(self, action: Action, kind: int, name: str, user: str) -> bool:
-        """Say the same for a user, connected or not."""
-        return self.allows(action, kind, name, self._groups.get(user, frozenset()))
+    def may_read_topic(self, user: str, topic: str) -> bool:
+        """Say whether a user may read a topic, connected or not."""
+        return self.allows("read", TOPIC, topic, self._groups.get(user, frozenset()))
 
     def allows_everywhere(self, action: Action, groups: frozenset[str]) -> bool:
         """Say whether a member of ``groups`` may do this to every destination, whatever its name.

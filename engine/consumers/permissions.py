@@ -58,9 +58,9 @@ class Access:
         own = ", ".join(sorted(client.groups)) or "none"
         raise AccessDenied(f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}")
 
-    def may_keep_for(self, user: str, kind: int, name: str) -> bool:
-        """Say whether messages of a destination may be kept for a user, "" for none."""
-        return self.is_open or not user or self.permissions.allows_user("read", kind, name, user)
+    def may_keep_for(self, user: str, topic: str) -> bool:
+        """Say whether messages of a topic may be kept for a user, "" for none."""
+        return self.is_open or not user or self.permissions.may_read_topic(user, topic)
 
     def _may_see_advised(self, client: Client, topic: str) -> bool:
         """Say whether a client may see the destination that an advisory is about, as it may hold the body of a message.

@@ -88,10 +88,6 @@ class Chores:
         self._rows.setdefault(row, deque()).append(chore)
         self._count += 1
 
-    def clear(self) -> None:
-        self._rows.clear()
-        self._count = 0
-
 
 @dataclass(slots=True, eq=False)
 class Steps(TimerTarget):
@@ -103,6 +99,7 @@ class Steps(TimerTarget):
     chores: under way.  postponed: queues to dispatch again in the next turn.
     inputs: connections whose frames wait, the next one first.  input_floor: steps that these leave to other work,
     0 while none of them goes on.
+    is_armed: another turn was requested.
     turn: number of a turn; it stays the same over turns that take no steps.
     """
 
@@ -117,7 +114,7 @@ class Steps(TimerTarget):
     inputs: deque[WaitingInput] = field(default_factory=deque)
     input_floor: int = 0
     turn: int = 0
-    _is_armed: bool = False
+    is_armed: bool = False
 
     def __post_init__(self) -> None:
         self.agenda = self._context.agenda
@@ -189,13 +186,9 @@ class Steps(TimerTarget):
 
     def need_a_turn(self) -> None:
         """Request another turn right after this one."""
-        if not self._is_armed:
-            self._is_armed = True
+        if not self.is_armed:
+            self.is_armed = True
             self._context.call_later(0, self, 0)
-
-    def is_waiting(self) -> bool:
-        """Say whether another turn was requested."""
-        return self._is_armed
 
     def end_turn(self) -> None:
         taken = TURN_STEPS + self.lent - self.left
@@ -207,7 +200,7 @@ class Steps(TimerTarget):
         self.reserved = END_STEPS
 
     def timer_fired(self, key: int) -> None:
-        self._is_armed = False
+        self.is_armed = False
         for queue in list(islice(self.postponed, POSTPONED_QUEUES)):
             del self.postponed[queue]
             queue.mark_dirty()

@@ -76,14 +76,9 @@ class ConfiguredUsers:
             return False
         with self._lock:
             if self._users.get(login) == known:
-                self._remember(login, passcode)
+                self.remember(login, passcode)
                 return True
         return self.check(login, passcode)  # the user was changed meanwhile
-
-    def remember(self, login: str, passcode: str) -> None:
-        """Accept these credentials from now on without a check; the oldest are forgotten first."""
-        with self._lock:
-            self._remember(login, passcode)
 
     def remembers(self, login: str, passcode: str) -> bool:
         """Say whether exactly these credentials were checked and found right, or are a token; does not block.
@@ -125,7 +120,8 @@ class ConfiguredUsers:
         )
         return ScramVerifier(digest[:SALT_BYTES], iterations, os.urandom(size), os.urandom(size))
 
-    def _remember(self, login: str, passcode: str) -> None:
+    def remember(self, login: str, passcode: str) -> None:
+        """Accept these credentials from now on without a check; the oldest are forgotten first."""
         if len(self._remembered) >= REMEMBERED_MAX:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[self._key(login, passcode)] = None

@@ -98,7 +98,6 @@ def create_app(
     sockets: SocketRoute | None = None,
     share: LoopShare | None = None,
     memory: RequestMemory | None = None,
-    audit: AuditLog | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -119,7 +118,7 @@ def create_app(
         share or LoopShare(),
         memory,
     )
-    watch = RequestAudit(audit or AuditLog(sources.stats.counters()), login_check).watch
+    watch = RequestAudit(AuditLog(sources.stats.counters()), login_check).watch
     application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)

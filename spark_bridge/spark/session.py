@@ -80,7 +80,7 @@ def settings_for(master: str, driver_host: str, name: str = EXPORT.name) -> dict
     return settings
 
 
-def check_master(master: str, limit_s: float = MASTER_LIMIT_S) -> None:
+def check_master(master: str) -> None:
     """Connect to a master of Spark's own cluster manager: Spark would try for a minute, and then give no reason.
 
     Raises: SessionFailed if all of ``spark://HOST:PORT,HOST:PORT`` cannot be reached.
@@ -94,7 +94,7 @@ def check_master(master: str, limit_s: float = MASTER_LIMIT_S) -> None:
             reasons.append(f"{place!r} is not HOST:PORT")
             continue
         try:
-            socket.create_connection((host.strip("[]"), int(port)), limit_s).close()
+            socket.create_connection((host.strip("[]"), int(port)), MASTER_LIMIT_S).close()
         except (OSError, OverflowError) as error:
             reasons.append(f"{place}: {error}")
         else:

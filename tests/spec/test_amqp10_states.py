@@ -25,7 +25,6 @@ from protocols.amqp.v1_0.endpoints.states import (
     LEFT,
     LINK,
     LINK_DISCARDING,
-    LINK_ERRORS,
     MAPPED,
     MECHANISM_DUE,
     OPENED,
@@ -136,7 +135,7 @@ def expected_answer(state: str, performative: str) -> str:
         if row in TABLES[name]:
             continue
         if name == "link":
-            return f"end {symbol_of(LINK_ERRORS[row[1]])}"
+            return f"end {symbol_of('handle-in-use' if performative.startswith('attach') else 'unattached-handle')}"
         return EARLY if connection == HDR_EXCH else ILLEGAL
     if performative in ("open", "close"):
         return ANSWERS[performative]

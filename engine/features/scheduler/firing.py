@@ -73,7 +73,7 @@ class Firing(OwnSender):
         left = FIRE_MESSAGES
         if self.held.count:
             self._open_gates()
-            left -= self._fire_held(now_ms, FIRE_MESSAGES // 2)
+            left -= self._fire_held(now_ms)
         passed = 0
         while left > 0 and passed < HOLD_MESSAGES:
             batch, passed = self._take_due(now_ms, left, passed)
@@ -86,7 +86,7 @@ class Firing(OwnSender):
         """Fire, in this turn, messages whose gate has opened; return whether there were any."""
         if not self.held.shut or not self.scheduler.context.store.is_accepting() or not self._open_gates():
             return False
-        self._fire_held(self.scheduler.context.wall_ms, FIRE_MESSAGES // 2)
+        self._fire_held(self.scheduler.context.wall_ms)
         return True
 
     def suspected(self) -> list[int]:
@@ -109,10 +109,10 @@ class Firing(OwnSender):
                 shut[target] = one  # the next check begins behind it
         return is_any
 
-    def _fire_held(self, now_ms: int, most: int) -> int:
+    def _fire_held(self, now_ms: int) -> int:
         """Fire messages whose gate has opened; return how many."""
         held = self.held
-        left = most
+        left = most = FIRE_MESSAGES // 2
         for target in list(held.going)[:TARGETS_CHECKED]:
             one = held.going.pop(target)
             held.going[target] = one  # the next turn begins behind it

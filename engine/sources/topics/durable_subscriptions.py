@@ -148,7 +148,7 @@ class NamedSubscriptions:
         topics = self.durable_wildcards.topics
         if not topics.has_room(subscription.holder):
             topics.refused += 1
-        elif self.access.may_keep_for(subscription.owner, TOPIC, topic.name):
+        elif self.access.may_keep_for(subscription.owner, topic.name):
             topics.add(subscription.holder)
             queue = self.cursors.open(subscription, topic, options)
             for observer in self.observers:

@@ -13,7 +13,7 @@ from engine.consumers.permissions import Access
 from engine.consumers.user_quota import Quota
 from engine.sources.registry import Destinations
 from engine.sources.topics.named_subscription import NamedSubscription
-from engine.values.destination import ADVISORY_PREFIX, TOPIC
+from engine.values.destination import ADVISORY_PREFIX
 from engine.values.wildcard import Wildcard
 
 
@@ -44,9 +44,7 @@ class DurableWildcards:
         return [
             one
             for one in self.subscriptions.values()
-            if one.wildcard is not None
-            and one.wildcard.matches(name)
-            and self.access.may_keep_for(one.owner, TOPIC, name)
+            if one.wildcard is not None and one.wildcard.matches(name) and self.access.may_keep_for(one.owner, name)
         ]
 
     def require(self, holder: str, wildcard: Wildcard, known: NamedSubscription | None) -> None:

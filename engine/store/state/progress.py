@@ -9,7 +9,6 @@ from engine.store.state.settled_entries import SettledEntries
 from engine.values.stored import Attempts
 
 PAGE_SHIFT: Final = 7  # encoding one page takes a seventh of a millisecond
-PAGE_ENTRIES: Final = 1 << PAGE_SHIFT
 
 
 @dataclass(slots=True, eq=False)

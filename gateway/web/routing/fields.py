@@ -282,9 +282,9 @@ class Anything(Field[Any]):
 Fields = tuple[Field[Any], ...]
 
 
-def read_texts(fields: Fields, given: Iterable[tuple[str, str]], what: str) -> dict[str, Any]:
-    """Return the values of parameters, with defaults.  what: they are, as in "parameter".  Raises: Problem."""
-    return _read(fields, given, what, is_text=True)
+def read_texts(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the values of parameters, with defaults.  Raises: Problem."""
+    return _read(fields, given, "parameter", is_text=True)
 
 
 def read_members(fields: Fields, given: Mapping[str, object]) -> dict[str, Any]:

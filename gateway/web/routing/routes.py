@@ -120,7 +120,7 @@ class Route:
             known = {one.name for one in self.parameters}
             more = {name: text for name, text in given if name not in known}
             given = [(name, text) for name, text in given if name in known]
-        values = {**read_texts(self.parameters, given, "parameter"), "more": more}
+        values = {**read_texts(self.parameters, given), "more": more}
         if self.check is not None:
             self.check(request, values)
         if self.body is not None or self.raw_body:

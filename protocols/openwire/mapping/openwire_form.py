@@ -58,12 +58,10 @@ def openwire_form(
     destination: Destination,
     store_id: str,
     own_id: str,
-    is_known: bool,
 ) -> Stored:
     """Return a message of another protocol as OpenWire.
 
     form: with header lines; the message itself if it has them.  own_id: the broker's id of the message.
-    is_known: its sender's temporary destinations are announced to clients.
     """
     assert form.encoding == STOMP, "converters make header lines"
     headers = read_lines(form.headers)
@@ -84,7 +82,7 @@ def openwire_form(
     found.group_id = _field(headers.get("JMSXGroupID"))
     found.group_sequence = _whole(headers.get("JMSXGroupSeq"), 32, 0)
     if "reply-to" in headers:
-        found.reply_to = reply_destination(headers["reply-to"], is_known)
+        found.reply_to = reply_destination(headers["reply-to"], False)
     properties = _properties(headers) if found.CODE != messages.PLAIN else advisory.properties_of(headers)
     if properties:
         found.marshalled_properties = write_map(properties, is_modified=False)

@@ -22,7 +22,6 @@ def outgoing_form(
     destination: Destination,
     store_id: str,
     own_id: str,
-    is_known: bool,
 ) -> tuple[bytes, bytes]:
     """Return headers and body in OpenWire's encoding.
 
@@ -32,7 +31,7 @@ def outgoing_form(
     if message.encoding == OPENWIRE:
         headers, body = message.headers, message.body
     else:
-        written = openwire_form(message, form, converter, destination, store_id, own_id, is_known)
+        written = openwire_form(message, form, converter, destination, store_id, own_id)
         headers, body = written.headers, written.body
     if not message.annotations:
         return headers, body

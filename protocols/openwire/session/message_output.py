@@ -128,7 +128,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
                 form, taken = converter.stomp_form(message)
                 steps += READ_TIMES * taken
             self._charge(steps + len(form.headers) // 16 + ITEM_STEPS * items_in(form))
-            return outgoing_form(message, form, converter, destination, self.store_id, own_id, False)
+            return outgoing_form(message, form, converter, destination, self.store_id, own_id)
         except DATA_FAULTS as error:
             self.socket.conversion_failed(f"{own_id} is sent unconverted: {type(error).__name__}: {error}")
         if message.encoding == OPENWIRE:

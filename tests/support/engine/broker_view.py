@@ -505,7 +505,7 @@ class BrokerView(FeatureView):
 
     def is_more_to_come(self) -> bool:
         """Say whether work continues in the next turn."""
-        return self._steps.is_waiting()
+        return self._steps.is_armed
 
     def is_agenda_forgotten(self) -> bool:
         """Say whether a part has work for the end of a turn that is missing on the agenda."""

@@ -48,7 +48,8 @@ class ChoresForgotten(Broker):
     __slots__ = ()
 
     def begin_turn(self) -> None:
-        self.steps.chores.clear()
+        while self.steps.chores:
+            self.steps.chores.take()
         super().begin_turn()
 
 

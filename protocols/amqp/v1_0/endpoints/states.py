@@ -1,7 +1,7 @@
 """The states of connections, sessions and links, and their events: the tables that code and tests read.
 
 A row gives the state that follows an event.  A performative without a row is the peer's error: an illegal state on a
-connection or a channel, the entry in ``LINK_ERRORS`` on a handle.
+connection or a channel, a handle that is in use or unattached on a link.
 Sources: AMQP 1.0 part 2, 2.4.6, 2.5.5, 2.6; part 5.
 """
 
@@ -108,14 +108,6 @@ for _state in (ATTACH_RCVD, ATTACHED, LINK_DISCARDING):
         LINK[_state, _event] = _state
     LINK[_state, DETACH] = DETACHED
     LINK[_state, FAIL] = LINK_DISCARDING
-
-# Errors of performatives without a row: conditions of ``wire.errors`` that end the session.
-LINK_ERRORS: Final[dict[int, str]] = {
-    ATTACH: "handle-in-use",
-    FLOW: "unattached-handle",
-    TRANSFER: "unattached-handle",
-    DETACH: "unattached-handle",
-}
 
 
 def advance(table: dict[tuple[int, int], int], state: int, event: int) -> int:
