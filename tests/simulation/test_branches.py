@@ -10,17 +10,7 @@ from engine.values.message import Message
 from engine.values.stored import Range
 from tests.support.histories.branch_world import BranchWorld
 from tests.support.world.seeds import BRANCH_SEEDS, first_found
-from tests.support.world.store import StoreWrapper
-
-
-class _Torn(StoreWrapper):
-    """What belongs together is not written as one batch."""
-
-    def begin(self) -> None:
-        pass
-
-    def commit(self) -> None:
-        pass
+from tests.support.world.store import StoreWrapper, TornApart
 
 
 class _OutcomeLost(StoreWrapper):
@@ -60,7 +50,7 @@ class _PreparedLost(StoreWrapper):
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("kind", [_Torn, _OutcomeLost, _NothingHeld, _PreparedLost])
+@pytest.mark.parametrize("kind", [TornApart, _OutcomeLost, _NothingHeld, _PreparedLost])
 def test_a_planted_bug_is_found(kind: type[StoreWrapper]) -> None:
     class Planted(BranchWorld):
         def wrap(self, store: Store) -> Store:

@@ -8,17 +8,7 @@ from engine.ports.store import Store
 from engine.values.stored import DestinationState, Range
 from tests.support.histories.schedule_world import ScheduleWorld
 from tests.support.world.seeds import SCHEDULE_SEEDS, first_found
-from tests.support.world.store import StoreWrapper
-
-
-class _Torn(StoreWrapper):
-    """What belongs together is not written as one batch."""
-
-    def begin(self) -> None:
-        pass
-
-    def commit(self) -> None:
-        pass
+from tests.support.world.store import StoreWrapper, TornApart
 
 
 class _Forgetful(StoreWrapper):
@@ -49,7 +39,7 @@ class _Unsettled(StoreWrapper):
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("kind", [_Torn, _Forgetful, _LaneLost, _Unsettled])
+@pytest.mark.parametrize("kind", [TornApart, _Forgetful, _LaneLost, _Unsettled])
 def test_a_planted_bug_is_found(kind: type[StoreWrapper]) -> None:
     class Planted(ScheduleWorld):
         def wrap(self, store: Store) -> Store:

@@ -91,6 +91,15 @@ class EngineWorld(BrokerView):
             if not is_due and not self.is_more_to_come():
                 return
 
+    def finish_turns(self) -> int:
+        """Let everything go on that one turn had no steps for; return how many turns it took."""
+        turns = 1
+        self.turn()
+        while self.is_more_to_come():
+            self.advance(0)
+            turns += 1
+        return turns
+
     def client(self, name: str = "client", client_id: str = "") -> FakeClient:
         client = FakeClient(name, client_id)
         self.broker.connect(client)

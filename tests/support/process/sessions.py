@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Final
+
+from tests.support.process.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[3]
 LIMIT_S: Final = 120
@@ -33,8 +34,11 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
-def interrupt(command: Sequence[str], directory: Path, has_come: Callable[[int], bool]) -> None:
-    """Interrupt a command as a terminal does; it ends with 130, without a traceback, and leaves no process.
+@contextmanager
+def run_until(
+    command: Sequence[str], directory: Path, has_come: Callable[[int], bool]
+) -> Iterator[subprocess.Popen[str]]:
+    """Yield a command in a session of its own once its moment has come; in the end the whole session is killed.
 
     directory: where it runs, and has its temporary files.  has_come: says of its session whether the moment has come.
     """
@@ -47,19 +51,25 @@ def interrupt(command: Sequence[str], directory: Path, has_come: Callable[[int],
         stderr=subprocess.PIPE,
         text=True,
     )
+
+    def is_there() -> bool:
+        assert run.poll() is None
+        return has_come(run.pid)
+
     try:
-        limit = monotonic() + LIMIT_S
-        while not has_come(run.pid):
-            assert run.poll() is None
-            assert monotonic() < limit
-            sleep(0.01)
-        os.killpg(run.pid, signal.SIGINT)
-        _, told = run.communicate(timeout=LIMIT_S)
-        assert (run.returncode, "Traceback" in told) == (130, False), told
-        while processes_of(run.pid):  # a JVM ends when its standard input does
-            assert monotonic() < limit
-            sleep(0.05)
+        wait_until(is_there, "the moment", LIMIT_S, 0.01)
+        yield run
     finally:
         with suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
         run.communicate()  # otherwise its remains would be found in another test
+
+
+def interrupt(command: Sequence[str], directory: Path, has_come: Callable[[int], bool]) -> None:
+    """Interrupt a command as a terminal does; it ends with 130, without a traceback, and leaves no process."""
+    with run_until(command, directory, has_come) as run:
+        os.killpg(run.pid, signal.SIGINT)
+        _, told = run.communicate(timeout=LIMIT_S)
+        assert (run.returncode, "Traceback" in told) == (130, False), told
+        # A JVM ends when its standard input does.
+        wait_until(lambda: not processes_of(run.pid), "the end of its processes", LIMIT_S, 0.05)

@@ -127,6 +127,16 @@ class StoreWrapper(Store):
         self.inner.close()
 
 
+class TornApart(StoreWrapper):
+    """What belongs together is not written as one batch."""
+
+    def begin(self) -> None:
+        pass
+
+    def commit(self) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """One message on a queue after a restart.  due_ms: wall clock, 0 for at once."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from time import monotonic, sleep, time_ns
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -46,13 +43,10 @@ from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
-from tests.support.process.sessions import command_of, interrupt, processes_of
+from tests.support.process.sessions import command_of, interrupt, processes_of, run_until
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
-
-ROOT = Path(__file__).parents[3]
-START_LIMIT_S = 120
 
 pytestmark = [
     pytest.mark.damages_store("written by hand, without all that a gateway would write"),
@@ -165,15 +159,16 @@ def test_workers_read_the_settlements_of_several_partitions(store: SampleStore, 
     store.path.write_bytes(healthy)
 
 
+@pytest.mark.parametrize(("directory", "verb"), [("exports", "learn of"), ("readers", "wait for")])
 def test_an_export_that_cannot_tell_the_gateway_is_an_export_all_the_same(
-    store: SampleStore, tmp_path: Path, spark: SparkContext
+    directory: str, verb: str, store: SampleStore, tmp_path: Path, spark: SparkContext
 ) -> None:
     fill(store, store.destination("orders.eu"), 10)
     store.publish()
-    (store.directory / "exports").write_text("in the way")
+    (store.directory / directory).write_text("in the way")
     result = export(Request(store.directory, "orders.>", tmp_path / "out"), spark=spark)
     assert result.rows == 10
-    assert "the gateway's retention does not learn of this export" in result.note
+    assert f"the gateway's retention does not {verb} this export" in result.note
 
 
 def with_a_damaged_record(store: SampleStore) -> tuple[list[int], bytes]:
@@ -355,17 +350,6 @@ def test_a_lease_that_ran_out_is_named_with_the_range(store: SampleStore, tmp_pa
     assert len(list((tmp_path / "out").glob("_penstock/manifest-*"))) == 1
 
 
-def test_a_store_that_takes_no_lease_is_exported_all_the_same(
-    store: SampleStore, tmp_path: Path, spark: SparkContext
-) -> None:
-    fill(store, store.destination("orders"), 10)
-    store.publish()
-    (store.directory / "readers").write_text("in the way")
-    result = export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
-    assert result.rows == 10
-    assert "the gateway's retention does not wait for this export" in result.note
-
-
 def test_a_pattern_that_matches_nothing_does_not_bind_the_directory(
     store: SampleStore, tmp_path: Path, spark: SparkContext
 ) -> None:
@@ -434,20 +418,9 @@ def test_killed_half_way(
         sent = fill(store, store.destination("orders.eu"), 3500, size=70_000)
         store.publish()
     target = tmp_path / "out"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}  # a killed run leaves its scratch
-    # In a group of its own: the JVM and its workers die with it.
-    killed = subprocess.Popen(
-        command(store, target, "--master", "local[1]"), cwd=tmp_path, env=environment, start_new_session=True
-    )
-    try:
-        limit = monotonic() + START_LIMIT_S
-        while not list(target.glob("_penstock/staging/*/*/*/*.parquet")):
-            assert killed.poll() is None
-            assert monotonic() < limit
-            sleep(0.005)
-    finally:
-        os.killpg(killed.pid, signal.SIGKILL)
-        killed.wait()
+    words = command(store, target, "--master", "local[1]")
+    with run_until(words, tmp_path, lambda session: has_come("while it exports", session, target)):
+        pass  # in the end it is killed, with its JVM and its workers
     assert list(target.glob("_penstock/manifest-*")) == []
     assert list(target.glob("destination=*")) == []
     (lease,) = (store.directory / "readers").iterdir()  # it ends by itself, or with the next export

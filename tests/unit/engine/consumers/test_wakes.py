@@ -32,13 +32,6 @@ def subscribe_to_all(world: EngineWorld, client: FakeClient, prefetch: int = 1) 
     return world.consumer(client, world.source(QUEUE, "q.>"), INDIVIDUAL, prefetch)
 
 
-def settle(world: EngineWorld) -> None:
-    """Let everything go on that one turn had no steps for."""
-    world.turn()
-    while world.is_more_to_come():
-        world.advance(0)
-
-
 def joined(world: EngineWorld) -> int:
     return sum(len(queue.consumers) for queue in world.queues())
 
@@ -49,11 +42,11 @@ def test_a_wildcard_subscription_comes_and_goes_some_queues_a_turn() -> None:
     consumer = subscribe_to_all(world, client)
     world.turn()
     assert 0 < joined(world) < MANY, "what is left goes on in the next turns"
-    settle(world)
+    world.finish_turns()
     assert joined(world) == MANY
     world.unsubscribe(consumer)
     assert 0 < joined(world) < MANY
-    settle(world)
+    world.finish_turns()
     assert joined(world) == 0
     assert client.consumers == {}
     assert world.most_steps() <= TURN_STEPS + JOIN_STEPS
@@ -63,12 +56,12 @@ def test_nothing_comes_once_it_is_closed_though_some_of_it_is_still_there() -> N
     world = with_queues(MANY)
     client = world.client()
     consumer = subscribe_to_all(world, client, 100)
-    settle(world)
+    world.finish_turns()
     world.unsubscribe(consumer)
     left = [queue.name for queue in world.queues() if queue.consumers]
     assert left
     world.send(b"late", to=left[-1])
-    settle(world)
+    world.finish_turns()
     assert client.handed == []
     assert world.stats(left[-1]).depth == 1
 
@@ -78,7 +71,7 @@ def test_a_connection_that_is_lost_twice_over_closes_each_once() -> None:
     client = world.client()
     subscribe_to_all(world, client)
     world.lose(client)  # before all have joined
-    settle(world)
+    world.finish_turns()
     assert joined(world) == 0
     assert client.consumers == {}
 
@@ -91,7 +84,7 @@ def test_a_new_queue_is_joined_by_many_some_a_turn() -> None:
     queue = world.queue("q.new")
     world.turn()
     assert 0 < len(queue.consumers) < MANY
-    settle(world)
+    world.finish_turns()
     assert len(queue.consumers) == MANY
     assert world.most_steps() <= TURN_STEPS + JOIN_STEPS
 
@@ -101,7 +94,7 @@ def test_a_queue_that_comes_while_a_wildcard_joins_is_joined_once() -> None:
     client = world.client()
     consumer = subscribe_to_all(world, client)
     queue = world.queue("q.new")
-    settle(world)
+    world.finish_turns()
     assert len(queue.consumers) == 1
     assert consumer.siblings is not None
     assert len(consumer.siblings.members) == MANY + 2, "each queue's, and the lead"
@@ -111,7 +104,7 @@ def test_a_message_of_many_queues_wakes_one_consumer_of_a_shared_window() -> Non
     world = with_queues(MANY)
     client = world.client()
     subscribe_to_all(world, client)
-    settle(world)
+    world.finish_turns()
     for number in range(MANY):
         world.broker.send(queue := world.queue(f"q.{number}"), world.message(queue, b"%d" % number))
     world.turn()
@@ -203,7 +196,7 @@ def test_credit_granted_while_the_socket_takes_nothing_is_used_once_it_does() ->
     world = with_queues(3)
     client = world.client()
     consumer = world.consumer(client, world.source(QUEUE, "q.>"), is_credited=True)
-    settle(world)
+    world.finish_turns()
     world.send(b"x", to="q.1")
     client.is_output_full = True
     consumer.grant(1)  # before that even the lead rests with its siblings
@@ -221,7 +214,7 @@ def test_what_goes_before_it_has_joined_its_topics_leaves_none_of_them_behind(is
     world.send(b"kept for nobody", to=world.topic("b"), persistent=False)
     world.leave_steps(0)
     world.broker.disconnect(client, is_lost=False) if is_disconnected else world.broker.unsubscribe(consumer, False)
-    settle(world)
+    world.finish_turns()
     world.send(b"kept for nobody", to=world.topic("a"), persistent=False)
     assert world.feeds() == []
     assert world.memory_used() == 0

@@ -16,10 +16,14 @@ from tests.support.store.sample_store import SampleStore
 ROOT = Path(__file__).parents[4]
 
 
-def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [["export", "--destination", "a", "--to", "out"], ["simulate", "--from", ".", "--master", "local[2]"]]
+)
+def test_without_spark_it_says_what_to_install(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
     done = subprocess.run(
-        [sys.executable, "-m", "gateway", "export", "--destination", "a", "--to", str(tmp_path / "out")],
+        [sys.executable, "-m", "gateway", *options],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,
         text=True,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -121,20 +118,6 @@ def test_the_report_is_a_table(data: Path, capsys: pytest.CaptureFixture[str]) -
 def test_wrong_options(data: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str) -> None:
     assert execute(["simulate", "--from", str(data), *options]) == exit_codes.USAGE
     assert text in capsys.readouterr().err
-
-
-def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway", "simulate", "--from", str(tmp_path), "--master", "local[2]"],
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == exit_codes.FAILED
-    assert "pip install 'penstock[spark]' (missing: p" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_what_is_no_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

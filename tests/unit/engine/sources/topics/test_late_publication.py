@@ -47,16 +47,6 @@ def commit(world: EngineWorld, persistent: bool = True, count: int = SENDS, send
     world.broker.commit(transaction)
 
 
-def settle(world: EngineWorld) -> int:
-    """End turns until everything is published; return how many it took."""
-    turns = 1
-    world.turn()
-    while world.is_more_to_come():
-        world.advance(0)
-        turns += 1
-    return turns
-
-
 def by_consumer(client: FakeClient) -> list[list[bytes]]:
     found: dict[int, list[bytes]] = {}
     for one in client.handed:
@@ -75,7 +65,7 @@ def test_all_get_it_in_order_over_several_turns() -> None:
     why = world.why.consumer(next(iter(plain.consumers)))
     assert why is not None
     assert why.remarks == (f"{left} messages of a large transaction and after it are published in the next turns",)
-    settle(world)
+    world.finish_turns()
     assert plain.bodies() == [*NUMBERS, b"later"]
     assert by_consumer(durable) == [[*NUMBERS, b"later"]] * MANY
     # One message more at the COMMIT and at the end, and what the later one is charged.
@@ -89,7 +79,7 @@ def test_selectors_decide_about_it() -> None:
     strict = world.subscriber(world.topic("t"), AUTO, selector="n = 8")
     loose = world.subscriber(world.topic("t"), AUTO, selector="n = 7")
     commit(world, persistent=False)
-    assert settle(world) > 1
+    assert world.finish_turns() > 1
     assert (loose.bodies(), strict.bodies()) == (NUMBERS, [])
 
 
@@ -102,7 +92,7 @@ def test_who_comes_after_the_commit_does_not_get_it() -> None:
     world.consumer(newcomer, topic, INDIVIDUAL, 1000, is_durable=True, subscription="new")
     other = world.consuming(topic, AUTO)
     choosy = world.consuming(topic, AUTO, selector="n = 7")
-    assert settle(world) > 1
+    assert world.finish_turns() > 1
     assert newcomer.bodies() == other.bodies() == choosy.bodies() == []
     world.send(b"later", to=topic, headers="n:7")
     assert newcomer.bodies() == other.bodies() == choosy.bodies() == [b"later"]
@@ -115,7 +105,7 @@ def test_who_leaves_before_gets_nothing_more() -> None:
     commit(world, persistent=False)
     world.lose(durable)
     world.lose(plain)
-    settle(world)
+    world.finish_turns()
     assert len(plain.handed) < SENDS
     assert world.topic("t").late is None
 
@@ -132,7 +122,7 @@ def test_what_a_client_leaves_out_of_its_own_is_known_at_the_commit() -> None:
     commit(world, sender=client)
     assert world.topic("t").late
     world.broker.unsubscribe(consumer, is_lost=False)
-    settle(world)
+    world.finish_turns()
     without_own(world, client)
     assert client.bodies() == []
 
@@ -144,7 +134,7 @@ def test_what_was_committed_while_a_subscription_had_no_consumer_is_for_it() -> 
     world.leave_steps(0)
     commit(world, sender=client)
     without_own(world, client)
-    settle(world)
+    world.finish_turns()
     assert client.bodies() == NUMBERS
 
 
@@ -155,13 +145,13 @@ def test_a_wildcard_that_has_ended_is_given_nothing() -> None:
     topic = world.topic("t")
     client = world.client()
     consumer = world.consumer(client, world.source(TOPIC, ">"), AUTO)
-    settle(world)
+    world.finish_turns()
     world.leave_steps(0)
     commit(world, persistent=False)
     world.leave_steps(0)
     world.broker.unsubscribe(consumer, is_lost=False)
     assert topic.plain, "it leaves its topics over several turns"
-    settle(world)
+    world.finish_turns()
     assert client.bodies() == []
     assert world.memory_used() == 0
 
@@ -175,7 +165,7 @@ def test_a_topic_that_is_deleted_has_had_its_messages() -> None:
     world.leave_steps(0)
     world.broker.commit(transaction)
     world.delete(topic)
-    settle(world)
+    world.finish_turns()
     assert wildcard.bodies() == [b"1"]
 
 
@@ -199,7 +189,7 @@ def test_what_waits_for_a_topic_that_ends_is_dropped() -> None:
     world.broker.commit(transaction)
     assert topic.late
     world.lose(owner)
-    settle(world)
+    world.finish_turns()
     assert topic.late is None
     assert world.memory_used() == 0
 
@@ -213,7 +203,7 @@ def test_what_nobody_takes_is_sent_on_in_the_batch() -> None:
     late = len(world.topic("t").late or ())
     assert late == 5
     assert world.depth("dead") == 5
-    settle(world)
+    world.finish_turns()
     assert [one.body for one in world.dead_letters("dead")] == NUMBERS[:5]
     assert durable.handed == []
 
@@ -224,10 +214,10 @@ def test_what_is_taken_later_is_not_sent_on() -> None:
     commit(world)
     assert world.topic("t").late
     world.lose(durable)
-    settle(world)
+    world.finish_turns()
     assert world.dead_letters("dead") == []
     durable = with_durables(world, MANY, "n = 7")
-    settle(world)
+    world.finish_turns()
     assert by_consumer(durable) == [NUMBERS] * MANY
 
 
@@ -281,7 +271,7 @@ def test_a_user_with_much_to_be_published_commits_nothing_more_to_topics() -> No
     assert gate_of_commit(world, mallory, world.topic("nobody")) == gates.OPEN
     assert gate_of_commit(world, ann, world.topic("t")) == gates.OPEN
     assert mallory_too.admissions == 0
-    settle(world)
+    world.finish_turns()
     assert mallory_too.admissions == 1
     assert gate_of_commit(world, mallory, world.topic("t")) == gates.OPEN
     assert world.broker.inspect().late == LateStats(10_000)
@@ -295,6 +285,6 @@ def test_what_waits_for_subscribers_that_have_left_is_dropped() -> None:
     commit(world, persistent=False, sender=mallory)
     world.lose(plain)
     world.lose(mallory)
-    settle(world)
+    world.finish_turns()
     assert world.memory_used() == 0
     assert world.broker.inspect().late == LateStats(10_000)

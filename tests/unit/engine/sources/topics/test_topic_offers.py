@@ -31,20 +31,13 @@ def publish(world: EngineWorld, body: bytes) -> Message:
     return message
 
 
-def settle(world: EngineWorld) -> None:
-    """Let everything go on that one turn had no steps for."""
-    world.turn()
-    while world.is_more_to_come():
-        world.advance(0)
-
-
 def test_all_get_it_in_order_over_several_turns() -> None:
     world, client = with_subscriptions(MANY)
     publish(world, b"1")
     publish(world, b"2")
     world.turn()
     assert 0 < len(client.handed) < MANY, "what is left goes on in the next turns"
-    settle(world)
+    world.finish_turns()
     by_consumer: dict[int, list[bytes]] = {}
     for one in client.handed:
         by_consumer.setdefault(one.consumer.consumer_id, []).append(one.message.body)
@@ -57,11 +50,11 @@ def test_who_comes_after_it_does_not_get_it() -> None:
     world, client = with_subscriptions(MANY, is_all=False)
     publish(world, b"1")
     late = world.consuming(world.topic("t"), AUTO, selector="n LIKE '7'")
-    settle(world)
+    world.finish_turns()
     assert client.bodies() == [b"1"]
     assert late.bodies() == []
     publish(world, b"2")
-    settle(world)
+    world.finish_turns()
     assert late.bodies() == [b"2"]
 
 
@@ -70,7 +63,7 @@ def test_who_leaves_before_it_is_asked_is_passed_over() -> None:
     publish(world, b"1")
     publish(world, b"2")
     world.lose(client)
-    settle(world)
+    world.finish_turns()
     assert world.memory_used() == 0
     assert client.consumers == {}
 
@@ -109,7 +102,7 @@ def test_a_wildcard_that_ends_meanwhile_gets_nothing_more() -> None:
     publish(world, b"1")
     world.leave_steps(0)
     world.broker.unsubscribe(consumer, is_lost=False)
-    settle(world)
+    world.finish_turns()
     assert world.memory_used() == 0
 
 
@@ -126,7 +119,7 @@ def test_a_message_to_thousands_goes_to_some_a_turn_in_order() -> None:
     publish(world, b"2")
     late = world.subscriber(world.topic("t"), AUTO)
     assert AT_ONCE_MOST <= len(client.handed) < MANY, "what is left goes on in the next turns"
-    settle(world)
+    world.finish_turns()
     by_consumer: dict[int, list[bytes]] = {}
     for one in client.handed:
         by_consumer.setdefault(one.consumer.consumer_id, []).append(one.message.body)
@@ -145,5 +138,5 @@ def test_thousands_with_one_selector_get_it_over_several_turns_too() -> None:
     publish(world, b"1")
     world.turn()
     assert 0 < len(client.handed) < MANY
-    settle(world)
+    world.finish_turns()
     assert len(client.handed) == MANY and world.memory_used() == 0

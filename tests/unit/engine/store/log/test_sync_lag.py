@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from engine.store.settings import ASYNC, StoreSettings
-from tests.support.store.store_home import home_with_queue
+from tests.support.store.store_home import FileHome, home_with_queue
 
 MOST_BYTES: Final = 8192
 MORE: Final = 50  # messages that together are more than that, and not twice that
@@ -14,11 +14,16 @@ SLOW: Final = StoreSettings(segment_bytes=65_536, unsynced_bytes=MOST_BYTES)
 LONG_MS: Final = 10 * SLOW.retry_interval_ms
 
 
-def test_producers_wait_while_a_sync_does_not_come_to_its_end() -> None:
+def with_a_sync_under_way(count: int = MORE) -> tuple[FileHome, int]:
     home, queue = home_with_queue(SLOW)
     home.flush()
-    home.send(queue, MORE)
+    home.send(queue, count)
     home.store.sync()
+    return home, queue
+
+
+def test_producers_wait_while_a_sync_does_not_come_to_its_end() -> None:
+    home, queue = with_a_sync_under_way()
     assert home.store.is_accepting(), "a sync takes its time"
     home.timers.advance(LONG_MS)
     assert not home.store.is_accepting()
@@ -34,10 +39,7 @@ def test_producers_wait_while_a_sync_does_not_come_to_its_end() -> None:
 
 
 def test_twice_as_much_is_enough_at_once() -> None:
-    home, queue = home_with_queue(SLOW)
-    home.flush()
-    home.send(queue, MORE)
-    home.store.sync()
+    home, queue = with_a_sync_under_way()
     assert home.store.is_accepting()
     home.send(queue, MORE)
     home.store.write()
@@ -48,10 +50,7 @@ def test_twice_as_much_is_enough_at_once() -> None:
 
 
 def test_what_came_behind_a_long_sync_is_synced_before_producers_go_on() -> None:
-    home, queue = home_with_queue(SLOW)
-    home.flush()
-    home.send(queue, MORE)
-    home.store.sync()
+    home, queue = with_a_sync_under_way()
     home.send(queue, MORE)
     home.store.write()
     home.timers.advance(LONG_MS)
@@ -62,10 +61,7 @@ def test_what_came_behind_a_long_sync_is_synced_before_producers_go_on() -> None
 
 
 def test_producers_go_on_once_a_checkpoint_that_was_refused_tells_of_it() -> None:
-    home, queue = home_with_queue(SLOW)
-    home.flush()
-    home.send(queue, MORE)
-    home.store.sync()
+    home, _ = with_a_sync_under_way()
     home.timers.advance(LONG_MS)
     home.files.fail("pwrite", errno.EIO, "checkpoint", count=2)
     home.workers.run_all()
@@ -76,10 +72,7 @@ def test_producers_go_on_once_a_checkpoint_that_was_refused_tells_of_it() -> Non
 
 
 def test_a_little_may_wait_for_however_long() -> None:
-    home, queue = home_with_queue(SLOW)
-    home.flush()
-    home.send(queue, 10)
-    home.store.sync()
+    home, _ = with_a_sync_under_way(10)
     home.timers.advance(100 * LONG_MS)
     assert home.store.is_accepting()
     assert home.listener.failures == []
