@@ -36,7 +36,6 @@ from protocols.openwire.wire.messages import MESSAGE_CLASSES
 from protocols.openwire.wire.reader import decode
 from protocols.openwire.wire.writer import encode
 from protocols.peer_socket import PeerSocket
-from protocols.peer_times import NO_FRAME
 from protocols.session.states import (
     ADMIT,
     CHECK,
@@ -131,13 +130,7 @@ class CommandInput(MessageOutput):
             except PenstockError as error:
                 self.refuse(error, frame)
                 self.share.charge(REFUSED_STEPS)
-        if decoder.partial_number() != NO_FRAME or self.times.partial_number != NO_FRAME:
-            number = decoder.partial_number()
-            if number != self.times.partial_number:
-                self.times.frame_seen(number, self.now_ms)
-                self.is_holding = True
-        if not self.outbox.is_touched:
-            self.outbox.touch()
+        self.end_reading(decoder.partial_number())
 
     def try_again(self, one: BlockedMessage) -> None:
         if isinstance(one.info, commands.RemoveInfo):

@@ -11,7 +11,6 @@ from engine.values.errors import DuplicateId, EngineError, PenstockError
 from protocols.errors import FrameError, TimedOut
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 from protocols.peer_socket import PeerSocket, host_of
-from protocols.peer_times import NO_FRAME
 from protocols.session.states import ADMIT, CHECK, CONNECTING, LEAVE, OPEN, WAIT, is_open
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
@@ -126,13 +125,7 @@ class FrameInput(MessageOutput):
                     break
         if ack.accepted:
             ack.settle_accepted()
-        if not decoder.is_drained or self.times.partial_number != NO_FRAME:
-            number = decoder.partial_number()
-            if number != self.times.partial_number:
-                self.times.frame_seen(number, self.now_ms)
-                self.is_holding = True
-        if not self.outbox.is_touched:
-            self.outbox.touch()
+        self.end_reading(decoder.partial_number())
 
     def try_again(self, one: BlockedFrame) -> None:
         if one.frame.command == SEND:

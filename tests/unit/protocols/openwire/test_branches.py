@@ -58,6 +58,13 @@ def code(peer: OpenWirePeer, kind: int, xid: XaTransactionId = XID) -> int:
     return int(exception.message.rpartition("xaErrorCode:")[2])
 
 
+def send(peer: OpenWirePeer, kind: int) -> None:
+    """Send a command whose response, to 77, may come later."""
+    request = info(kind)
+    request.command_id, request.response_required = 77, True
+    peer.send(request)
+
+
 def recovered(peer: OpenWirePeer) -> list[object] | None:
     answer = peer.answer(TransactionInfo(type=RECOVER))
     assert isinstance(answer, DataArrayResponse)
@@ -80,6 +87,16 @@ def texts_of(gateway: OpenWireGateway, name: str) -> list[str | None]:
     texts = peer.texts()
     peer.vanish()
     return texts
+
+
+def waiting_preparation(gateway: OpenWireGateway) -> tuple[OpenWirePeer, OpenWirePeer]:
+    """Fill the queue ``out`` and prepare a branch that sends to it; return a consumer of the queue, and the peer."""
+    reader = gateway.openwire_consumer(queue("out"))
+    gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
+    peer = gateway.connect_openwire()
+    begin(peer, "a")
+    send(peer, PREPARE)
+    return reader, peer
 
 
 def logged_in(gateway: OpenWireGateway, user: str) -> OpenWirePeer:
@@ -225,13 +242,7 @@ def test_a_limit_prevents_its_preparation() -> None:
 
 def test_its_preparation_waits_for_room_and_its_commit_does_not() -> None:
     gateway = OpenWireGateway(address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
-    reader = gateway.openwire_consumer(queue("out"))
-    gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
-    peer = gateway.connect_openwire()
-    begin(peer, "a")
-    request = info(PREPARE)
-    request.command_id, request.response_required = 77, True
-    peer.send(request)
+    reader, peer = waiting_preparation(gateway)
     assert peer.take() == []
     (full,) = reader.dispatches()
     reader.acknowledge(full)
@@ -246,9 +257,7 @@ def test_a_preparation_that_waits_too_long_is_rolled_back() -> None:
     )
     gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
     peer = taking(gateway, "a")
-    request = info(PREPARE)
-    request.command_id, request.response_required = 77, True
-    peer.send(request)
+    send(peer, PREPARE)
     assert peer.take() == []
     gateway.advance(2_000)
     assert "xaErrorCode:100" in str(peer.one(ExceptionResponse).exception)
@@ -259,13 +268,7 @@ def test_a_preparation_that_waits_too_long_is_rolled_back() -> None:
 
 def test_a_branch_that_another_connection_ends_while_its_preparation_waits() -> None:
     gateway = OpenWireGateway(address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
-    reader = gateway.openwire_consumer(queue("out"))
-    gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
-    peer = gateway.connect_openwire()
-    begin(peer, "a")
-    request = info(PREPARE)
-    request.command_id, request.response_required = 77, True
-    peer.send(request)
+    reader, peer = waiting_preparation(gateway)
     gateway.connect_openwire().ask(info(ROLLBACK))
     (full,) = reader.dispatches()
     reader.acknowledge(full)
@@ -424,9 +427,7 @@ def test_each_phase_is_answered_once_it_is_durable(kind: int) -> None:
         prepare(peer)
     gateway.sync()
     gateway.syncs = False
-    request = info(kind)
-    request.command_id, request.response_required = 77, True
-    peer.send(request)
+    send(peer, kind)
     assert peer.take() == []
     gateway.sync()
     assert peer.one(IntegerResponse if kind == PREPARE else Response).correlation_id == 77

@@ -17,6 +17,12 @@ def opened(files: FaultyFiles) -> tuple[CheckpointFile, Checkpoint | None]:
     return checkpoint, checkpoint.load()
 
 
+def publish(checkpoint: CheckpointFile, *offsets: int) -> None:
+    for durable_offset in offsets:
+        checkpoint.values.durable_offset = durable_offset
+        checkpoint.publish()
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_slot_comes_back(is_clean: bool) -> None:
     values = Checkpoint(3, is_clean, 1000, -5, 17, 800, 400, 2)
@@ -66,13 +72,10 @@ def test_publishing_alternates_between_the_slots() -> None:
 def test_a_reopened_file_overwrites_the_older_slot() -> None:
     files = FaultyFiles()
     checkpoint, _ = opened(files)
-    for durable in (100, 200):
-        checkpoint.values.durable_offset = durable
-        checkpoint.publish()
+    publish(checkpoint, 100, 200)
     checkpoint, found = opened(files)
     assert found is not None
-    checkpoint.values.durable_offset = 300
-    checkpoint.publish()
+    publish(checkpoint, 300)
     octets = bytes(files.octets("data/checkpoint"))
     offsets = {layout.CHECKPOINT.unpack_from(octets, slot)[4] for slot in (0, 512)}
     assert offsets == {200, 300}
@@ -83,9 +86,7 @@ def test_a_torn_slot_leaves_the_other_one_whole_from_the_first_start_on() -> Non
         files = FaultyFiles(seed)
         checkpoint, _ = opened(files)
         checkpoint.begin()
-        for durable in (100, 200, 300):
-            checkpoint.values.durable_offset = durable
-            checkpoint.publish()
+        publish(checkpoint, 100, 200, 300)
         _, found = opened(files.crash())
         assert found is not None
 
@@ -112,9 +113,7 @@ def test_a_clean_stop_is_forgotten_in_both_slots_before_anything_is_written() ->
         checkpoint.sync()
         checkpoint, _ = opened(files)
         checkpoint.begin()
-        for durable in (100, 200, 300):
-            checkpoint.values.durable_offset = durable
-            checkpoint.publish()
+        publish(checkpoint, 100, 200, 300)
         _, found = opened(files.crash())
         assert found is not None and not found.is_clean
 
@@ -129,8 +128,6 @@ def test_the_count_of_a_start_that_served_is_never_given_again() -> None:
             assert known is not None
             checkpoint.values.start_count = known.start_count + 1
             checkpoint.begin()
-        for durable in (100, 200):
-            checkpoint.values.durable_offset = durable
-            checkpoint.publish()
+        publish(checkpoint, 100, 200)
         _, found = opened(files.crash())
         assert found is not None and found.start_count == 2
