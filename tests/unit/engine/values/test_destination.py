@@ -28,7 +28,8 @@ def test_names_that_are_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * (NAME_MAX_BYTES + 1), "a.*", "a.>", "#", "a?b", "a,b", "a\nb", "a\0", "a..b", ".a", "a.", "."]
+    "name",
+    ["", "x" * (NAME_MAX_BYTES + 1), "a.*", "a.>", "#", "a?b", "a,b", "a\nb", "a\0", "a..b", ".a", "a.", "."],
 )
 def test_names_that_are_refused(name: str) -> None:
     world = EngineWorld()
