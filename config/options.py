@@ -22,6 +22,7 @@ Values = Mapping[str, object]
 Table = Mapping[str, "Option"]
 
 NO_VALUES: Final[Values] = MappingProxyType({})
+_NAMED_MOST: Final = 60  # known options in an error; a URI has twice as many
 
 
 class OptionError(ValueError):
@@ -107,9 +108,14 @@ def table(*options: Option) -> Table:
 
 
 def unknown_option(name: str, accepted: Iterable[str]) -> OptionError:
-    """Return the error for an unknown option, with the nearest one and all known ones."""
+    """Return the error for an unknown option, with the nearest one and what is known."""
     names = list(accepted)
     by_folded = {other.replace("-", "").lower(): other for other in names}
     near = difflib.get_close_matches(name.replace("-", "").lower(), by_folded, n=1, cutoff=0.6)
     hint = f" (did you mean {by_folded[near[0]]!r}?)" if near else ""
-    return OptionError(f"{name}: unknown option{hint}; known are {', '.join(names)}")
+    known = (
+        ", ".join(names)
+        if len(names) <= _NAMED_MOST
+        else f"{len(names)}, which 'penstock check-config --options' lists"
+    )
+    return OptionError(f"{name}: unknown option{hint}; known are {known}")

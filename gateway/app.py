@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
+from config.errors import ConfigError, Problem
 from config.exposure import plain_passwords
+from config.loader import place_of
 from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
@@ -110,7 +112,9 @@ def serve(
     tls = ServerTls(config)
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
-        raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
+        place = place_of(config.sources.get("data", "default"))
+        text = f"{directory!r} is not a directory; allowed is a directory, or a path at which one can be made"
+        raise ConfigError([Problem(*place, "data", text)])
     few = shortage(config.stomp.limits.connections, raise_limit())
     if few:
         raise OSError(few)

@@ -175,7 +175,7 @@ class _Reader:
 
     def _verifiers(self, node: yaml.Node, element: str) -> list[str]:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self._report(node, element, "is none, allowed is a list of at least one verifier")
+            self._report(node, element, "is not valid, allowed is a list of at least one verifier")
             return []
         verifiers: list[str] = []
         kind = Verifier()
@@ -186,7 +186,7 @@ class _Reader:
                 verifier = kind.parse(listed.value)
             except ValueError as error:
                 # The text is not repeated, as it may be a password in the wrong place.
-                why = f"{error}, " if str(error) else "is none, "
+                why = f"{error}, " if str(error) else "is not valid, "
                 self._report(listed, f"{element}[{at}]", f"{why}allowed is {kind.allowed}")
                 continue
             if any(verifier.split("$")[0] == other.split("$")[0] for other in verifiers):
@@ -197,7 +197,7 @@ class _Reader:
 
     def _access_tokens(self, node: yaml.Node, element: str) -> tuple[str, ...]:
         if not isinstance(node, yaml.SequenceNode):
-            self._report(node, element, f"is none, allowed is a list; {AccessTokenText().allowed}")
+            self._report(node, element, f"is not valid, allowed is a list; {AccessTokenText().allowed}")
             return ()
         found: dict[str, str] = {}
         for at, listed in enumerate(node.value):
@@ -206,7 +206,7 @@ class _Reader:
                 # What is wrong is not repeated: it may be a token in the wrong place.
                 text = AccessTokenText().parse(listed.value if isinstance(listed, yaml.ScalarNode) else "")
             except ValueError as error:
-                why = f"{error}, " if str(error) else "is none, "
+                why = f"{error}, " if str(error) else "is not valid, "
                 self._report(listed, place, f"{why}allowed is {AccessTokenText().allowed}")
                 continue
             token_name = text.partition("$")[0]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from config.loader import load_config
-from engine.values.errors import StoreError
+from engine.values.errors import StoreCorrupt, StoreError
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
 from gateway.process import exit_codes
 
@@ -69,6 +69,9 @@ def run(arguments: argparse.Namespace, files: Files | None = None, clock: Clock 
             arguments.log_format,
             clock,
         )
+    except StoreCorrupt as error:
+        way = "docs/reference/store.md, 'When something is damaged', says how to go on"
+        raise CommandError(f"{error}; {way}", exit_codes.STORE) from None
     except StoreError as error:
         raise CommandError(str(error), exit_codes.STORE) from None
     except OSError as error:  # an address in use, a directory that cannot be made

@@ -190,7 +190,8 @@ def _unusable(config: ServerConfig, error: ssl.SSLError, certificate: str, is_en
     key = "tls.key" if tls.key else "tls.certificate"
     if is_encrypted:
         return _problem(config, key, f"{path!r} holds an encrypted key; allowed is one that needs no password")
-    if error.reason == "KEY_VALUES_MISMATCH":
+    # The second reason: the key is of another kind than the certificate's.
+    if error.reason in ("KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
         return _problem(config, key, f"{path!r} is not the key of the certificate in {tls.certificate!r}")
     if _holds_certificate(certificate):
         return _problem(config, key, f"{path!r} holds no private key in PEM that can be used")

@@ -191,15 +191,17 @@ def _verifiers(name: str, iterations: int) -> Sequence[str]:
         raise CommandError("--iterations is outside 4096 to 9999999")
     passcode = _ask(name)
     if not passcode:
-        raise CommandError("no password, or two different ones")
+        raise CommandError("no password, allowed is one on standard input or typed at the prompt")
     return hash_password(passcode, iterations)
 
 
 def _ask(name: str) -> str:
-    """Return the password, empty if there is none."""
+    """Return the password, empty if there is none.  Raises: CommandError."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     import getpass
 
     passcode = getpass.getpass(f"Password of {name}: ")
-    return passcode if getpass.getpass("Once more: ") == passcode else ""
+    if getpass.getpass("Once more: ") != passcode:
+        raise CommandError("the two passwords differ")
+    return passcode

@@ -56,7 +56,7 @@ def _polled(url: str, path: str, authorization: str | None, status: dict[str, An
 def fetch(
     url: str, path: str, authorization: str | None, method: str = "GET", body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the JSON object of the answer.  Raises: HttpError."""
+    """Return the JSON object of the answer.  Raises: HttpError; CommandError for a ``url`` that is none."""
     import http.client
     import ssl
     import urllib.error
@@ -64,7 +64,7 @@ def fetch(
 
     base = url.replace("tcp://", "http://", 1).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT or https://HOST:PORT")
+        raise CommandError(f"--http is {url!r}, allowed is http://HOST:PORT or https://HOST:PORT")
     # Without the proxies of the environment: connect to the gateway directly.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -82,6 +82,8 @@ def fetch(
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, ssl.SSLCertVerificationError):
             reason = f"its certificate is not trusted: {reason.verify_message}"
+        elif isinstance(reason, OSError):
+            reason = reason.strerror or reason
         raise HttpError(f"cannot reach {base}: {reason}") from None
     except ValueError:
         raise HttpError(f"{base} does not answer as a Penstock gateway") from None

@@ -26,11 +26,11 @@ def test_a_token_is_long_and_its_own() -> None:
 @pytest.mark.parametrize(
     ("listed", "text"),
     [
-        ("pst_secret", "is none, allowed is a list"),
-        ("[pst_secret]", "is none, allowed is NAME$DAY$DIGEST as 'penstock user token' writes it"),
+        ("pst_secret", "is not valid, allowed is a list"),
+        ("[pst_secret]", "is not valid, allowed is NAME$DAY$DIGEST as 'penstock user token' writes it"),
         (f"['a$2027-02-30${DIGEST}']", "has a day that does not exist, allowed is"),
         (f"['a$never${DIGEST}', 'a$never${DIGEST}']", "a second token a"),
-        ("[[x]]", "is none, allowed is NAME"),
+        ("[[x]]", "is not valid, allowed is NAME"),
     ],
 )
 def test_what_is_no_token_is_reported_and_not_repeated(listed: str, text: str) -> None:

@@ -80,6 +80,13 @@ def test_the_nearest_option_is_named() -> None:
     assert str(unknown_option("x", ["all"])) == "x: unknown option; known are all"
 
 
+def test_more_options_than_a_line_holds_are_counted() -> None:
+    assert str(unknown_option("queue-prefech", ["queuePrefetch", *map(str, range(60))])) == (
+        "queue-prefech: unknown option (did you mean 'queuePrefetch'?); known are 61, which 'penstock check-config "
+        "--options' lists"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -120,7 +120,7 @@ def test_users() -> None:
         ("users:\n  bob: {}\n", "p.yaml:2: users.bob: has no verifiers"),
         (
             "users:\n  bob: {verifiers: []}\n",
-            "p.yaml:2: users.bob.verifiers: is none, allowed is a list of at least one",
+            "p.yaml:2: users.bob.verifiers: is not valid, allowed is a list of at least one",
         ),
         ("users:\n  bob: secret\n", "p.yaml:2: users.bob: "),
         (f"users:\n  'a:b': {{verifiers: [{VERIFIERS[0]}]}}\n", "p.yaml:2: users.a:b: 'a:b', allowed is a user name"),

@@ -83,8 +83,8 @@ def test_a_store_of_another_format(tmp_path: Path) -> None:
 def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, text = run(tmp_path / "file")
-    assert code == exit_codes.FAILED
-    assert "which is not a directory" in text
+    assert code == exit_codes.USAGE
+    assert f"--data: data: '{tmp_path / 'file'}' is not a directory; allowed is a directory, or a path" in text
 
 
 def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:

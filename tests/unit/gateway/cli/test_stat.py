@@ -127,9 +127,9 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     assert main(["stat", "--http", url]) == exit_codes.UNREACHABLE
-    assert f"cannot reach {url}" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"penstock: cannot reach {url}: Connection refused\n"
 
 
 def test_a_url_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stat", "--http", "file:///etc/passwd"]) == exit_codes.UNREACHABLE
+    assert main(["stat", "--http", "file:///etc/passwd"]) == exit_codes.USAGE
     assert "allowed is http://HOST:PORT" in capsys.readouterr().err

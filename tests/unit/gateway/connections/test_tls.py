@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
@@ -72,10 +74,16 @@ def test_what_is_no_pem_is_named(certificates: Certificates, tmp_path: Path) -> 
     assert f"tls.key: {str(text)!r} holds no private key in PEM" in refusal(config)
 
 
-def test_a_key_of_another_certificate_is_named(certificates: Certificates) -> None:
-    other = certificates.issue("other")
-    text = refusal(configured(certificate=certificates.gateway, key=other))
-    assert f"tls.key: {str(other)!r} is not the key of the certificate in {str(certificates.gateway)!r}" in text
+def test_a_key_of_another_certificate_is_named(certificates: Certificates, tmp_path: Path) -> None:
+    other_kind = tmp_path / "ed25519.key"
+    other_kind.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    for other in (certificates.issue("other"), other_kind):
+        text = refusal(configured(certificate=certificates.gateway, key=other))
+        assert f"tls.key: {str(other)!r} is not the key of the certificate in {str(certificates.gateway)!r}" in text
 
 
 def test_an_encrypted_key_is_refused_rather_than_asked_for(certificates: Certificates) -> None:
