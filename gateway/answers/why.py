@@ -9,7 +9,9 @@ from config.matching import Setting
 from config.redelivery_policy import RedeliveryPolicy
 from engine.features.scheduler.schedule_record import PREFIX
 from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts
+from engine.store.plain_words import counted
 from engine.store.read.message_history import FAILED, SENT, Biography, Event
+from engine.values import gates
 from engine.values.delivery import consumer_words
 from engine.values.message import JOB_ID
 from engine.values.outcomes import CAUSE_FIRED, CAUSE_NAMES
@@ -30,7 +32,7 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
         f"  window       {own.in_flight:,} of {own.limit:,} in flight, a full one resumes at {view.resume_at:,}"
         + _held_since(own, now_ms),
         f"  settled      {own.acknowledged:,} since it came",
-        f"  gate         {own.gate or 'open: it gets the next message'}",
+        f"  gate         {own.gate or 'open: it gets the next message'}{_due(view)}",
     ]
     if view.groups:
         more = f" and {len(view.groups) - GROUPS_SHOWN} more" if len(view.groups) > GROUPS_SHOWN else ""
@@ -49,14 +51,20 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
     return _shown(lines)
 
 
+def _due(view: ConsumerView) -> str:
+    """Return where to find when a consumer at the gate of delays gets more."""
+    if view.own.gate != gates.GATE_NAMES[gates.DELAYED]:
+        return ""
+    return f": {counted(view.delayed, 'message')} until redelivery; penstock why message ID says until when"
+
+
 def producer_lines(view: ProducerView) -> list[str]:
     """Describe what a sending connection waits for."""
     lines = [f"connection {view.connection_id}: {consumer_words(view.who) or 'nothing known of it'}"]
     lines.append(f"  gate         {view.reason or 'open: its messages are accepted'}")
     if view.reason and view.consumers:
-        lines.append(
-            f"  it has {view.consumers} subscriptions, so the gateway keeps reading: its ACKs come behind its SENDs"
-        )
+        has = counted(view.consumers, "subscription")
+        lines.append(f"  it has {has}, so the gateway keeps reading: its ACKs come behind its SENDs")
     if view.held_bytes:
         lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
     return _shown(lines)

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, cast
 
 from config.model import SERVER_NAME, ServerConfig
 from engine.broker import Broker
+from engine.store.plain_words import counted
 from gateway.connections.acceptor import Acceptor, listening_socket
 from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import Connection
@@ -133,8 +134,8 @@ class Listener(ConnectionHost):
             await asyncio.sleep(0.01)
         if self._connections:
             log.warning(
-                "%d connections are cut: they had not closed or read their last output after %g s",
-                len(self._connections),
+                "%s cut: not closed, or their last output not read, after %g s",
+                counted(len(self._connections), "connection"),
                 patience_s,
             )
         for connection in [*self._connections, *self._refused]:

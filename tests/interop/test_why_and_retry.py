@@ -53,7 +53,7 @@ def test_a_dead_letter_is_explained_and_sent_back(start_gateway: StartGateway, u
     assert life["events"][-1]["consumer"]["client_id"] == "worker"
 
     done = penstock("retry", "--filter", "colour = 'blue'", "--http", gateway.http_url)
-    assert (done.returncode, done.stdout) == (0, "0 messages of ActiveMQ.DLQ went back to their origin\n")
+    assert (done.returncode, done.stdout) == (0, "0 messages of ActiveMQ.DLQ went back to their origins\n")
     done = penstock("retry", "--id", dead.headers["message-id"], "--http", gateway.http_url)
     assert done.returncode == 0, done.stderr
     back = worker.message()

@@ -42,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(status))
     else:
-        print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to their origin")
+        origin = "its origin" if status["moved"] == 1 else "their origins"
+        print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to {origin}")
         if status["skipped"]:
             print(f"{status['skipped']} name no original destination and stay")
     if status["failure"]:

@@ -44,6 +44,18 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     assert "consumer 1 (hoarder, subscription sub): 45 of 1,000, the oldest for 5 s" in text
 
 
+def test_a_consumer_whose_queue_only_delays_is_told_where_to_look() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, ack_mode=CLIENT)
+    world.send(b"fails")
+    world.refuse(*client.take())
+    view = world.why.consumer(consumer.consumer_id)
+    assert view is not None
+    expected = "  gate         delayed: 1 message until redelivery; penstock why message ID says until when"
+    assert expected in consumer_lines(view, world.clock.wall_ms())
+
+
 def test_what_a_consumer_asked_for_in_vain_is_told() -> None:
     world = EngineWorld()
     consumer = world.consumer(world.client(), remarks=("SUBSCRIBE has a header x that has no effect here",))
