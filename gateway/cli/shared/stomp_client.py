@@ -11,6 +11,7 @@ import queue
 import random
 import socket
 import ssl
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -26,6 +27,7 @@ from gateway.process import exit_codes
 CONNECT_TIME_S = 30.0
 DEFAULT_PORT = 61613
 UNCONFIRMED_MAX = 1_000  # messages on their way; enough to keep a group commit busy
+QUIET_S = 10.0  # without a confirmation, until the user hears where to ask why
 
 Sending = tuple[dict[str, str], bytes]  # headers and body
 
@@ -231,6 +233,7 @@ class Sender:
     _client: StompClient
     _destination: str
     _rate: float = 0.0
+    _quiet_s: float | None = QUIET_S  # None once the user has heard
     sent_count: int = 0
     confirmed_count: int = 0
 
@@ -251,9 +254,13 @@ class Sender:
 
     def _take_receipts(self, until_count: int) -> None:
         while self.confirmed_count < until_count:
-            event = self._client.next_event(None)
-            assert event is not None, "it waits for one"
-            self._take(event)
+            event = self._client.next_event(self._quiet_s)
+            if event is not None:
+                self._take(event)
+            elif self._quiet_s is not None:
+                text = f"no confirmation for {self._quiet_s:g} s; 'penstock stat' says what producers wait for"
+                print(f"penstock: {text}", file=sys.stderr)
+                self._quiet_s = None
 
     def _take(self, event: Event) -> None:
         self._client.raise_failure(event)

@@ -7,13 +7,21 @@ import io
 import json
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from gateway.__main__ import main
-from gateway.cli.shared.stomp_client import UNCONFIRMED_MAX, Event, Received, StompClient, destination_header
+from gateway.cli.shared.stomp_client import (
+    UNCONFIRMED_MAX,
+    Event,
+    Receipt,
+    Received,
+    Sender,
+    StompClient,
+    destination_header,
+)
 from gateway.process import exit_codes
 from tests.support.process.stomp_peer import StompPeer
 
@@ -37,6 +45,27 @@ def unused_url() -> str:
 )
 def test_destinations(text: str, header: str) -> None:
     assert destination_header(text) == header
+
+
+class Quiet(StompClient):
+    """Confirms a message only to somebody who waits for ever."""
+
+    def __init__(self) -> None:
+        super().__init__("tcp://127.0.0.1:1", None)
+
+    def next_event(self, timeout_s: float | None) -> Event | None:
+        return Receipt() if timeout_s is None else None
+
+    def send(self, destination: str, body: bytes, headers: Mapping[str, str]) -> None:
+        pass
+
+
+def test_send_says_once_where_to_ask_why_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    sender = Sender(Quiet(), "/queue/a")
+    sender.send_all([({}, b"one"), ({}, b"two")])
+    assert sender.confirmed_count == 2
+    said = capsys.readouterr().err
+    assert said == "penstock: no confirmation for 10 s; 'penstock stat' says what producers wait for\n"
 
 
 def test_send_waits_for_the_receipt(capsys: pytest.CaptureFixture[str]) -> None:
