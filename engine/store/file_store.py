@@ -11,6 +11,7 @@ from engine.ports.workers import READ_LANE, Workers
 from engine.store.context import StoreContext
 from engine.store.disk.files import File, Files, describe
 from engine.store.format import layout
+from engine.store.format.record_encoder import pack_runs
 from engine.store.index.index_directory import IndexDirectory
 from engine.store.index.key_index import KeyIndex
 from engine.store.log.group_commit import GroupCommit
@@ -221,7 +222,7 @@ class FileStore(Store):
                 size_bytes = settled.size_bytes
                 if type(settled) is not Range:
                     assert isinstance(settled, RangeColumns)
-                    runs = layout.pack_runs(settled.priority, settled.firsts, settled.counts)
+                    runs = pack_runs(settled.priority, settled.firsts, settled.counts)
                     count = len(settled.firsts)
                     fixed = layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, count, size_bytes)
                     log.append_record(layout.SETTLEMENT, destination_id, fixed + runs)

@@ -128,10 +128,9 @@ A key's hash is the CRC-32C of its UTF-8, its slot the hash modulo the number of
 
 from __future__ import annotations
 
-from struct import Struct, pack
+from struct import Struct
 from typing import Final
 
-from engine.store.format.checksum import crc32c
 from engine.values.destination import PREPARED_QUEUE, SCHEDULE_QUEUE
 
 # Files carry the lowest version that a reader must support to understand them.
@@ -222,19 +221,3 @@ LANE_SHIFT: Final = 4  # a lane, destination and priority in one number: destina
 def padded(size: int) -> int:
     """Return ``size`` rounded up to the alignment of records."""
     return (size + 7) & ~7
-
-
-def pack_record(
-    record_type: int, flags: int, destination_id: int, offset: int, sequence: int, store_time_ms: int, payload: bytes
-) -> bytes:
-    """Return a record that is not a message, without the padding that follows it."""
-    rest = RECORD_REST.pack(record_type, 0, flags, destination_id, offset, sequence, store_time_ms)
-    return SIZE_AND_CRC.pack(RECORD_HEADER_BYTES + len(payload), crc32c(payload, crc32c(rest))) + rest + payload
-
-
-def pack_runs(priority: int, firsts: list[int], counts: list[int]) -> bytes:
-    """Return the ranges of a settlement, all of one priority: each as two numbers of 8 octets, in one call for all."""
-    words = firsts * 2
-    words[0::2] = firsts
-    words[1::2] = [count | priority << 32 for count in counts]
-    return pack(f"<{len(words)}Q", *words)

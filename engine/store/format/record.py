@@ -1,6 +1,6 @@
 """Decodes the fields of a record of the log, by its type.  Layout: layout.py.
 
-record_cursor.py reads and checks the header; log/commit_log.py writes records.
+record_cursor.py reads and checks the header; record_encoder.py and log/commit_log.py write records.
 
 Spark workers load this module, so it imports nothing live.
 """

@@ -12,6 +12,7 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.store.format import layout
+from engine.store.format.record_encoder import pack_record
 from engine.store.log.log_files import LogFiles
 from engine.store.log.segment import Chunk, Segment
 from engine.store.log.transaction_room import TransactionRoom
@@ -145,9 +146,7 @@ class CommitLog:
         if self.end + room > self.limit:
             self._make_room(room)
         offset = self.end
-        record = layout.pack_record(
-            record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload
-        )
+        record = pack_record(record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload)
         self._parts += (record, PADDING[size & 7])
         self.state.system.add(offset, size, flags, record_type, destination_id, 0, 0, self.store_time_ms)
         self.sequence += 1

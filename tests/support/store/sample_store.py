@@ -12,6 +12,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from engine.store.format import layout
+from engine.store.format.record_encoder import pack_record
 from engine.values.destination import QUEUE
 from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP
 from engine.values.outcomes import ACKNOWLEDGED
@@ -156,7 +157,7 @@ class SampleStore:
         self._make_room(size)
         self._entry((layout.SYSTEM_QUEUE, 0), size, 0, 0, record_type, destination_id, 0)
         return self._append(
-            layout.pack_record(
+            pack_record(
                 record_type, self._transaction_flag(), destination_id, self.offset, self.sequence, self.now_ms, payload
             )
         )
