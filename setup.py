@@ -76,7 +76,7 @@ STORE = """
 # Likewise of the gateway: what each read, write and turn passes.
 GATEWAY = """
     connections/connection connections/peer_watch connections/session_socket connections/unread_output
-    loop/engine_loop loop/few_a_turn loop/ticks process/workers
+    loop/engine_loop loop/few_a_turn loop/ticks process/system_syncs process/workers
 """
 
 

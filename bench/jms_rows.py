@@ -3,8 +3,9 @@
 The same Java program (bench/jms/Rows.java) takes turns at the gateway and each broker beside it, run by run.  Each run
 is a JVM and a queue of its own.  You need Java 17 and Maven.
 
-sync: persistent, each send waits for its response.  sync16: sixteen connections that do so.  async: persistent, without
-waiting (``jms.useAsyncSend``).  nonpersistent: without waiting.  paced: sync, at 1,000 messages a second.
+sync: persistent, each send waits for its response.  sync16, sync64: so many connections that do so.
+async: persistent, without waiting (``jms.useAsyncSend``).  nonpersistent: without waiting.
+paced: sync, at 1,000 messages a second.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from typing import Final, TypeAlias
 from bench.processes import ROOT, Broken, Gateway
 
 # Rows, and the messages of a run.
-MESSAGES: Final = {"sync": 10_000, "sync16": 64_000, "async": 150_000, "nonpersistent": 150_000, "paced": 5_000}
+MESSAGES: Final = {
+    "sync": 10_000,
+    "sync16": 64_000,
+    "sync64": 128_000,
+    "async": 150_000,
+    "nonpersistent": 150_000,
+    "paced": 5_000,
+}
 COLUMNS: Final = ("messages/s", "p50 ms", "p99 ms")
 
 Figures: TypeAlias = tuple[float, float, float]

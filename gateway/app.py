@@ -54,6 +54,7 @@ from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.passed_sockets import passed_sockets
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import StandstillWatch
+from gateway.process.system_syncs import kernel_syncs
 from gateway.process.workers import ThreadWorkers
 from gateway.settings.conversions import SESSION_CONVERTER
 from gateway.settings.engine_settings import (
@@ -154,7 +155,8 @@ async def _serve(
 ) -> int:
     loop = asyncio.get_running_loop()
     garbage_collection.suspend()
-    workers = ThreadWorkers(loop, sync_times=counters.sync_times)
+    system_syncs = kernel_syncs(loop)
+    workers = ThreadWorkers(loop, sync_times=counters.sync_times, system_syncs=system_syncs)
     disk = StoreDisk(config.data_directory)
     engine_loop, store, spill, firing_faults = assemble(
         loop, config, clock, workers, files, disk, skip_corruption, tracing
@@ -198,6 +200,8 @@ async def _serve(
             code = FAILED if engine_loop.failed.is_set() else UNCLEAN
         else:
             spill.remove_all()
+        if system_syncs is not None:
+            system_syncs.close()
     return code
 
 

@@ -33,7 +33,7 @@ public final class Rows {
 
     private Rows(String url, String row, String queue, int messages) {
         this.queue = queue;
-        producers = row.equals("sync16") ? 16 : 1;
+        producers = row.matches("sync[0-9]+") ? Integer.parseInt(row.substring(4)) : 1;
         isPersistent = !row.equals("nonpersistent");
         isPaced = row.equals("paced");
         each = messages / producers;

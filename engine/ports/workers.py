@@ -7,7 +7,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-SYNC_LANE: Final = 0  # data syncs of the commit log, nothing else
+SYNC_LANE: Final = 0  # data syncs and repairs of the commit log, nothing else
 READ_LANE: Final = 1  # pages of a backlog
 FILE_LANE: Final = 2  # preallocation, consume-queue files, retention
 
@@ -27,6 +27,19 @@ class Job:
     def is_short(self) -> bool:
         """Say whether the job may take less time than handing it to another thread and back."""
         return False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DataSync(Job):
+    """A job that syncs the data of files and does nothing else, so the system can often do it without a thread."""
+
+    @abstractmethod
+    def descriptor(self) -> int:
+        """Return the number of the one open file whose fdatasync is all of ``run``; -1 if there is more to do."""
+
+    @abstractmethod
+    def synced(self, error: OSError | None) -> None:
+        """Take the outcome of that fdatasync, which was called in the place of ``run``."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -1,4 +1,7 @@
-"""Threads for the engine's jobs: one thread per lane, results handed back to the event loop."""
+"""Threads for the engine's jobs: one thread per lane, results handed back to the event loop.
+
+Syncs of the log have three ways: the system's own, the engine's thread if they are short, and the lane's thread.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ import queue
 import threading
 import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, DataSync, Job, Workers
 from engine.values.histogram import Histogram
+from gateway.process.system_syncs import SyncEnd, SystemSyncs
 
 # While the disk is quick, a small sync runs on the engine's own thread: handing it to another one and back takes longer
 # than the sync (docs/decisions/0006).  After a slow sync the next few run on the other thread.
@@ -35,6 +40,21 @@ class JobSink:
         """``Job.run`` has raised, which it must not: the fault is ours, and its work may be incomplete."""
 
 
+class SystemSync(SyncEnd):
+    """A sync that the system does: None while there is none."""
+
+    def __init__(self, workers: ThreadWorkers) -> None:
+        self._workers = workers
+        self.job: DataSync | None = None
+
+    def sync_ended(self, error: OSError | None) -> None:
+        job = self.job
+        assert job is not None
+        self.job = None
+        job.synced(error)
+        self._workers.system_sync_done(job)
+
+
 class ThreadWorkers(Workers):
     """Daemon threads, so that a disk that hangs for ever does not keep the process from ending."""
 
@@ -43,11 +63,19 @@ class ThreadWorkers(Workers):
         loop: asyncio.AbstractEventLoop,
         seconds: Callable[[], float] = time.perf_counter,
         sync_times: Histogram | None = None,
+        system_syncs: SystemSyncs | None = None,
     ) -> None:
-        """seconds: the clock that syncs are timed with.  sync_times: gets the time of each."""
+        """seconds: the clock that syncs are timed with.  sync_times: gets the time of each.
+
+        system_syncs: does the syncs that the engine's thread does not do, until it refuses one; None for a thread.
+        """
         self._loop = loop
         self._seconds = seconds
         self._sync_times = sync_times
+        self._system_syncs = system_syncs
+        self._system_sync = SystemSync(self)
+        self._system_start_s = 0.0
+        self._behind: deque[Job] = deque()  # jobs of its lane that wait for the system's sync
         self._sink: JobSink | None = None
         self._queues: dict[int, queue.SimpleQueue[Job]] = {}
         self._early: list[tuple[Job, Exception | None]] = []
@@ -71,20 +99,56 @@ class ThreadWorkers(Workers):
         self._under_way += 1
         self._is_idle.clear()
         if lane == SYNC_LANE:
-            if self._syncs_in_thread == 0 and self._slowest_s < HERE_S and job.is_short():
+            self._sync(job)
+        else:
+            self._queues[lane].put(job)
+
+    def _sync(self, job: Job) -> None:
+        if self._system_sync.job is not None:
+            self._behind.append(job)
+            return
+        if self._syncs_in_thread == 0:
+            if self._slowest_s < HERE_S and job.is_short():
                 self._loop.call_soon(self._done, job, self._run_timed(job))
                 return
-            self._syncs_in_thread += 1
-        self._queues[lane].put(job)
+            if self._is_with_system(job):
+                return
+        self._syncs_in_thread += 1
+        self._queues[SYNC_LANE].put(job)
+
+    def _is_with_system(self, job: Job) -> bool:
+        """Give the system a sync; return False if it has to be run."""
+        system_syncs = self._system_syncs
+        if system_syncs is None or not isinstance(job, DataSync):
+            return False
+        descriptor = job.descriptor()
+        if descriptor < 0:
+            return False
+        self._system_start_s = self._seconds()
+        if not system_syncs.start(descriptor, self._system_sync):
+            self._system_syncs = None  # an older kernel, or a file system without: it will not change its mind
+            return False
+        self._system_sync.job = job
+        return True
+
+    def system_sync_done(self, job: DataSync) -> None:
+        """Hand over a sync that the system has ended, and start those behind it."""
+        self._timed(self._seconds() - self._system_start_s)
+        behind, self._behind = self._behind, deque()
+        for other in behind:
+            self._sync(other)
+        self._done(job, None)
 
     def _run_timed(self, job: Job) -> Exception | None:
         start = self._seconds()
         error = self._run(job)
-        took_s = self._seconds() - start
+        self._timed(self._seconds() - start)
+        return error
+
+    def _timed(self, took_s: float) -> None:
         self._slowest_s = max(took_s, self._slowest_s * FORGETTING)
         if self._sync_times is not None:  # one sync at a time, on whichever thread
             self._sync_times.add(took_s)
-        return error
 
     def _run(self, job: Job) -> Exception | None:
         """Run a job; return its exception, so that its lane continues until the engine has stopped the process."""

@@ -38,6 +38,10 @@ class File:
     def size(self) -> int:
         """Return the length."""
 
+    def descriptor(self) -> int:
+        """Return the number that the system knows the file by; -1 if it knows none."""
+        return -1
+
     @abstractmethod
     def begin_write_back(self) -> None:
         """Have the system start writing the octets to the disk; files that are synced next share that work."""
@@ -206,6 +210,9 @@ class RealFile(File):
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def descriptor(self) -> int:
+        return self._descriptor
 
     def begin_write_back(self) -> None:
         # Linux starts writing all dirty pages when told that they are not needed.  So the space of many files is

@@ -28,6 +28,11 @@ SPARSE_SUFFIX: Final = ".log.sparse"
 
 NOT_SEALED: Final = -1
 
+# The first write to preallocated blocks makes a sync commit to the journal of the file system, too, which takes as long
+# again (docs/decisions/0094).  So one small write in many zeros the blocks behind it.
+SMALL_WRITE_BYTES: Final = 32 * 1024
+ZEROS: Final = memoryview(bytes(256 * 1024))
+
 
 def segment_name(base: int) -> str:
     """Return a segment's file name without its suffix."""
@@ -44,6 +49,7 @@ class Segment:
     is_sparse: records were removed; the file's table locates the others, so ``position`` does not apply.
     message_count, kept_bytes: of a sparse one: remaining messages, and octets of all records.
     edition: increases when another file takes the same name, so that a reader opens the new one.
+    filled: position in the file below which blocks were written since it was opened; behind it nothing but zeros is.
     """
 
     directory: str
@@ -59,6 +65,7 @@ class Segment:
     message_count: int = 0
     kept_bytes: int = 0
     edition: int = 0
+    filled: int = 0
 
     def path(self) -> str:
         """Return the path of the segment's file."""
@@ -84,8 +91,23 @@ class Segment:
 
     def write(self, octets: bytes | memoryview, offset: int) -> None:
         """Write ``octets`` at log offset ``offset``."""
-        assert self.file is not None
-        write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
+        file = self.file
+        assert file is not None
+        position = layout.SEGMENT_HEADER_BYTES + offset - self.base
+        write_fully(file, octets, position)
+        end = position + len(octets)
+        if end > self.filled:
+            self.filled = end
+            size = layout.SEGMENT_HEADER_BYTES + self.capacity - end
+            if len(octets) <= SMALL_WRITE_BYTES and size > 0:
+                zeros = ZEROS[:size]
+                write_fully(file, zeros, end)
+                self.filled = end + len(zeros)
+
+    def data_descriptor(self) -> int:
+        """Return the number of the open file if an fdatasync is all that ``sync`` does now; else -1."""
+        file = self.file
+        return file.descriptor() if file is not None and self.is_name_durable else -1
 
     def sync(self, files: Files) -> None:
         """Return once what was written survives a power cut."""

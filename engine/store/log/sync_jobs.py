@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.ports.workers import Job
+from engine.ports.workers import DataSync, Job
 from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Chunk, Segment, make_segment_file, seal, segment_name
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SMALL_SYNC_BYTES: Final = 4096  # a message or two, as from a single sender
 
 
-class SyncJob(Job):
+class SyncJob(DataSync):
     """Syncs segments in the order of the log."""
 
     __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
@@ -37,9 +37,20 @@ class SyncJob(Job):
             try:
                 segment.sync(self._files)
             except OSError as error:
-                self.broken = segment
-                self.reason = describe(error, segment.path())
+                self._failed(segment, error)
                 return
+
+    def _failed(self, segment: Segment, error: OSError) -> None:
+        self.broken = segment
+        self.reason = describe(error, segment.path())
+
+    def descriptor(self) -> int:
+        segments = self._segments
+        return segments[0].data_descriptor() if len(segments) == 1 else -1
+
+    def synced(self, error: OSError | None) -> None:
+        if error is not None:
+            self._failed(self._segments[0], error)
 
     def is_short(self) -> bool:
         return self._size_bytes <= SMALL_SYNC_BYTES
