@@ -14,7 +14,6 @@ from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import Selection
 from engine.store.read.store_files import RemotePath
-from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
@@ -23,7 +22,8 @@ from spark_bridge.files.place import is_url
 from spark_bridge.log.lost import Damaged, Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
-from spark_bridge.parquet import Written, directory_name
+from spark_bridge.parquet import Written, by_destination
+from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
 from spark_bridge.retention_notes import RetentionNotes
@@ -40,6 +40,9 @@ HOUR_MS: Final = 3_600_000
 NICE: Final = 10
 LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
+MANY: Final = (
+    "this target has files for each of its many destinations; exports to a new one --partition-by date are faster"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Request:
     is_rehearsal: find out what would be added, and write nothing, neither to the target nor to the store.
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     executor_wait_ms: see ``ExecutorWatch``, for a Spark elsewhere.
+    partitioning: () for that of the target; a new one has it by the number of its destinations.
     """
 
     data: Path | str
@@ -73,6 +77,7 @@ class Request:
     tables: tuple[str, ...] = ()
     is_rehearsal: bool = False
     executor_wait_ms: int = WAIT_MS
+    partitioning: Partitioning = ()
 
     def store(self) -> Path:
         """Return the path of the store.  Raises: TargetError, LakeError."""
@@ -90,7 +95,7 @@ class Result:
 
     gone_offset, removed, gone_ranges: messages that retention removed before their export, as in a manifest.
     damaged: the unreadable records.  tables: the rows of each; ``rows`` is their sum.
-    has_matched: the store has a destination of the pattern.
+    has_matched: the store has a destination of the pattern.  partitioning: () if it is still open.
     note: an error that does not affect the exported messages, "" for none.
     """
 
@@ -114,6 +119,7 @@ class Result:
     tables: dict[str, int] = field(default_factory=dict)
     is_rehearsal: bool = False
     destinations: dict[str, dict[str, int]] = field(default_factory=dict)
+    partitioning: Partitioning = ()
 
     def gone(self) -> str:
         """Describe the messages that retention had removed before their export, "" for none."""
@@ -154,10 +160,11 @@ def export_to(
     reader = StoreReader(request.store())
     with target.hold() as token, ExitStack() as started:
         retention = _retention_notes(request, reader, target, token)
-        number, exported_to, tables = target.next_range(reader.store_id, str(chosen), request.tables)
+        known = target.next_range(reader.store_id, str(chosen), request.tables, request.partitioning)
+        number, exported_to, tables, partitioning = known
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
-            return _nothing_new(request, retention, reader, chosen, start, tables)
+            return replace(_nothing_new(request, retention, reader, chosen, start, tables), partitioning=partitioning)
         if exported_to is None and not _matches(request, reader, chosen):
             # Without a manifest the directory is free for the pattern that was meant.
             return _nothing_matches(request, reader, chosen, start)
@@ -183,7 +190,7 @@ def export_to(
             tables=tables,
             settles=False,
         )
-        plan = tasks.settled(plan)
+        plan = replace(tasks.settled(plan), partitioning=partitioning or partitioning_for(len(plan.destinations)))
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
         # A failed export cleans up here; a later export cleans up after a killed one.
@@ -196,10 +203,10 @@ def export_to(
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
         manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, attempt.name, written, removed)
         path = target.commit(manifest)
-        notes.append(retention.reached(chosen, plan))
+        notes += [retention.reached(chosen, plan), _many(request, plan, written)]
         result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
         if request.is_rehearsal:
-            return replace(result, is_rehearsal=True, destinations=_by_destination(manifest, plan))
+            return replace(result, is_rehearsal=True, destinations=by_destination(written))
         return result
 
 
@@ -220,17 +227,10 @@ def _tasks(
     return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
 
 
-def _by_destination(manifest: Manifest, plan: Plan) -> dict[str, dict[str, int]]:
-    names = [uri(info.kind, info.name) for info in plan.destinations.values()]
-    folders = {f"destination={directory_name(name)}": name for name in names}
-    found: dict[str, dict[str, int]] = {}
-    for file in manifest.files:
-        folder = file.path.split("/")[-3]
-        name = folders.get(folder, folder)
-        counts = found.setdefault(name, {"rows": 0, "bytes": 0})
-        counts["rows"] += file.rows
-        counts["bytes"] += file.bytes
-    return dict(sorted(found.items()))
+def _many(request: Request, plan: Plan, written: list[Written]) -> str:
+    """Return a note where each of many destinations has files of its own, unless that was asked for."""
+    is_asked = request.partitioning or plan.partitioning != BY_DESTINATION
+    return MANY if not is_asked and len(by_destination(written)) > MOST_DESTINATIONS else ""
 
 
 def _manifest(
@@ -261,6 +261,7 @@ def _manifest(
         gone=tuple(merged(lost.gone)),
         damaged=tuple(sorted(set(lost.damaged), key=lambda one: (one.from_offset, one.destination))),
         tables=plan.tables,
+        partitioning=plan.partitioning,
     )
 
 
@@ -283,6 +284,7 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
         gone_ranges=manifest.gone,
         damaged=manifest.damaged,
         tables=manifest.rows_by_table(),
+        partitioning=manifest.partitioning,
     )
 
 

@@ -16,6 +16,7 @@ from spark_bridge.errors import TargetError
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.log.lost import Damaged
 from spark_bridge.log.removed import Removed
+from spark_bridge.partitioning import BY_DESTINATION, Partitioning
 
 FORMAT: Final = 1
 STAGING: Final = "staging"
@@ -76,6 +77,7 @@ class Manifest:
     gone: tuple[tuple[int, int], ...] = ()
     damaged: tuple[Damaged, ...] = ()
     tables: tuple[str, ...] = (MESSAGES,)
+    partitioning: Partitioning = BY_DESTINATION
     format: int = FORMAT
 
     @property
@@ -125,6 +127,7 @@ def read_manifest(from_files: LakeFiles, path: str) -> Manifest:
             tuple((first, end) for first, end in read.get("gone", [])),
             tuple(Damaged(**each) for each in read.get("damaged", [])),
             tuple(read.get("tables", [MESSAGES])),
+            tuple(read.get("partitioning", BY_DESTINATION)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise TargetError(f"{title} is not a manifest: {error!r}") from None

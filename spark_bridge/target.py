@@ -1,7 +1,8 @@
 """The state of a target: manifests with exact ranges, and how files get in exactly once.
 
     LAKE/destination=.../date=.../<store>-<from>-<to>-<task>.parquet  what readers see; below LAKE/<table>/ if there are
-                                                                  other tables than messages
+                                                                  other tables than messages; without destination=...
+                                                                  in a target by date
     LAKE/_delta_log/                                              the same for readers of Delta, one for each table
     LAKE/_penstock/manifest-<number>.json                         one for each committed range, in order
     LAKE/_penstock/staging/<number>-<token>                       an attempt at a range: see ``attempts``
@@ -23,23 +24,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS
 from spark_bridge.attempts import Attempt, attempts_of, number_of
-from spark_bridge.delta.added_file import PARTITION_COLUMNS
 from spark_bridge.delta.log import DeltaLog
 from spark_bridge.errors import LakeError, TargetBusy, TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.manifests import FOLDER, LakeFile, Manifest, read_manifest, table_folder
+from spark_bridge.partitioning import Partitioning
 
-PLACED: Final = re.compile(r"destination=[^/]*/date=[^/]*/[^/]*\.parquet")
+PLACED: Final = re.compile(r"(?:destination=[^/]*/)?date=[^/]*/[^/]*\.parquet")
 MANIFEST: Final = re.compile(r"manifest-(\d{8})\.json")
 GONE: Final = "{0} names {1}, which is not there; remove and merge files with a tool for Delta{2}"
 MADE_AGAIN: Final = ", or delete _delta_log: the next export makes it from the files that are there"
+
+
+class NextRange(NamedTuple):
+    """number: of its manifest.  start: its first offset, None for the oldest kept.  partitioning: () for any."""
+
+    number: int
+    start: int | None
+    tables: tuple[str, ...]
+    partitioning: Partitioning
 
 
 class Target:
@@ -152,18 +162,18 @@ class Target:
         return [manifest for name, manifest in found if manifest is not None and manifest.staging == name]
 
     def next_range(
-        self, store_id: str, destination: str, tables: tuple[str, ...] = ()
-    ) -> tuple[int, int | None, tuple[str, ...]]:
-        """Return the number of the next manifest, its first offset (None for the oldest kept) and its tables.
+        self, store_id: str, destination: str, tables: tuple[str, ...] = (), partitioning: Partitioning = ()
+    ) -> NextRange:
+        """Return the range that an export adds.
 
-        tables: () for those of the target.
-        Raises: TargetError if the target belongs to another store or another choice of destinations or tables.
+        tables, partitioning: () for those of the target.
+        Raises: TargetError if the target belongs to another store, or was begun with another choice.
         """
         last = self.last()
         if last is None:
             chosen = tables or (MESSAGES,)
             self._check_delta(store_id, chosen)
-            return 1, None, chosen
+            return NextRange(1, None, chosen, partitioning)
         if last.store_id != store_id:
             raise TargetError(
                 f"{self.files.title} holds an export of store {last.store_id}, this is store {store_id}; "
@@ -179,8 +189,13 @@ class Target:
                 f"{self.files.title} holds the tables {', '.join(last.tables)}, not {', '.join(tables)}; "
                 f"each choice of tables needs a directory of its own"
             )
+        if partitioning and partitioning != last.partitioning:
+            raise TargetError(
+                f"{self.files.title} is partitioned by {', '.join(last.partitioning)}, not by "
+                f"{', '.join(partitioning)}; each partitioning needs a directory of its own"
+            )
         self._check_delta(store_id, last.tables)
-        return last.number + 1, last.to_offset, last.tables
+        return NextRange(last.number + 1, last.to_offset, last.tables, last.partitioning)
 
     def _check_delta(self, store_id: str, tables: tuple[str, ...]) -> None:
         """Raise TargetError now if the next range could not be published."""
@@ -243,8 +258,9 @@ class Target:
                 ranges = [one for one in self.manifests() if one.to_offset > head.published_to]
             paths = [file.path for one in ranges for file in one.files if _is_in(folder, file.path)]
         inside = [path[len(folder) :].lstrip("/") for path in paths]
-        schema = pa.schema(sorted(SCHEMAS[table], key=lambda column: column.name not in PARTITION_COLUMNS))
-        log.publish(head, manifest.store_id, table, schema, inside, manifest.to_offset, manifest.created_ms)
+        schema = pa.schema(sorted(SCHEMAS[table], key=lambda column: column.name not in manifest.partitioning))
+        to_offset, now_ms = manifest.to_offset, manifest.created_ms
+        log.publish(head, manifest.store_id, table, schema, manifest.partitioning, inside, to_offset, now_ms)
 
 
 def target_at(place: str | Path) -> Target:

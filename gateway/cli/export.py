@@ -35,8 +35,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "export",
         "export destinations to Parquet",
         "Add every persistent message that is new since the last export to a directory or bucket of Parquet files, "
-        "partitioned by destination and date. Reads the store's files, also while a gateway runs; takes no message "
-        "from any consumer.",
+        "partitioned by date, and by destination unless these are many. Reads the store's files, also while a gateway "
+        "runs; takes no message from any consumer.",
     )
     parser.add_argument(
         "--data",
@@ -61,6 +61,13 @@ def add_parser(subparsers: Subparsers) -> None:
         default="",
         help="messages, deliveries (how each ended), dead_letters (with their origin), or several with commas; "
         "each then has a folder of its own (default: those of the directory, in a new one messages)",
+    )
+    parser.add_argument(
+        "--partition-by",
+        metavar="COLUMNS",
+        default="",
+        help="destination,date: files for each destination; date: files with many destinations, sorted, which is "
+        "faster where these are many (default: that of the target; of a new one date if it has more than 100)",
     )
     _add_spark(parser)
     _add_skips(parser)
@@ -157,6 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
             _follow(request, arguments)
         else:
             result = export.export(request, shows_progress=sys.stderr.isatty())
+            _print_note(result)
             _print(result, arguments)
     except StoreError as error:
         raise CommandError(str(error), exit_codes.STORE) from None
@@ -167,9 +175,12 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_codes.OK
 
 
-def _print(result: Result, arguments: argparse.Namespace) -> None:
+def _print_note(result: Result) -> None:
     if result.note:
-        print(f"penstock: {result.note}", file=sys.stderr)
+        print(f"penstock: {result.note}", file=sys.stderr, flush=True)
+
+
+def _print(result: Result, arguments: argparse.Namespace) -> None:
     told = json.dumps(asdict(result)) if arguments.json else summary(result, _title(arguments.to))
     print(told, flush=True)
 
@@ -196,10 +207,10 @@ class _Reports:
         self._note = ""
 
     def exported(self, result: Result) -> None:
+        if result.note != self._note:
+            _print_note(result)
         if result.manifest:
             _print(result, self._arguments)
-        elif result.note and result.note != self._note:
-            print(f"penstock: {result.note}", file=sys.stderr, flush=True)
         self._note = result.note
 
     def failed(self, error: Exception, failures: int, pause_s: float) -> None:
@@ -229,11 +240,16 @@ def _request(arguments: argparse.Namespace) -> Request:
     except ModuleNotFoundError as error:
         raise CommandError(NEEDS_ARROW.format(error.name), exit_codes.FAILED) from None
     from spark_bridge.arrow.schema import chosen_tables
+    from spark_bridge.partitioning import PARTITIONINGS
 
     try:
         tables = chosen_tables(arguments.tables)
     except ValueError as error:
         raise CommandError(f"--tables: {error}") from None
+    partitionings = {",".join(columns): columns for columns in ((), *PARTITIONINGS)}
+    if arguments.partition_by not in partitionings:
+        allowed = " or ".join(filter(None, partitionings))
+        raise CommandError(f"--partition-by is {arguments.partition_by!r}; allowed is {allowed}")
     request = Request(
         arguments.data,
         arguments.destination,
@@ -250,6 +266,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         tables,
         arguments.dry_run,
         executor_wait_ms,
+        partitionings[arguments.partition_by],
     )
     if request.needs_spark():
         try:
@@ -300,6 +317,8 @@ def summary(result: Result, target: str) -> str:
         f"{result.bytes / 1024 / 1024:.1f} MiB, {'added' if is_done else 'would be added'} to {target}\n"
         f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}"
     )
+    if not is_done:
+        told += f"\npartitioned by {' and '.join(result.partitioning)}"
     for name, counts in result.destinations.items():
         told += f"\n  {name}: {counted(counts['rows'], 'row')}, {counts['bytes'] / 1024 / 1024:.1f} MiB"
     if is_done:

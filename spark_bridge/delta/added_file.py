@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 
 from spark_bridge.files.lake_files import LakeFiles
 
-PARTITION_COLUMNS: Final = ("destination", "date")
 # What queries of a log filter by; bounds of more columns would make each commit larger.
-BOUNDED: Final = ("log_offset", "message_offset", "store_time")
+BOUNDED: Final = ("destination", "log_offset", "message_offset", "store_time")
 DESTINATION: Final = b"penstock.destination"  # in a file's metadata, because the name of a long one's directory is cut
 
 Action = dict[str, Any]
@@ -38,8 +37,8 @@ def add_action(files: LakeFiles, folder: str, path: str) -> Action | None:
         return None
     except (pa.ArrowException, OSError):
         pass
-    values = dict(part.partition("=")[::2] for part in PurePosixPath(path).parts[:-1])
-    partition = {name: unquote(values[name]) for name in PARTITION_COLUMNS}
+    values = (part.partition("=")[::2] for part in PurePosixPath(path).parts[:-1])
+    partition = {name: unquote(value) for name, value in values}
     if metadata is not None and DESTINATION in (metadata.metadata or {}):
         partition["destination"] = metadata.metadata[DESTINATION].decode()
     action = {
@@ -57,8 +56,10 @@ def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
     most: dict[str, Any] = {}
     for number in range(metadata.num_columns):
         name = metadata.schema.column(number).path
+        if name not in BOUNDED:
+            continue
         found = [metadata.row_group(group).column(number).statistics for group in range(metadata.num_row_groups)]
-        if name in BOUNDED and found and all(one is not None and one.has_min_max for one in found):
+        if found and all(one is not None and one.has_min_max for one in found):
             least[name] = _text(min(one.min for one in found))
             most[name] = _text(max(one.max for one in found))
     return {"numRecords": metadata.num_rows, "minValues": least, "maxValues": most}

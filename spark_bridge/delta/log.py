@@ -23,11 +23,12 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from spark_bridge.delta.added_file import PARTITION_COLUMNS, Action, add_action
+from spark_bridge.delta.added_file import Action, add_action
 from spark_bridge.delta.checkpoint import checkpoint_path, last_checkpoint, read_checkpoint, write_checkpoint
 from spark_bridge.delta.columns import schema_text
 from spark_bridge.errors import TargetError
 from spark_bridge.files.lake_files import LakeFiles
+from spark_bridge.partitioning import Partitioning
 
 FOLDER: Final = "_delta_log"
 READER_VERSION: Final = 1
@@ -112,6 +113,7 @@ class DeltaLog:
         store_id: str,
         table: str,
         schema: pa.Schema,
+        partitioning: Partitioning,
         paths: Sequence[str],
         to_offset: int,
         now_ms: int,
@@ -128,9 +130,9 @@ class DeltaLog:
         for _ in range(ATTEMPTS):
             if head.published_to is not None and head.published_to >= to_offset:
                 return
-            actions: list[Action] = [{"commitInfo": _commit_info(now_ms, digest)}]
+            actions: list[Action] = [{"commitInfo": _commit_info(now_ms, partitioning, digest)}]
             if head.columns != digest:
-                actions += self._table(head, table, schema, now_ms)
+                actions += self._table(head, table, schema, partitioning, now_ms)
             actions.append({"txn": {"appId": store_id, "version": to_offset, "lastUpdated": now_ms}})
             actions += ({"add": add} for add in adds)
             if self._commit(head.version + 1, actions):
@@ -216,7 +218,9 @@ class DeltaLog:
         if protocol.get(name, 1) > known:
             raise TargetError(f"{self.title} has {name} {protocol[name]}; this program knows up to {known}")
 
-    def _table(self, head: Head, table: str, schema: pa.Schema, now_ms: int) -> list[Action]:
+    def _table(
+        self, head: Head, table: str, schema: pa.Schema, partitioning: Partitioning, now_ms: int
+    ) -> list[Action]:
         """Return the actions that make the table, or give it new columns."""
         found = None if head.version < 0 else self.snapshot()
         if found is None:
@@ -226,7 +230,7 @@ class DeltaLog:
                 "name": table,
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": schema_text(schema),
-                "partitionColumns": list(PARTITION_COLUMNS),
+                "partitionColumns": list(partitioning),
                 "configuration": {},
                 "createdTime": now_ms,
             }
@@ -266,11 +270,11 @@ def _numbers(pattern: re.Pattern[str], names: Sequence[str]) -> list[int]:
     return [int(found.group(1)) for found in map(pattern.fullmatch, names) if found]
 
 
-def _commit_info(now_ms: int, columns: str) -> dict[str, Any]:
+def _commit_info(now_ms: int, partitioning: Partitioning, columns: str) -> dict[str, Any]:
     return {
         "timestamp": now_ms,
         "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(PARTITION_COLUMNS)},
+        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(partitioning)},
         "isBlindAppend": True,
         "engineInfo": "penstock",
         "penstockColumns": columns,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.store.read.selection import Selection
-from engine.values.destination import KINDS_BY_NAME
+from engine.values.destination import KIND_NAMES, KINDS_BY_NAME, uri
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.columns import DAY_MS
 from spark_bridge.arrow.payload import payload_column
@@ -28,10 +29,13 @@ from spark_bridge.arrow.schema import PAYLOAD, chosen_schema
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.log.records import Flags, Int64s, batches
 from spark_bridge.manifests import LakeFile, Manifest
+from spark_bridge.partitioning import BY_DESTINATION
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.target import Target
 
-PARTITION: Final = "destination="
+DESTINATION: Final = "destination"
+PARTITION: Final = f"{DESTINATION}="
+WILDCARDS: Final = ("*", ">")
 NEEDED: Final = ("log_offset", "store_time", "destination_kind", "destination_name")  # to choose rows
 TEXT: Final = "body_text"  # of which the payload is made
 
@@ -112,7 +116,7 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
     A column that a file lacks, because an earlier version wrote it, is null.
     Raises: FileNotFoundError for a file that somebody has removed since the read was planned; LakeError.
     """
-    read = {*lake.columns, *NEEDED, *((TEXT,) if PAYLOAD in lake.columns else ())}
+    read = {*lake.columns, *NEEDED, *((TEXT,) if PAYLOAD in lake.columns else ())} - {*BY_DESTINATION}
     for file in files:
         # Reads of other machines are joined: one column of few rows is a request of its own.
         with (
@@ -122,7 +126,7 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
         ):
             there = parquet.schema_arrow.names
             names = [name for name in there if name in read]
-            groups = _row_groups(parquet.metadata, lake.bounds)
+            groups = row_groups(parquet.metadata, lake)
             for batch in parquet.iter_batches(batch_rows, row_groups=groups, columns=names):
                 uris = pc.binary_join_element_wise(batch.column(NEEDED[2]), batch.column(NEEDED[3]), "://")
                 times_ms = batch.column("store_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
@@ -157,20 +161,46 @@ def _cut(texts: pa.Array) -> Iterator[slice]:
     return batches(np.arange(len(sizes)), sizes, len(sizes))
 
 
-def _row_groups(metadata: pq.FileMetaData, bounds: Bounds) -> list[int]:
-    """Return the row groups that may have rows within bounds."""
+def row_groups(metadata: pq.FileMetaData, lake: Lake) -> list[int]:
+    """Return the row groups that may have chosen rows, by their statistics."""
+    bounds = lake.bounds
     limits = {"log_offset": (bounds.start, bounds.stop), "store_time": (bounds.from_ms, bounds.to_ms)}
+    spans = _spans(lake.selection)
     found = set(range(metadata.num_row_groups))
     for number in range(metadata.num_columns):
-        first, end = limits.get(metadata.schema.column(number).path, (0, ENDLESS))
-        if (first, end) == (0, ENDLESS):
+        name = metadata.schema.column(number).path
+        first, end = limits.get(name, (0, ENDLESS))
+        if (first, end) == (0, ENDLESS) and name != DESTINATION:
             continue
         for group in list(found):
             statistics = metadata.row_group(group).column(number).statistics
-            if statistics is not None and statistics.has_min_max:
-                if _number(statistics.max) < first or _number(statistics.min) >= end:
-                    found.remove(group)
+            if statistics is None or not statistics.has_min_max:
+                continue
+            least, most = statistics.min, statistics.max
+            if name == DESTINATION:
+                is_there = any(least <= high and most >= low for low, high in spans)
+            else:
+                is_there = _number(most) >= first and _number(least) < end
+            if not is_there:
+                found.remove(group)
     return sorted(found)
+
+
+def _spans(selection: Selection) -> list[tuple[str, str]]:
+    """Return from which URI to which one the destinations lie that may match."""
+    kinds = [selection.kind] if selection.kind else list(KINDS_BY_NAME.values())
+    values = dict(selection.only)
+    if "destination" in values:
+        return [(value, value) for value in values["destination"]]
+    if "destination_name" in values:
+        return [(uri(kind, name), uri(kind, name)) for kind in kinds for name in values["destination_name"]]
+    fixed = list(takewhile(lambda word: word not in WILDCARDS, selection.words))
+    name = ".".join(fixed)
+    # What goes on with ``.`` comes before ``/``, and what goes on with ``/`` before ``0``.
+    ends = "" if len(fixed) == len(selection.words) else "/"
+    if not fixed:
+        return [(uri(kind, ""), f"{KIND_NAMES[kind]}:/0") for kind in kinds]
+    return [(uri(kind, name), f"{uri(kind, name)}{ends}") for kind in kinds]
 
 
 def _number(value: int | datetime) -> int:

@@ -32,6 +32,7 @@ from spark_bridge.log.records import (
 )
 from spark_bridge.log.salvage import Stretch
 from spark_bridge.log.settlements import Ranges, Settled, by_lane, joined, of_owners, read_ranges
+from spark_bridge.partitioning import BY_DESTINATION, Partitioning
 from spark_bridge.read.deliveries import DeliveryLog, delivery_log
 from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
 from spark_bridge.read.tail import Tail, read_tail
@@ -47,6 +48,7 @@ class Plan:
     settled: by lane, see ``read_settlements``.  settling: the queues and subscriptions whose settlements count.
     skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
     body: one of ``bodies.FORMS``.  rate_bytes: of the log that one task may read in a second, 0 for no limit.
+    partitioning: of the files that an export writes.
     tables: those that can be read; table: the one that ``read_pieces`` reads, see ``of_table``.
     wanted, conditions: see ``narrowed``.  shown: the columns that its rows have, of those that are read.
     skips_gaps: rather read record by record than what lies between them.
@@ -78,6 +80,7 @@ class Plan:
     shown: tuple[str, ...] = ()
     skips_gaps: bool = False
     whole_from: int = ENDLESS
+    partitioning: Partitioning = BY_DESTINATION
 
     def narrowed(self, wanted: RowFilter, conditions: tuple[Condition, ...]) -> Plan:
         """Return the plan with the rows for which conditions hold; it need not read more than ``wanted``."""

@@ -40,7 +40,8 @@ import sys
 from pathlib import Path
 from spark_bridge.export import Request, export
 from tests.support.store.one_process_spark import OneProcessSpark
-export(Request(Path(sys.argv[1]), "queue://sent", sys.argv[2]), spark=OneProcessSpark())
+partitioning = tuple(sys.argv[5].split(","))
+export(Request(Path(sys.argv[1]), "queue://sent", sys.argv[2], partitioning=partitioning), spark=OneProcessSpark())
 """
 COMPACT: Final = """
 import sys
@@ -59,11 +60,12 @@ import_lake(Request(sys.argv[2], write_options({"url": sys.argv[3]}), to="back",
 
 @dataclass(frozen=True)
 class Place:
-    """url: for us.  table, options: for others."""
+    """url: for us.  table, options: for others.  columns: of its partitioning."""
 
     url: str
     table: str
     options: dict[str, str]
+    columns: str
 
     def kills(self, is_long: bool) -> int:
         if is_long:
@@ -71,12 +73,13 @@ class Place:
         return KILLS_IN_BUCKET if self.options else KILLS
 
 
-@pytest.fixture(params=["directory", "bucket"])
+@pytest.fixture(params=["directory destination,date", "directory date", "bucket destination,date", "bucket date"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "directory":
-        return Place(str(tmp_path / "lake"), str(tmp_path / "lake"), {})
+    kind, columns = request.param.split()
+    if kind == "directory":
+        return Place(str(tmp_path / "lake"), str(tmp_path / "lake"), {}, columns)
     lake = request.getfixturevalue("s3_server").lake()
-    return Place(lake.url, lake.table, lake.options)
+    return Place(lake.url, lake.table, lake.options, columns)
 
 
 class Lake:
@@ -102,7 +105,7 @@ class Lake:
     def run(self, program: str, kill_after_s: float | None = None) -> None:
         """Run a program to its end, or kill it after some time."""
         command = [sys.executable, "-W", "ignore", "-c", program, str(self.gateway.data), self.place.url, self.url()]
-        command.append(self.place.table)
+        command += [self.place.table, self.place.columns]
         environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.place.options
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         try:
@@ -118,6 +121,7 @@ class Lake:
     def follow(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "gateway", "export", "--follow", "--interval", "1s", "--new-bytes", "1"]
         command += ["--data", str(self.gateway.data), "--destination", "queue://sent", "--to", self.place.url]
+        command += ["--partition-by", self.place.columns]
         environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.place.options
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

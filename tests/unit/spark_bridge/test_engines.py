@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 from engine.values.destination import TOPIC
 from engine.values.message import DEAD_LETTER, PERSISTENT
 from spark_bridge.arrow.schema import TABLES
-from spark_bridge.delta.added_file import PARTITION_COLUMNS
 from spark_bridge.export import Request, export
 from spark_bridge.parquet import directory_name
+from spark_bridge.partitioning import BY_DESTINATION, PARTITIONINGS, Partitioning
 from spark_bridge.read.scan import scan
 from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
@@ -77,8 +77,8 @@ timestamp:1700000000123
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A store with one message of each kind, and an export of all its tables."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one message of each kind, and exports of all its tables."""
     home = tmp_path_factory.mktemp("engines")
     with SampleStore(home / "data", segment_bytes=32 * MIB) as store:
         orders = store.destination("orders")
@@ -94,8 +94,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         store.send(store.destination("ActiveMQ.DLQ"), b"", FULL.encode(), DIED.encode(), PERSISTENT | DEAD_LETTER)
         store.settle(orders, (0, 2))
         store.publish()
-    export(Request(home / "data", ">", home / "lake", tables=tuple(TABLES)), spark=cast(Any, OneProcessSpark()))
-    return home / "data", home / "lake"
+    for partitioning in PARTITIONINGS:
+        request = Request(home / "data", ">", lake(home, partitioning), tables=tuple(TABLES), partitioning=partitioning)
+        export(request, spark=cast(Any, OneProcessSpark()))
+    return home
+
+
+def lake(home: Path, partitioning: Partitioning) -> Path:
+    return home / "-".join(partitioning)
 
 
 def by_pyarrow(folder: Path, session: SparkSession) -> pa.Table:
@@ -115,7 +121,7 @@ def by_deltalake(folder: Path, session: SparkSession) -> pa.Table:
 
 def by_polars(folder: Path, session: SparkSession) -> pa.Table:
     polars = pytest.importorskip("polars")
-    return polars.scan_parquet(f"{folder}/destination=*/date=*/*.parquet", hive_partitioning=True).collect().to_arrow()
+    return polars.scan_parquet(f"{folder}/**/date=*/*.parquet", hive_partitioning=True).collect().to_arrow()
 
 
 def by_polars_and_delta(folder: Path, session: SparkSession) -> pa.Table:
@@ -126,7 +132,7 @@ def by_polars_and_delta(folder: Path, session: SparkSession) -> pa.Table:
 def by_duckdb(folder: Path, session: SparkSession) -> pa.Table:
     with pytest.importorskip("duckdb").connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        files = f"{folder}/destination=*/date=*/*.parquet"
+        files = f"{folder}/**/date=*/*.parquet"
         found = connection.execute("SELECT * FROM read_parquet($1, hive_partitioning = true)", [files])
         return found.to_arrow_table()
 
@@ -193,19 +199,21 @@ def rows_of(table: pa.Table) -> dict[tuple[int, int], Row]:
 
 @pytest.mark.parametrize("engine", READERS)
 @pytest.mark.parametrize("table", TABLES)
-def test_every_engine_reads_the_same(engine: str, table: str, places: tuple[Path, Path], spark: SparkContext) -> None:
-    data, lake = places
+@pytest.mark.parametrize("partitioning", PARTITIONINGS, ids=",".join)
+def test_every_engine_reads_the_same(
+    engine: str, table: str, partitioning: Partitioning, home: Path, spark: SparkContext
+) -> None:
     session = SparkSession(spark).newSession()
-    found = READERS[engine](lake / table, session)
-    expected = scan(str(data), table=table).read_all()
+    found = READERS[engine](lake(home, partitioning) / table, session)
+    expected = scan(str(home / "data"), table=table).read_all()
     if engine in OF_FILES:
-        expected = expected.drop_columns(list(PARTITION_COLUMNS))
+        expected = expected.drop_columns(list(partitioning))
     assert {field.name: type_of(field.type) for field in found.schema} == {
         field.name: type_of(field.type) for field in expected.schema
     }
     rows, same = rows_of(expected), rows_of(found)
     assert len(found) == len(same) == len(rows)
-    if engine in OF_DIRECTORIES:
+    if engine in OF_DIRECTORIES and partitioning == BY_DESTINATION:
         for row in rows.values():
             row["destination"] = unquote(directory_name(row["destination"]))
     for place, row in rows.items():  # one by one, because some are large
@@ -213,14 +221,15 @@ def test_every_engine_reads_the_same(engine: str, table: str, places: tuple[Path
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_lake_and_log_are_the_same_in_spark(table: str, places: tuple[Path, Path], spark: SparkContext) -> None:
-    data, lake = places
+@pytest.mark.parametrize("partitioning", [(), *PARTITIONINGS], ids=",".join)
+def test_lake_and_log_are_the_same_in_spark(
+    table: str, partitioning: Partitioning, home: Path, spark: SparkContext
+) -> None:
     session = SparkSession(spark).newSession()
-    expected = scan(str(data), table=table).read_all()
-    of_lake: list[dict[str, str]] = [{}, {"lake": str(lake)}]
-    for options in of_lake:
-        rows = session.read.format("penstock").options(path=str(data), table=table, **options).load()
-        found = rows.toArrow()
-        assert found.schema.names == expected.schema.names
-        assert [type_of(field.type) for field in found.schema] == [type_of(field.type) for field in expected.schema]
-        assert rows_of(found) == rows_of(expected)
+    expected = scan(str(home / "data"), table=table).read_all()
+    options = {"lake": str(lake(home, partitioning))} if partitioning else {}
+    rows = session.read.format("penstock").options(path=str(home / "data"), table=table, **options).load()
+    found = rows.toArrow()
+    assert found.schema.names == expected.schema.names
+    assert [type_of(field.type) for field in found.schema] == [type_of(field.type) for field in expected.schema]
+    assert rows_of(found) == rows_of(expected)

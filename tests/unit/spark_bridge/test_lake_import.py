@@ -16,6 +16,7 @@ from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.lake_import import Request, Result, import_lake
+from spark_bridge.partitioning import BY_DATE, PARTITIONINGS, Partitioning
 from spark_bridge.read.scan import scan
 from spark_bridge.write.connection import WriteFailed
 from spark_bridge.write.options import WriteOptions, write_options
@@ -33,11 +34,12 @@ def options_for(gateway: GatewayProcess, **given: str) -> WriteOptions:
     return write_options({"url": f"stomp://{gateway.stomp_host}:{gateway.stomp_port}", **given})
 
 
-def exported(gateway: GatewayProcess, lake: Path | str, pattern: str) -> None:
+def exported(gateway: GatewayProcess, lake: Path | str, pattern: str, partitioning: Partitioning = ()) -> None:
     from spark_bridge.export import Request as ExportRequest
     from spark_bridge.export import export
 
-    export(ExportRequest(gateway.data, pattern, lake), spark=cast(Any, OneProcessSpark()))
+    request = ExportRequest(gateway.data, pattern, lake, partitioning=partitioning)
+    export(request, spark=cast(Any, OneProcessSpark()))
 
 
 def rows_of(gateway: GatewayProcess, pattern: str) -> list[dict[str, Any]]:
@@ -180,11 +182,27 @@ def test_what_cannot_be_imported(
         import_lake(Request(tmp_path, write_options({}), **given))
 
 
-def test_messages_go_where_they_were(start_gateway: StartGateway, tmp_path: Path) -> None:
+def test_files_with_many_destinations_come_back_in_the_order_of_the_log(
+    shared_gateway: GatewayProcess, unique: Unique, tmp_path: Path
+) -> None:
+    one, again = unique("q"), unique("again")
+    sent = [str(number) for number in range(3_000)]
+    rows = ({"destination": f"{one}.{int(text) * 7 % 5}", "body_text": text} for text in sent)
+    write_rows(options_for(shared_gateway), one, rows)
+    exported(shared_gateway, tmp_path / "lake", f"{one}.*", BY_DATE)
+    assert import_lake(Request(tmp_path / "lake", options_for(shared_gateway), to=again)).files <= 2
+    assert texts(shared_gateway, f"queue://{again}") == sent
+    third = unique("third")
+    assert import_lake(Request(tmp_path / "lake", options_for(shared_gateway), f"{one}.3", third)).rows == 600
+    assert texts(shared_gateway, f"queue://{third}") == [text for text in sent if int(text) * 7 % 5 == 3]
+
+
+@pytest.mark.parametrize("partitioning", PARTITIONINGS, ids=",".join)
+def test_messages_go_where_they_were(start_gateway: StartGateway, tmp_path: Path, partitioning: Partitioning) -> None:
     old = start_gateway()
     rows = [{"destination": name, "body_text": name} for name in ("queue://a", "topic://b", "queue://c")]
     write_rows(options_for(old), "w/0", rows)
-    exported(old, tmp_path / "lake", ">")
+    exported(old, tmp_path / "lake", ">", partitioning)
     new = start_gateway()
     assert import_lake(Request(tmp_path / "lake", options_for(new), "queue://>")).rows == 2
     assert [(row["destination"], row["body_text"]) for row in rows_of(new, ">")] == [

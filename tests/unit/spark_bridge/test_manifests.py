@@ -13,7 +13,8 @@ from engine.values.errors import StoreError
 from spark_bridge.attempts import attempts_of
 from spark_bridge.errors import TargetError
 from spark_bridge.manifests import FOLDER, STAGING, ExportedFile, Manifest, check_continues
-from spark_bridge.target import Target, target_at
+from spark_bridge.partitioning import BY_DATE, BY_DESTINATION
+from spark_bridge.target import NextRange, Target, target_at
 from tests.support.disk.modes import modes, umask
 
 MESSAGES_ALONE = ("messages",)
@@ -48,7 +49,7 @@ def target(tmp_path: Path) -> Target:
 
 def test_a_new_target_starts_with_the_first_manifest(target: Target) -> None:
     with target.hold():
-        assert target.next_range("0badcafe", "orders.>") == (1, None, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(1, None, MESSAGES_ALONE, ())
 
 
 X = "destination=a/date=2024-01-01/x.parquet"
@@ -62,7 +63,7 @@ def test_committed_files_are_in_place_and_the_next_range_follows(target: Target)
     assert seen(root(target)) == [X]
     assert json.loads(Path(path).read_text())["rows"] == 2
     with target.hold():
-        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(2, 100, MESSAGES_ALONE, BY_DESTINATION)
         assert target.manifests() == [manifest]
 
 
@@ -109,7 +110,7 @@ def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:
     again = target_at(root(target))
     with again.hold():
         assert seen(root(target)) == []
-        assert again.next_range("0badcafe", "orders.>") == (1, None, MESSAGES_ALONE)
+        assert again.next_range("0badcafe", "orders.>") == NextRange(1, None, MESSAGES_ALONE, ())
     assert not (root(target) / "_penstock" / "manifest-00000001.tmp").exists()
 
 
@@ -122,7 +123,7 @@ def test_died_between_the_manifest_and_the_last_move_then_the_rest_follows(targe
         write(root(target) / "_penstock" / "staging" / manifest.staging, Y)
     with target.hold():
         assert seen(root(target)) == [X, Y]
-        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(2, 100, MESSAGES_ALONE, BY_DESTINATION)
 
 
 def test_what_workers_of_a_killed_run_still_write_never_moves(target: Target) -> None:
@@ -143,7 +144,7 @@ def test_files_that_a_user_has_removed_do_not_matter(target: Target) -> None:
         target.commit(stage(target, X))
     (root(target) / X).unlink()
     with target.hold():
-        assert target.next_range("0badcafe", "orders.>") == (2, 100, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(2, 100, MESSAGES_ALONE, BY_DESTINATION)
 
 
 def test_only_the_last_of_many_manifests_is_read(target: Target) -> None:
@@ -154,7 +155,7 @@ def test_only_the_last_of_many_manifests_is_read(target: Target) -> None:
     first.with_name("manifest-00000002.json").write_text(json.dumps(last))
     first.write_text("{")
     with target.hold():
-        assert target.next_range("0badcafe", "orders.>") == (3, 200, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(3, 200, MESSAGES_ALONE, BY_DESTINATION)
 
 
 def test_two_exports_at_once(target: Target) -> None:
@@ -176,26 +177,41 @@ def test_another_store_or_choice_is_refused(target: Target, store_id: str, desti
 def test_a_directory_keeps_its_tables(target: Target) -> None:
     both = ("messages", "deliveries")
     with target.hold():
-        assert target.next_range("0badcafe", "orders.>", both) == (1, None, both)
+        assert target.next_range("0badcafe", "orders.>", both) == NextRange(1, None, both, ())
         manifest = replace(stage(target, f"messages/{X}", f"messages/{Y}", f"deliveries/{X}"), tables=both)
         assert manifest.rows_by_table() == {"messages": 4, "deliveries": 2}
         target.commit(manifest)
     assert seen(root(target)) == [f"deliveries/{X}", f"messages/{X}", f"messages/{Y}"]
     with target.hold():
         assert target.manifests() == [manifest]
-        assert target.next_range("0badcafe", "orders.>") == (2, 100, both)
-        assert target.next_range("0badcafe", "orders.>", both) == (2, 100, both)
+        assert target.next_range("0badcafe", "orders.>") == NextRange(2, 100, both, BY_DESTINATION)
+        assert target.next_range("0badcafe", "orders.>", both) == NextRange(2, 100, both, BY_DESTINATION)
         with pytest.raises(TargetError, match="holds the tables messages, deliveries, not messages; each choice"):
             target.next_range("0badcafe", "orders.>", MESSAGES_ALONE)
 
 
-def test_a_manifest_from_before_tables_has_messages(target: Target) -> None:
+def test_a_directory_keeps_its_partitioning(target: Target) -> None:
+    with target.hold():
+        assert target.next_range("0badcafe", "orders.>", (), BY_DATE).partitioning == BY_DATE
+        manifest = replace(stage(target, "date=2024-01-01/x.parquet"), partitioning=BY_DATE)
+        target.commit(manifest)
+    with target.hold():
+        assert target.manifests() == [manifest]
+        assert target.next_range("0badcafe", "orders.>") == NextRange(2, 100, MESSAGES_ALONE, BY_DATE)
+        assert target.next_range("0badcafe", "orders.>", (), BY_DATE).number == 2
+        with pytest.raises(TargetError, match="is partitioned by date, not by destination, date; each partitioning"):
+            target.next_range("0badcafe", "orders.>", (), BY_DESTINATION)
+
+
+def test_a_manifest_from_before_tables_and_partitionings(target: Target) -> None:
     with target.hold():
         path = target.commit(stage(target, X))
         told = json.loads(Path(path).read_text())
-        del told["tables"]
+        del told["tables"], told["partitioning"]
         Path(path).write_text(json.dumps(told))
-        assert target.next_range("0badcafe", "orders.>", MESSAGES_ALONE) == (2, 100, MESSAGES_ALONE)
+        assert target.next_range("0badcafe", "orders.>", MESSAGES_ALONE) == NextRange(
+            2, 100, MESSAGES_ALONE, BY_DESTINATION
+        )
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"format": 99}', "[]"])

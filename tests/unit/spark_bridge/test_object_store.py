@@ -134,7 +134,7 @@ def test_of_two_exports_at_once_one_commits(store: SampleStore, lake: S3Lake) ->
     fill(store)
     late = target_at(lake.url)
     with late.hold():
-        number, _, _ = late.next_range(store.store_id, ">")
+        number = late.next_range(store.store_id, ">").number
         with late.attempt(number) as attempt:
             late.files.write(f"destination=a/date=2024-01-01/x{attempt.suffix}.parquet", b"not committed")
             export_to(store, lake.url)  # it may not delete what the other has written

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +21,9 @@ from engine.values.errors import StoreCorrupt
 from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
 from spark_bridge.files.choice import files_at
-from spark_bridge.parquet import PARTITION_COLUMNS, directory_name, write_partition
+from spark_bridge.parquet import by_destination, directory_name, write_partition
+from spark_bridge.parquet_file import SortedFile
+from spark_bridge.partitioning import BY_DATE, BY_DESTINATION
 from spark_bridge.read.plan import make_plan
 from tests.support.disk.modes import modes, umask
 from tests.support.store.sample_store import SampleStore
@@ -54,7 +58,7 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
     for file in files:
         assert (tmp_path / "out" / file.path).stat().st_size == file.bytes
         schema = pq.read_schema(tmp_path / "out" / file.path)
-        assert schema.names == [name for name in SCHEMAS[MESSAGES].names if name not in PARTITION_COLUMNS]
+        assert schema.names == [name for name in SCHEMAS[MESSAGES].names if name not in BY_DESTINATION]
         assert (schema.metadata[b"penstock.store"], schema.metadata[b"penstock.destination"]) == (
             b"0badcafe",
             (unquote(file.path.split("/")[0]).removeprefix("destination=")).encode(),
@@ -62,6 +66,44 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
     table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
     assert sorted(table["log_offset"].to_pylist()) == sent
     assert set(table["destination"].to_pylist()) == {"queue://a", "queue://b/ü:c"}
+
+
+def test_by_date_a_file_has_all_destinations_sorted(store: SampleStore, tmp_path: Path) -> None:
+    queues = [store.destination(name) for name in ("b", "ü", "a.b", "a")]
+    for number in range(40):
+        store.send(queues[number % 4], b"%d" % number)
+        store.now_ms += DAY_MS // 20
+    store.publish(is_clean=True)
+    plan = replace(make_plan(StoreReader(store.directory), parse(">")), partitioning=BY_DATE)
+    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    assert [file.path for file in written.files] == [f"date=2023-11-{day}/x.parquet" for day in (14, 15, 16)]
+    assert by_destination([written]).keys() == {"queue://a", "queue://a.b", "queue://b", "queue://ü"}
+    assert {counts["rows"] for counts in by_destination([written]).values()} == {10}
+    octets = sum(counts["bytes"] for counts in by_destination([written]).values())
+    assert octets == sum(file.bytes for file in written.files)
+    for file in written.files:
+        path = tmp_path / "out" / file.path
+        schema = pq.read_schema(path)
+        assert schema.names == [name for name in SCHEMAS[MESSAGES].names if name not in BY_DATE]
+        assert schema.metadata[b"penstock.table"] == b"messages" and b"penstock.destination" not in schema.metadata
+        rows = pq.ParquetFile(path).read(["destination", "log_offset"]).to_pylist()
+        assert rows == sorted(rows, key=lambda row: (row["destination"].encode(), row["log_offset"]))
+    table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
+    assert len(table) == 40
+
+
+def test_more_rows_than_are_kept_in_memory_are_sorted_part_by_part(tmp_path: Path) -> None:
+    names = [f"queue://{number % 7}" for number in range(20_000)]
+    batch = pa.record_batch({"destination": names, "body": [b"x" * 1024] * len(names)})
+    file = SortedFile(files_at(tmp_path), "x.parquet", batch.schema, "")
+    for _ in range(8):
+        file.add(batch)
+    finished = file.finish()
+    assert finished.rows == sum(file.rows_by_destination().values()) == 160_000
+    metadata = pq.read_metadata(tmp_path / "x.parquet")
+    groups = [metadata.row_group(number).column(0).statistics for number in range(metadata.num_row_groups)]
+    assert sum(one.min == "queue://0" for one in groups) > 2, "it is two sorted parts"
+    assert sum(one.min <= "queue://3" <= one.max for one in groups) < len(groups) / 3
 
 
 @pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
@@ -78,9 +120,10 @@ def test_files_are_no_more_readable_than_the_store(
 
 def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:
     orders, dead = store.destination("orders"), store.destination("ActiveMQ.DLQ")
-    sent = [store.send(orders, b"%d" % number) for number in range(4)]
+    for number in range(4):
+        store.send(orders, b"%d" % number)
     store.settle(orders, (1, 2))
-    buried = store.send(dead, flags=DEAD_LETTER | PERSISTENT)
+    store.send(dead, flags=DEAD_LETTER | PERSISTENT)
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
     written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
@@ -91,16 +134,26 @@ def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:
         "messages",
         "messages",
     ]
-    for table, columns in TABLES.items():
-        found = ds.dataset(tmp_path / "out" / table, partitioning="hive").to_table()
-        assert set(found.column_names) == {name for name, *_ in columns}
-    deliveries = ds.dataset(tmp_path / "out" / "deliveries", partitioning="hive").to_table()
-    assert deliveries["message_offset"].to_pylist() == sent[1:3]
-    dead_letters = ds.dataset(tmp_path / "out" / "dead_letters", partitioning="hive").to_table()
-    assert dead_letters["log_offset"].to_pylist() == [buried]
     (file,) = [file for file in written.files if file.path.startswith("deliveries/")]
     metadata = pq.read_schema(tmp_path / "out" / file.path).metadata
     assert (metadata[b"penstock.table"], metadata[b"penstock.destination"]) == (b"deliveries", b"queue://orders")
+
+
+@pytest.mark.parametrize("partitioning", [BY_DESTINATION, BY_DATE], ids=",".join)
+def test_each_table_has_its_columns(store: SampleStore, tmp_path: Path, partitioning: tuple[str, ...]) -> None:
+    orders, dead = store.destination("orders"), store.destination("ActiveMQ.DLQ")
+    sent = [store.send(orders, b"%d" % number) for number in range(4)]
+    store.settle(orders, (1, 2))
+    buried = store.send(dead, flags=DEAD_LETTER | PERSISTENT)
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
+    plan = replace(plan, partitioning=partitioning)
+    write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    found = {table: ds.dataset(tmp_path / "out" / table, partitioning="hive").to_table() for table in TABLES}
+    for table, columns in TABLES.items():
+        assert set(found[table].column_names) == {name for name, *_ in columns}
+    assert found["deliveries"]["message_offset"].to_pylist() == sent[1:3]
+    assert found["dead_letters"]["log_offset"].to_pylist() == [buried]
 
 
 def test_more_destinations_than_files_may_be_open(store: SampleStore, tmp_path: Path) -> None:

@@ -44,13 +44,16 @@ def test_the_present_configuration_gives_what_happened(data: Path, capsys: pytes
     assert report["destinations"]["queue://ActiveMQ.DLQ"]["present"]["messages"] == 2
 
 
-def test_an_export_gives_the_same_as_its_store(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("partitioning", [("destination", "date"), ("date",)], ids=",".join)
+def test_an_export_gives_the_same_as_its_store(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], partitioning: tuple[str, ...]
+) -> None:
     pytest.importorskip("pyspark")
     from spark_bridge.export import Request, export
 
     lake = tmp_path / "lake"
     one_process = cast(Any, OneProcessSpark())
-    export(Request(data, ">", lake, tables=("messages", "deliveries")), spark=one_process)
+    export(Request(data, ">", lake, tables=("messages", "deliveries"), partitioning=partitioning), spark=one_process)
     assert simulated(capsys, "--from", str(lake)) == simulated(capsys, "--from", str(data))
     alone = tmp_path / "alone"
     export(Request(data, ">", alone), spark=one_process)

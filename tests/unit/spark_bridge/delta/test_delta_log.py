@@ -17,6 +17,7 @@ from engine.values.destination import TOPIC
 from spark_bridge.delta.log import DeltaLog
 from spark_bridge.errors import TargetError
 from spark_bridge.files.choice import files_at
+from spark_bridge.partitioning import BY_DATE, BY_DESTINATION
 from spark_bridge.read.scan import scan
 from spark_bridge.target import target_at
 from tests.support.disk.modes import modes
@@ -50,14 +51,15 @@ def fill(store: SampleStore) -> None:
     store.publish()
 
 
-def export_to(store: SampleStore, lake: Path, tables: tuple[str, ...] = ()) -> None:
+def export_to(store: SampleStore, lake: Path, tables: tuple[str, ...] = (), partitioning: tuple[str, ...] = ()) -> None:
     from spark_bridge.export import Request, export
 
-    export(Request(store.directory, ">", lake, tables=tables), spark=cast(Any, OneProcessSpark()))
+    request = Request(store.directory, ">", lake, tables=tables, partitioning=partitioning)
+    export(request, spark=cast(Any, OneProcessSpark()))
 
 
 def publish(log: DeltaLog, store_id: str, schema: pa.Schema, to_offset: int) -> None:
-    log.publish(log.head(store_id), store_id, "messages", schema, [], to_offset, DAY_ONE_MS)
+    log.publish(log.head(store_id), store_id, "messages", schema, BY_DESTINATION, [], to_offset, DAY_ONE_MS)
 
 
 def delta_rows(table: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
@@ -94,6 +96,34 @@ def test_an_export_is_a_delta_table(store: SampleStore, tmp_path: Path) -> None:
     assert max(statistics["max.store_time"].to_pylist()) == expected[-1]["store_time"]
     directories, files = modes(tmp_path / "lake/_delta_log")
     assert directories == {0o750} and files == {0o640}
+
+
+def test_by_date_others_choose_files_and_merge_them(store: SampleStore, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    fill(store)
+    export_to(store, lake, partitioning=BY_DATE)
+    store.send(1, b"third")
+    store.send(store.destination("zebras"), b"one")
+    store.publish()
+    export_to(store, lake)
+    expected = scan(str(store.directory)).read_all().to_pylist()
+    table = deltalake.DeltaTable(lake)
+    assert table.metadata().partition_columns == ["date"]
+    statistics = pa.table(table.get_add_actions(flatten=True))
+    assert set(statistics["min.destination"].to_pylist()) == {"queue://" + ODD, "queue://orders"}
+    assert set(statistics["max.destination"].to_pylist()) == {"topic://prices", "queue://orders", "queue://zebras"}
+    assert len(table.to_pyarrow_table(filters=[("destination", "=", f"queue://{LONG}")])) == 2
+    rows = delta_rows(lake)
+    assert rows == [{name: row[name] for name in rows[0]} for row in expected]
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert union_offsets(store, lake) == [row["log_offset"] for row in expected]
+    store.send(1, b"fourth")
+    store.publish()
+    export_to(store, lake)
+    found = scan(str(store.directory), ["body"], lake=lake, destination="orders").read_all()["body"].to_pylist()
+    assert sorted(filter(None, found)) == [b"\0\xff"]
+    assert len(delta_rows(lake)) == len(expected) + 1
 
 
 def test_each_table_has_a_log_and_each_range_a_commit(store: SampleStore, tmp_path: Path) -> None:
