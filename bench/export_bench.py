@@ -4,6 +4,10 @@
     .venv/bin/python -m bench.export_bench --messages 200000 --runs 3
     .venv/bin/python -m bench.export_bench --settled --body text      every message acknowledged singly; text bodies
     .venv/bin/python -m bench.export_bench --spark-writer             data source and Spark's own writer, too
+    .venv/bin/python -m bench.export_bench --destinations 1000        exports of one queue and of 1,000 in turn
+
+With ``--destinations`` a second store has the messages in so many queues.  Its exports take turns with those of one
+queue, because a machine has good and bad moments; then one of its destinations is read from the lake.
 
 The benchmark makes a store with the gateway's own ``FileStore`` in a temporary directory (``--work DIR`` chooses the
 disk).  Then it runs ``penstock export`` on it with ``local[2]``, each time in a separate process and into a fresh
@@ -35,19 +39,21 @@ from gateway.process.clock import SystemClock
 from spark_bridge import source
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
+from spark_bridge.read.scan import scan
 
 ROOT = Path(__file__).parent.parent
 BATCH_COUNT = 1000
 UNACKNOWLEDGED_COUNT = 1000
 
 
-def make_store(directory: Path, count: int, size: int, body: str, is_settled: bool) -> None:
-    """Fill a store and stop it cleanly."""
+def make_store(directory: Path, count: int, size: int, body: str, is_settled: bool, destinations: int = 1) -> None:
+    """Fill a store, with a message for each destination in turn, and stop it cleanly."""
     clock = SystemClock()
     store = open_store(str(directory))
-    queue = store.open_destination(QUEUE, "bench.orders")
+    queues = [store.open_destination(QUEUE, f"bench.orders.{number}") for number in range(destinations)]
     pattern = bytes(97 + number % 26 for number in range(size))  # as in the load generator
     for number in range(count):
+        queue = queues[number % destinations]
         if body == "random":
             octets = os.urandom(size)
         else:
@@ -56,8 +62,9 @@ def make_store(directory: Path, count: int, size: int, body: str, is_settled: bo
         flags = PERSISTENT | PLAIN | (TEXT if body == "text" else 0)
         store.append(Message(queue, STOMP, flags, 4, 0, 0, 0, b"", headers, octets))
         if is_settled and number >= UNACKNOWLEDGED_COUNT:
-            acknowledged = Range(4, number - UNACKNOWLEDGED_COUNT, 1)
-            store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [acknowledged])
+            first = number - UNACKNOWLEDGED_COUNT
+            acknowledged = Range(4, first // destinations, 1)
+            store.settle(queues[first % destinations], 0, ACKNOWLEDGED, CAUSE_NONE, [acknowledged])
         if number % BATCH_COUNT == 0:
             store.set_time(clock.wall_ms())
             store.write()
@@ -74,15 +81,21 @@ def read_alone(directory: Path) -> float:
     return rows / (time.monotonic() - began)
 
 
-def export_once(directory: Path, target: Path) -> dict[str, float]:
+def export_once(directory: Path, target: Path, master: str, more: tuple[str, ...] = ()) -> dict[str, float]:
     """Return the output of one ``penstock export``."""
+    shutil.rmtree(target, ignore_errors=True)
     command = [sys.executable, "-m", "gateway", "export", "--data", str(directory), "--destination", ">"]
-    done = subprocess.run(
-        [*command, "--to", str(target), "--json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-    )
-    shutil.rmtree(target)
+    command += ["--to", str(target), "--json", "--master", master, *more]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     said: dict[str, float] = json.loads(done.stdout)
     return said
+
+
+def read_one(directory: Path, target: Path) -> dict[str, float]:
+    """Return the rows of one destination of the lake, and the seconds to read them."""
+    began = time.monotonic()
+    rows = scan(str(directory), lake=target, destination="bench.orders.1").read_all()
+    return {"rows": len(rows), "seconds": round(time.monotonic() - began, 3)}
 
 
 def spark_writer(directory: Path, target: Path, scratch: Path, runs: int) -> list[float]:
@@ -104,6 +117,18 @@ def spark_writer(directory: Path, target: Path, scratch: Path, runs: int) -> lis
     return rates
 
 
+def _told(exports: list[dict[str, float]], messages: int) -> dict[str, object]:
+    assert all(export["rows"] == messages for export in exports)
+    seconds = [export["export_seconds"] for export in exports]
+    return {
+        "export_seconds": seconds,
+        "jvm_seconds": [export["jvm_seconds"] for export in exports],
+        "parquet_bytes": exports[0]["bytes"],
+        "files": exports[0]["files"],
+        "export_per_s": round(messages / statistics.median(seconds)),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
@@ -111,6 +136,9 @@ def main() -> None:
     parser.add_argument("--body", choices=("bytes", "text", "random"), default="bytes")
     parser.add_argument("--settled", action="store_true", help="acknowledge all but the last 1000, one by one")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--destinations", type=int, default=1, help="export a second store, with so many queues")
+    parser.add_argument("--partition-by", default="", help="of the second store; as in penstock export")
+    parser.add_argument("--master", default="local[2]", help="as in penstock export")
     parser.add_argument("--work", type=Path, help="directory for the store and the Parquet files meanwhile")
     parser.add_argument("--spark-writer", action="store_true", help="measure Spark's own Parquet writer as well")
     arguments = parser.parse_args()
@@ -124,13 +152,22 @@ def main() -> None:
             "settled": arguments.settled,
             "read_alone_per_s": round(statistics.median(read_alone(directory) for _ in range(3))),
         }
-        exports = [export_once(directory, target) for _ in range(arguments.runs)]
-        assert all(export["rows"] == arguments.messages for export in exports)
-        result["export_seconds"] = [export["export_seconds"] for export in exports]
-        result["jvm_seconds"] = [export["jvm_seconds"] for export in exports]
-        result["parquet_bytes"] = exports[0]["bytes"]
-        seconds = statistics.median(export["export_seconds"] for export in exports)
-        result["export_per_s"] = round(arguments.messages / seconds)
+        many = Path(work) / "many"
+        more = ("--partition-by", arguments.partition_by) if arguments.partition_by else ()
+        if arguments.destinations > 1:
+            make_store(
+                many, arguments.messages, arguments.size, arguments.body, arguments.settled, arguments.destinations
+            )
+        exports, of_many = [], []
+        for _ in range(arguments.runs):
+            exports.append(export_once(directory, target, arguments.master))
+            if arguments.destinations > 1:
+                of_many.append(export_once(many, Path(work) / "lake", arguments.master, more))
+        result |= _told(exports, arguments.messages)
+        if of_many:
+            result["destinations"] = arguments.destinations
+            result["of_destinations"] = _told(of_many, arguments.messages)
+            result["of_one"] = [read_one(many, Path(work) / "lake") for _ in range(arguments.runs)]
         if arguments.spark_writer:
             scratch = Path(work) / "scratch"
             scratch.mkdir()
