@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import textwrap
 from typing import Final, TypeAlias
 
 from gateway.process import exit_codes
@@ -29,10 +31,15 @@ def add_command(subparsers: Subparsers, name: str, summary: str, description: st
     return subparsers.add_parser(
         name,
         help=summary,
-        description=description,
+        description=None if description is None else textwrap.fill(description, _help_columns()),
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _help_columns() -> int:
+    """Return the width of help texts, as argparse has it."""
+    return shutil.get_terminal_size().columns - 2
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,7 +32,9 @@ def test_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("name", list(MODULES))
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == exit_codes.OK
-    assert f"usage: penstock {name}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"usage: penstock {name}" in text
+    assert max(map(len, text.splitlines())) < 100
 
 
 @pytest.mark.parametrize("level", ["1", "2"])
