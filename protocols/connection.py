@@ -11,6 +11,7 @@ from engine.api import EngineApi
 from protocols.guarded_client import GuardedClient
 from protocols.input_share import InputShare
 from protocols.peer_socket import PeerSocket
+from protocols.peer_times import PeerTimes
 from protocols.subscribed_memory import SubscribedMemory
 
 
@@ -23,13 +24,14 @@ class ProtocolConnection(GuardedClient):
     ``is_finished`` has a meaning only while it is ending.
     subscribed: the memory of its subscriptions.
     share: of a turn, for the frames of its peer.
+    now_ms: monotonic, of the latest call with a time.
     engine: of the engine; context, holdings, store_events: its parts.
     """
 
     __deletable__ = ("share",)
-    __slots__ = ("share", "engine", "context", "holdings", "store_events", "subscribed")
+    __slots__ = ("share", "engine", "context", "holdings", "store_events", "subscribed", "now_ms")
 
-    def __init__(self, engine: EngineApi, socket: PeerSocket, output_limit_bytes: int) -> None:
+    def __init__(self, engine: EngineApi, socket: PeerSocket, output_limit_bytes: int, now_ms: int) -> None:
         super().__init__(socket, output_limit_bytes)
         self.share = InputShare(self, engine.steps)
         self.engine = engine
@@ -37,6 +39,7 @@ class ProtocolConnection(GuardedClient):
         self.holdings = engine.holdings
         self.store_events = engine.store_events
         self.subscribed = SubscribedMemory()
+        self.now_ms = now_ms
 
     def take_login(self, login: str, groups: Mapping[str, frozenset[str]]) -> str:
         """Become the user whose login was checked, and return its name.
@@ -64,6 +67,14 @@ class ProtocolConnection(GuardedClient):
     @abstractmethod
     def endpoint_bytes(self) -> int:
         """Return the memory of its subscriptions or sessions, without their consumers and links."""
+
+    def end_reading(self, times: PeerTimes, partial_number: int) -> None:
+        """All whole frames of a read are taken.  partial_number: of the one that is to go on, NO_FRAME for none."""
+        if partial_number != times.partial_number:
+            times.frame_seen(partial_number, self.now_ms)
+            self.is_holding = True
+        if not self.outbox.is_touched:
+            self.outbox.touch()
 
     def end_input(self) -> None:
         self.share.wait()

@@ -57,14 +57,6 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
     def read_on(self) -> None:
         self.read_frames()
 
-    def end_reading(self, partial_number: int) -> None:
-        """All whole frames of a read are taken.  partial_number: of the frame that is to go on, NO_FRAME for none."""
-        if partial_number != self.times.partial_number:
-            self.times.frame_seen(partial_number, self.now_ms)
-            self.is_holding = True
-        if not self.outbox.is_touched:
-            self.outbox.touch()
-
     def resume_reading(self) -> None:
         if self.state not in (PAUSED, AUTHENTICATING, AUTHENTICATING_LAST):
             self.times.reading_resumed(self.now_ms)

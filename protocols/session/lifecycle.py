@@ -39,9 +39,9 @@ class SessionLimits:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SessionLifecycle(ProtocolConnection):
-    """state: of ``states``; transitions: its table.  now_ms: monotonic, of the latest call with a time."""
+    """state: of ``states``; transitions: its table."""
 
-    __slots__ = ("limits", "transitions", "state", "ending", "now_ms")
+    __slots__ = ("limits", "transitions", "state", "ending")
 
     def __init__(
         self,
@@ -52,13 +52,12 @@ class SessionLifecycle(ProtocolConnection):
         state: int,
         now_ms: int,
     ) -> None:
-        super().__init__(engine, socket, limits.unread_output_bytes)
+        super().__init__(engine, socket, limits.unread_output_bytes, now_ms)
         self.limits = limits
         self.transitions = transitions
         self.state = state
         self.share.stop(not self.is_taking())
         self.ending = Ending()
-        self.now_ms = now_ms
 
     def move(self, event: int) -> None:
         self.state = advance(self.transitions, self.state, event)

@@ -82,7 +82,7 @@ class Session(ProtocolConnection):
     """Answers each read with the same octets; ``finish`` ends it."""
 
     def __init__(self, broker: Broker, connection: SessionSocket) -> None:
-        super().__init__(broker, connection, 1 << 20)
+        super().__init__(broker, connection, 1 << 20, 0)
         self.connection = connection
         self.given_up: list[str] = []
         self.out = b""

@@ -130,7 +130,7 @@ class CommandInput(MessageOutput):
             except PenstockError as error:
                 self.refuse(error, frame)
                 self.share.charge(REFUSED_STEPS)
-        self.end_reading(decoder.partial_number())
+        self.end_reading(self.times, decoder.partial_number())
 
     def try_again(self, one: BlockedMessage) -> None:
         if isinstance(one.info, commands.RemoveInfo):

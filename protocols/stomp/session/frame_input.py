@@ -125,7 +125,7 @@ class FrameInput(MessageOutput):
                     break
         if ack.accepted:
             ack.settle_accepted()
-        self.end_reading(decoder.partial_number())
+        self.end_reading(self.times, decoder.partial_number())
 
     def try_again(self, one: BlockedFrame) -> None:
         if one.frame.command == SEND:

@@ -40,7 +40,6 @@ class ConnectionEndpoint(ProtocolConnection):
         "confirmations",
         "ending",
         "idle",
-        "now_ms",
         "login_name",
         "container_id",
         "peer_frame_size",
@@ -52,7 +51,7 @@ class ConnectionEndpoint(ProtocolConnection):
     )
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
-        super().__init__(engine, socket, settings.unread_output_bytes)
+        super().__init__(engine, socket, settings.unread_output_bytes, now_ms)
         self.settings = settings
         self.state = LOGIN_DUE if settings.needs_login else START
         self.decoder = Decoder(settings.max_frame_size)
@@ -60,7 +59,6 @@ class ConnectionEndpoint(ProtocolConnection):
         self.confirmations = Confirmations(engine, self.out)
         self.ending = Ending()
         self.idle = IdleTimes(settings, now_ms)
-        self.now_ms = now_ms
         self.login_name = ""
         self.container_id = ""
         self.peer_frame_size = FRAME_SIZE_LEAST

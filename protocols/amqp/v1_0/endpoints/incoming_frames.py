@@ -109,12 +109,7 @@ class IncomingFrames:
             break
         if connection.accepted:
             connection.settle_accepted()
-        number = decoder.partial_number()
-        if number != connection.idle.partial_number:
-            connection.is_holding = True
-            connection.idle.frame_seen(number, connection.now_ms)
-        if not connection.outbox.is_touched:
-            connection.outbox.touch()
+        connection.end_reading(connection.idle, decoder.partial_number())
 
     def _take_rare(self, frame: Composite) -> None:
         """Take any other frame.  Raises: FramingError, IllegalState."""
