@@ -91,7 +91,8 @@ class PeerSocket:
 
     def frames_dropped(self, count: int) -> None:
         """Log that ``count`` unconfirmed frames, which waited at a gate, were lost with the connection."""
-        self.warn(f"{count} unconfirmed frames that waited at a gate were lost with the connection")
+        frames = "1 unconfirmed frame" if count == 1 else f"{count} unconfirmed frames"
+        self.warn(f"lost with the connection: {frames} that waited at a gate")
 
     @abstractmethod
     def peer(self) -> str:

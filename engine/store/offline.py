@@ -16,7 +16,7 @@ from engine.store.log.store_directory import QUEUE_DIRECTORY, STORE_FILE, lock_d
 from engine.store.read.scheduled_messages import entries_of
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
-from engine.values.errors import StoreError
+from engine.values.errors import NoStore, StoreError
 from engine.values.message_keys import Keys
 from engine.values.outcomes import CAUSE_CANCELLED, DROPPED
 from engine.values.stored import LaneState, Range
@@ -59,10 +59,10 @@ class Rebuilt:
 def rebuild(directory: str, files: Files, clock: Clock, settings: StoreSettings, keys: Keys) -> Rebuilt:
     """Rebuild the consume queues and the key index of a stopped store from its log.
 
-    Raises: StoreLocked while a gateway has it; StoreCorrupt, StoreError.
+    Raises: NoStore; StoreLocked while a gateway has it; StoreCorrupt, StoreError.
     """
     if not files.exists(f"{directory}/{STORE_FILE}"):
-        raise StoreError(f"{directory} is not a store: it has no {STORE_FILE}")
+        raise NoStore(f"{directory} is not a store: it has no {STORE_FILE}")
     try:
         lock = lock_directory(files, directory)
         try:

@@ -166,6 +166,10 @@ class StoreError(PenstockError):
     scope: ClassVar[str] = "store"
 
 
+class NoStore(StoreError):
+    """The directory holds no store."""
+
+
 class StoreLocked(StoreError):
     """Another process holds the directory; the text names its pid."""
 

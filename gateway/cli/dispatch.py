@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from config.errors import ConfigError
-from engine.values.errors import PenstockError, StoreCorrupt, StoreLocked
+from engine.values.errors import NoStore, PenstockError, StoreCorrupt, StoreLocked
 from gateway.answers.questions import WrongQuestion
 from gateway.cli.shared.parsers import CommandError
 from gateway.process import exit_codes
@@ -107,7 +107,7 @@ def exit_code_of(error: Exception) -> int:
     """Return the exit code for an error that the command itself has not handled."""
     if isinstance(error, CommandError):
         return error.exit_code
-    if isinstance(error, StoreCorrupt | StoreLocked):
+    if isinstance(error, NoStore | StoreCorrupt | StoreLocked):
         return exit_codes.STORE
     return exit_codes.FAILED if isinstance(error, PenstockError) else exit_codes.USAGE
 

@@ -75,7 +75,7 @@ def test_a_blocked_producer_that_hangs_up_takes_its_messages_back(
     producer.flush()
     wait_until(lambda: len(gateway.get_json("/api/stat")["blocked_producers"]) == 1, "it waits", limit_s=LIMIT_S)
     producer.close()
-    wait_until(lambda: "were lost with the connection" in log_of(gateway), "the hang-up is noticed", limit_s=LIMIT_S)
+    wait_until(lambda: "lost with the connection: " in log_of(gateway), "the hang-up is noticed", limit_s=LIMIT_S)
     assert "penstock_dropped_frames_total 0.0" not in gateway.get("/metrics")[1]
     heal(gateway)
     destinations = gateway.get_json("/api/stat")["destinations"]

@@ -74,15 +74,17 @@ EXAMPLES = [
     example("escape: in a receipt of ACK", b"ACK\nid:1\nreceipt:\\t\n\n\0", r"unknown escape in a header: \t"),
     example("escape: in an id", b"ACK\nid:\\t\n\n\0", r"unknown escape in a header: \t"),
     # Bodies.
-    example("length: not a number", b"SEND\ncontent-length:x\n\n\0", "content-length is not a decimal number"),
-    example("length: negative", b"SEND\ncontent-length:-1\n\n\0", "content-length is not a decimal number"),
-    example("length: with a sign", b"SEND\ncontent-length:+1\n\na\0", "content-length is not a decimal number"),
-    example("length: with an exponent", b"SEND\ncontent-length:1e3\n\na\0", "content-length is not a decimal number"),
-    example("length: with a point", b"SEND\ncontent-length:1.0\n\na\0", "content-length is not a decimal number"),
-    example("length: empty", b"SEND\ncontent-length:\n\n\0", "content-length is not a decimal number"),
-    example("length: hexadecimal", b"SEND\ncontent-length:0x1\n\na\0", "content-length is not a decimal number"),
+    example(
+        "length: not a number", b"SEND\ncontent-length:x\n\n\0", "content-length is 'x', which is not a decimal number"
+    ),
+    example("length: negative", b"SEND\ncontent-length:-1\n\n\0", "which is not a decimal number"),
+    example("length: with a sign", b"SEND\ncontent-length:+1\n\na\0", "which is not a decimal number"),
+    example("length: with an exponent", b"SEND\ncontent-length:1e3\n\na\0", "which is not a decimal number"),
+    example("length: with a point", b"SEND\ncontent-length:1.0\n\na\0", "which is not a decimal number"),
+    example("length: empty", b"SEND\ncontent-length:\n\n\0", "which is not a decimal number"),
+    example("length: hexadecimal", b"SEND\ncontent-length:0x1\n\na\0", "which is not a decimal number"),
     example("length: Arabic digits", "SEND\ncontent-length:٣\n\nabc\0".encode(), "is not a decimal number"),
-    example("length: of ABORT", b"ABORT\ncontent-length:x\n\n\0", "content-length is not a decimal number"),
+    example("length: of ABORT", b"ABORT\ncontent-length:x\n\n\0", "which is not a decimal number"),
     example("length: over the limit", b"SEND\ncontent-length:101\n\n", "of SEND is 101, the limit is 100", TOO_LARGE),
     example("length: huge", b"SEND\ncontent-length:" + b"9" * 49 + b"\n\n", "the limit is 100", TOO_LARGE),
     example(

@@ -117,8 +117,14 @@ def unpack_segment_header(octets: bytes, path: str) -> SegmentHeader:
     Raises: NotWhole, StoreCorrupt for another version.
     """
     size = layout.SEGMENT_HEADER.size
-    if not octets.startswith(layout.SEGMENT_MAGIC) or len(octets) < size + layout.CRC.size:
-        raise NotWhole(f"{path}, position 0: no segment header, it begins with {layout.SEGMENT_MAGIC.decode()}")
+    magic = layout.SEGMENT_MAGIC
+    if not octets.startswith(magic):
+        seen = octets[: len(magic)]
+        raise NotWhole(
+            f"{path}, position 0: no segment header: the file begins with {seen!r}, a segment with {magic!r}"
+        )
+    if len(octets) < size + layout.CRC.size:
+        raise NotWhole(f"{path}, position {len(octets)}: the file ends inside its segment header")
     _, version, flags, base, capacity, _, owner = layout.SEGMENT_HEADER.unpack_from(octets)
     if version > layout.NEWEST_VERSION:
         raise other_version(path, 8, version)

@@ -24,7 +24,7 @@ from engine.store.format.record_cursor import NO_CHECKSUMS, ONE_RECORD_BYTES, PI
 from engine.store.read.entry_files import are_complete
 from engine.store.read.segment_files import SegmentFile, list_segments, open_segment, read_checkpoint
 from engine.store.read.store_files import RemotePath, octets_of
-from engine.values.errors import RangeGone, StoreCorrupt, StoreError
+from engine.values.errors import NoStore, RangeGone, StoreCorrupt
 from engine.values.message import IN_TRANSACTION
 
 
@@ -49,7 +49,7 @@ class End:
 class StoreReader:
     """The store in ``directory`` at the time of creation; ``end`` is how far it may be read.
 
-    Raises: StoreError if there is no store, StoreCorrupt for an unknown version or file.
+    Raises: NoStore, StoreCorrupt for an unknown version or file.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -327,7 +327,7 @@ def _store_id(directory: Path) -> str:
     try:
         described = json.loads(octets_of(directory / "store.json"))
     except FileNotFoundError:
-        raise StoreError(f"{directory} is not a store: it has no store.json") from None
+        raise NoStore(f"{directory} is not a store: it has no store.json") from None
     except ValueError as error:
         raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
     if not is_known_version(described.get("format")):

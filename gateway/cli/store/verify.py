@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the findings, and the numbers of checked items.  Raises: StoreError."""
+    """Return the findings, and the numbers of checked items.  Raises: NoStore, StoreError."""
     import os
     from pathlib import Path
 
@@ -44,12 +44,12 @@ def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     from engine.store.disk.files import RealFiles
     from engine.store.log.store_directory import LOCK_FILE, STORE_FILE
     from engine.store.verify.store_check import verify, verify_open
-    from engine.values.errors import StoreError
+    from engine.values.errors import NoStore
     from gateway.settings.message_keys import MESSAGE_KEYS
 
     directory = Path(data)
     if not (directory / STORE_FILE).exists():
-        raise StoreError(f"{directory} is not a store: it has no {STORE_FILE}")
+        raise NoStore(f"{directory} is not a store: it has no {STORE_FILE}")
     if is_held(directory / LOCK_FILE):
         os.nice(10)  # the gateway's work has priority
         result = verify_open(directory, MESSAGE_KEYS)

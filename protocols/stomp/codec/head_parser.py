@@ -137,7 +137,7 @@ class HeadParser:
     def _parse_length(self, digits: str, command: int) -> int:
         digits = digits.strip(" \t")  # some clients pad it, in every version
         if not digits.isascii() or not digits.isdigit():
-            raise FrameError("content-length is not a decimal number")
+            raise FrameError(f"content-length is {digits[:20]!r}, which is not a decimal number")
         # An endless number is not converted whole.
         length = int(digits) if len(digits.lstrip("0")) <= LENGTH_DIGITS else 10**LENGTH_DIGITS
         if length > self.limits.body_bytes:

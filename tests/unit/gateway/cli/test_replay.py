@@ -83,7 +83,7 @@ def test_what_an_amqp_client_has_sent_goes_out_in_the_form_of_stomp() -> None:
         (["--limit", "-1"], exit_codes.USAGE, "--limit is -1, allowed is 0 (no limit) or more"),
         (["--selector", "a ="], exit_codes.FAILED, "selector"),
         (["--from", "noon"], exit_codes.USAGE, "from is 'noon'; allowed are milliseconds"),
-        (["--dry-run"], exit_codes.FAILED, "is not a store"),
+        (["--dry-run"], exit_codes.STORE, "is not a store"),
     ],
 )
 def test_what_is_refused(

@@ -51,7 +51,7 @@ def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", "verify", "--data", str(tmp_path)]) == exit_codes.FAILED
+    assert main(["store", "verify", "--data", str(tmp_path)]) == exit_codes.STORE
     assert f"{tmp_path} is not a store" in capsys.readouterr().err
 
 

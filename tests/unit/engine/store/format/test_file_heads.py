@@ -46,8 +46,13 @@ def test_a_header_comes_back() -> None:
 
 def test_a_header_that_is_not_whole_is_told_from_one_of_another_version() -> None:
     octets = pack_header(0, 8192, 4096, 7, "0badcafe")
-    for damaged in (b"", octets[:-1], octets[:20] + b"x" + octets[21:]):
-        with pytest.raises(NotWhole):
+    for damaged, text in (
+        (b"", "position 0: no segment header: the file begins with b'', a segment with b'PENSTKLG'"),
+        (b"X" * len(octets), "position 0: no segment header: the file begins with b'XXXXXXXX', a segment with"),
+        (octets[: layout.SEGMENT_HEADER.size], "the file ends inside its segment header"),
+        (octets[:20] + b"x" + octets[21:], "the checksum of the segment header does not match"),
+    ):
+        with pytest.raises(NotWhole, match=text):
             unpack_segment_header(damaged, "x.log")
     body = octets[:8] + b"\5" + octets[9 : layout.SEGMENT_HEADER.size]
     with pytest.raises(StoreCorrupt, match="x.log, position 8: version 5") as caught:

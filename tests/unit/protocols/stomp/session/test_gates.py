@@ -103,7 +103,7 @@ def test_a_disconnect_does_not_wait_for_ever_behind_a_gate() -> None:
     error = peer.error()
     assert (error["condition"], error["receipt-id"]) == ("timed-out", "bye")
     assert error.body == b"the end of this connection waited 3000 ms for frames that wait for queue://q"
-    assert peer.link.warnings[1] == "2 unconfirmed frames that waited at a gate were lost with the connection"
+    assert peer.link.warnings[1] == "lost with the connection: 2 unconfirmed frames that waited at a gate"
 
 
 def test_the_commit_of_its_transaction_waits_whole() -> None:
@@ -213,7 +213,7 @@ def test_a_lost_socket_drops_what_waited_and_says_so() -> None:
     peer.vanish()
     heal(gateway)
     assert gateway.stats("q").enqueued == 0
-    assert peer.link.warnings == ["2 unconfirmed frames that waited at a gate were lost with the connection"]
+    assert peer.link.warnings == ["lost with the connection: 2 unconfirmed frames that waited at a gate"]
 
 
 def test_an_error_drops_what_waited_too() -> None:
@@ -425,7 +425,7 @@ def test_input_that_ends_drops_what_waited_and_says_so() -> None:
     assert peer.is_closed
     heal(gateway)
     assert gateway.stats("q").enqueued == 0
-    assert peer.link.warnings == ["1 unconfirmed frames that waited at a gate were lost with the connection"]
+    assert peer.link.warnings == ["lost with the connection: 1 unconfirmed frame that waited at a gate"]
 
 
 def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
