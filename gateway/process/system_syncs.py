@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -69,10 +70,13 @@ class KernelSyncs(SystemSyncs):
         self._event = ctypes.create_string_buffer(IO_EVENT.size)
         self._none, self._one = ctypes.c_long(0), ctypes.c_long(1)
         self._end: SyncEnd | None = None
+        self._is_refused = self._next_event() < 0  # asked now: a sync whose end cannot be told must not be started
         loop.add_reader(eventfd, self._ready)
 
     def start(self, descriptor: int, end: SyncEnd) -> bool:
         assert self._end is None, "a sync is under way"
+        if self._is_refused:
+            return False
         IOCB.pack_into(self._iocb, 0, 0, 0, 0, COMMAND_FDSYNC, 0, descriptor, 0, 0, 0, 0, FLAG_EVENTFD, self._eventfd)
         if self._call(self._submit, self._context, self._one, self._iocbs) != 1:
             return False
@@ -81,13 +85,23 @@ class KernelSyncs(SystemSyncs):
 
     def _ready(self) -> None:
         os.eventfd_read(self._eventfd)
-        found = self._call(self._get_events, self._context, self._none, self._one, self._event, None)
+        found = self._next_event()
         end = self._end
-        if found != 1 or end is None:
+        if found == 0 or end is None:
             return
         self._end = None
+        if found < 0:
+            # A failed sync is the only safe answer, and its end stays with the kernel: start nothing more.
+            self._is_refused = True
+            end.sync_ended(OSError(errno.EIO, "the system does not tell how a sync ended"))
+            return
         result = IO_EVENT.unpack_from(self._event)[2]
         end.sync_ended(OSError(-result, os.strerror(-result)) if result < 0 else None)
+
+    def _next_event(self) -> int:
+        """Take the end of a sync from the kernel; return 1, 0 if there is none, or -1 if that is forbidden."""
+        found: int = self._call(self._get_events, self._context, self._none, self._one, self._event, None)
+        return found
 
     def close(self) -> None:
         # The kernel's context ends with the process: io_destroy would wait for a disk that hangs.

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from engine.ports.workers import SYNC_LANE, DataSync
 from engine.values.histogram import Histogram
-from gateway.process.system_syncs import SyncEnd, SystemSyncs, kernel_syncs
+from gateway.process.system_syncs import KernelSyncs, SyncEnd, SystemSyncs, kernel_syncs
 from gateway.process.workers import ThreadWorkers
 from tests.unit.gateway.process.test_workers import Noted, Sink
 
 NOT_ITS_OWN = -1
+SUBMIT, GET_EVENTS = 1, 2
 
 
 class Ends(SyncEnd):
@@ -176,3 +180,41 @@ async def test_a_system_that_refuses_is_not_asked_again() -> None:
         workers.submit(job, SYNC_LANE)
     await sink.wait(2)
     assert kernel.started == [7] and all(job.has_run for job in jobs)
+
+
+class Calls:
+    """The function ``syscall`` of a C library whose io_getevents answers ``found``, from the call ``since`` on."""
+
+    def __init__(self, found: int, since: int) -> None:
+        self._found = found
+        self._left = since
+
+    def __call__(self, number: ctypes.c_long, *arguments: object) -> int:
+        if number.value != GET_EVENTS:
+            return 1
+        self._left -= 1
+        return 0 if self._left >= 0 else self._found
+
+
+def with_calls(found: int, since: int) -> tuple[KernelSyncs, int]:
+    eventfd = os.eventfd(0, os.EFD_NONBLOCK)
+    library = cast("ctypes.CDLL", SimpleNamespace(syscall=Calls(found, since)))
+    return KernelSyncs(asyncio.get_running_loop(), library, (SUBMIT, GET_EVENTS), 0, eventfd), eventfd
+
+
+async def test_nothing_is_started_where_the_end_of_a_sync_cannot_be_asked_for() -> None:
+    syncs, _ = with_calls(found=-1, since=0)
+    assert not syncs.start(7, Ends())
+    syncs.close()
+
+
+async def test_a_sync_whose_end_the_system_does_not_tell_has_failed_and_is_the_last() -> None:
+    syncs, eventfd = with_calls(found=-1, since=1)
+    ends = Ends()
+    assert syncs.start(7, ends)
+    os.eventfd_write(eventfd, 1)
+    async with asyncio.timeout(20):
+        error = await ends.errors.get()
+    assert error is not None and error.errno == errno.EIO
+    assert not syncs.start(7, ends)
+    syncs.close()
