@@ -53,7 +53,7 @@ from gateway.process.graceful_stop import GracefulStop, stopped_by_fault
 from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.passed_sockets import passed_sockets
 from gateway.process.service_manager import ServiceManager
-from gateway.process.standstill import StandstillWatch
+from gateway.process.standstill import check_each_second
 from gateway.process.system_syncs import kernel_syncs
 from gateway.process.workers import ThreadWorkers
 from gateway.settings.conversions import SESSION_CONVERTER
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
 STOP_PATIENCE_S: Final = 5.0  # for peers to read what they are owed
 HURRIED_PATIENCE_S: Final = 1.0  # the same after a second signal
 DISK_PATIENCE_S: Final = 10.0
-CHECK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
 KEPT_TEXT: Final = "everything confirmed is kept, the next start recovers from the log"
 
@@ -157,9 +156,8 @@ async def _serve(
     garbage_collection.suspend()
     system_syncs = kernel_syncs(loop)
     workers = ThreadWorkers(loop, sync_times=counters.sync_times, system_syncs=system_syncs)
-    disk = StoreDisk(config.data_directory)
     engine_loop, store, spill, firing_faults = assemble(
-        loop, config, clock, workers, files, disk, skip_corruption, tracing
+        loop, config, clock, workers, files, StoreDisk(config.data_directory), skip_corruption, tracing
     )
     workers.attach(engine_loop)
     broker = engine_loop.broker
@@ -170,7 +168,8 @@ async def _serve(
     admission = admission_of(config, counters)
     listener = Listener(config, broker, engine_loop, login_check, tls, counters, admission)
     manager = ServiceManager()
-    checking = asyncio.ensure_future(_check_for_ever(engine_loop, login_check, tls, manager))
+    checks = (engine_loop.check, login_check.tick, tls.check, SESSION_CONVERTER.forget, manager.alive)
+    checking = asyncio.ensure_future(check_each_second(*checks))
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters, stop.asked)
@@ -348,24 +347,6 @@ async def _listen(
         raise OSError(f"listeners.{name} (--{name}): cannot listen at {endpoint}: {reason}") from error
     passed.refuse_rest()
     return web
-
-
-async def _check_for_ever(
-    engine_loop: EngineLoop, login_check: LoginCheck, tls: ServerTls, manager: ServiceManager
-) -> None:
-    """Do the work of each second outside turns: delayed log lines, renewed certificates."""
-    standstill = StandstillWatch()
-    try:
-        while True:
-            await asyncio.sleep(CHECK_INTERVAL_S)
-            standstill.check()
-            engine_loop.check()
-            login_check.tick()
-            tls.check()
-            SESSION_CONVERTER.forget()
-            manager.alive()
-    finally:
-        standstill.stop()
 
 
 async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: EngineLoop) -> bool:

@@ -68,14 +68,6 @@ class ProtocolConnection(GuardedClient):
     def endpoint_bytes(self) -> int:
         """Return the memory of its subscriptions or sessions, without their consumers and links."""
 
-    def end_reading(self, times: PeerTimes, partial_number: int) -> None:
-        """All whole frames of a read are taken.  partial_number: of the one that is to go on, NO_FRAME for none."""
-        if partial_number != times.partial_number:
-            times.frame_seen(partial_number, self.now_ms)
-            self.is_holding = True
-        if not self.outbox.is_touched:
-            self.outbox.touch()
-
     def end_input(self) -> None:
         self.share.wait()
 
@@ -193,3 +185,12 @@ def holding_words(
         ("output that waits for others", output_bytes),
     )
     return ", ".join(f"{what} {size}" for what, size in parts if size)
+
+
+def end_reading(connection: ProtocolConnection, times: PeerTimes, partial_number: int) -> None:
+    """All whole frames of a read are taken.  partial_number: of the one that is to go on, NO_FRAME for none."""
+    if partial_number != times.partial_number:
+        times.frame_seen(partial_number, connection.now_ms)
+        connection.is_holding = True
+    if not connection.outbox.is_touched:
+        connection.outbox.touch()

@@ -6,6 +6,7 @@ comes from a thread of faulthandler, which needs no interpreter lock.  Of compil
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import logging
 import time
@@ -14,6 +15,7 @@ from typing import Final
 
 STANDSTILL_S: Final = 10.0
 STDERR: Final = 2
+CHECK_INTERVAL_S: Final = 1.0
 
 log: Final = logging.getLogger("penstock")
 
@@ -37,3 +39,16 @@ class StandstillWatch:
 
     def stop(self) -> None:
         faulthandler.cancel_dump_traceback_later()
+
+
+async def check_each_second(*checks: Callable[[], None]) -> None:
+    """Do the work of each second outside turns, as delayed log lines and renewed certificates, and watch the loop."""
+    standstill = StandstillWatch()
+    try:
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            standstill.check()
+            for check in checks:
+                check()
+    finally:
+        standstill.stop()

@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.values.errors import EngineError, PenstockError
+from protocols.connection import end_reading
 from protocols.errors import LoginRefused, TimedOut
 from protocols.input_share import REFUSED_STEPS
 from protocols.openwire.connection.introduction import Introduction
@@ -130,7 +131,7 @@ class CommandInput(MessageOutput):
             except PenstockError as error:
                 self.refuse(error, frame)
                 self.share.charge(REFUSED_STEPS)
-        self.end_reading(self.times, decoder.partial_number())
+        end_reading(self, self.times, decoder.partial_number())
 
     def try_again(self, one: BlockedMessage) -> None:
         if isinstance(one.info, commands.RemoveInfo):

@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
 from engine.values.errors import DuplicateId, EngineError, PenstockError
+from protocols.connection import end_reading
 from protocols.errors import FrameError, TimedOut
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 from protocols.peer_socket import PeerSocket, host_of
@@ -125,7 +126,7 @@ class FrameInput(MessageOutput):
                     break
         if ack.accepted:
             ack.settle_accepted()
-        self.end_reading(self.times, decoder.partial_number())
+        end_reading(self, self.times, decoder.partial_number())
 
     def try_again(self, one: BlockedFrame) -> None:
         if one.frame.command == SEND:

@@ -30,6 +30,7 @@ from protocols.amqp.v1_0.wire.composites.sasl_frames import SaslInit, SaslRespon
 from protocols.amqp.v1_0.wire.errors import SessionError, TimedOut
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames.layout import HEARTBEAT, PROTOCOL_HEADER, Heartbeat, ProtocolHeader
+from protocols.connection import end_reading
 from protocols.input_share import COMMON_STEPS, FRAMES_AT_ONCE, REFUSED_STEPS
 
 # Steps of a turn that the frames take which are neither transfers, dispositions nor flows of a session.  A step is some
@@ -109,7 +110,7 @@ class IncomingFrames:
             break
         if connection.accepted:
             connection.settle_accepted()
-        connection.end_reading(connection.idle, decoder.partial_number())
+        end_reading(connection, connection.idle, decoder.partial_number())
 
     def _take_rare(self, frame: Composite) -> None:
         """Take any other frame.  Raises: FramingError, IllegalState."""
