@@ -419,7 +419,7 @@ async def test_frames_that_went_with_a_connection_are_counted(
 ) -> None:
     world.connection.frames_dropped(3)
     assert world.counters.dropped_frames == 3
-    assert "192.0.2.7:5555: 3 unconfirmed frames" in caplog.text
+    assert "192.0.2.7:5555: lost with the connection: 3 unconfirmed frames" in caplog.text
 
 
 async def test_the_kernel_looks_after_silent_peers() -> None:
