@@ -305,6 +305,7 @@ async def _listen(
     from gateway.web.connections.sockets import SocketRoute
     from gateway.web.limits.request_memory import RequestMemory
     from gateway.web.management.connections import LiveConnections
+    from gateway.web.management.log_leases import LogLeases
     from gateway.web.management.retries import LiveRetries
     from gateway.web.management.schedule import LiveSchedule
     from gateway.web.management.store import LiveStore
@@ -321,6 +322,7 @@ async def _listen(
         why=LiveWhy(engine_loop.broker, lambda: reload.config, stored),
         retries=LiveRetries(engine_loop),
         store=stored,
+        leases=LogLeases(config.data_directory, config.store.retention.lease_max_ms, memory),
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),

@@ -173,7 +173,7 @@ def export_to(
         looked = monotonic()
         tasks = _tasks(request, shows_progress, spark, starter, started)
         jvm_seconds = monotonic() - looked
-        reader = StoreReader(reader.directory)
+        reader = StoreReader(_listed_again(request, reader.directory))
         end = reader.end()
         wanted = reader.oldest_offset if exported_to is None else exported_to
         start = _start(request, reader, exported_to)
@@ -288,8 +288,18 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
     )
 
 
+def _listed_again(request: Request, store: Path) -> Path:
+    """Return the path of a store as it is now: a gateway elsewhere lists its files once."""
+    return request.store() if isinstance(store, RemotePath) and store.files.is_live else store
+
+
 def _retention_notes(request: Request, reader: StoreReader, target: Target, token: str) -> RetentionNotes:
-    is_silent = request.is_rehearsal or isinstance(reader.directory, RemotePath)  # read only
+    files = reader.directory.files if isinstance(reader.directory, RemotePath) else None
+    if files is not None and files.is_live and not request.is_rehearsal:
+        from spark_bridge.gateway_notes import GatewayNotes
+
+        return GatewayNotes(files, target.files.identity, request.lease_ms)
+    is_silent = request.is_rehearsal or files is not None  # read only
     return RetentionNotes(reader.directory, target.files.identity, request.lease_ms, is_silent, token)
 
 

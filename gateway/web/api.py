@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from config.permissions import Action
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import BrokerStats
 from engine.values.errors import StoreError
@@ -25,6 +26,7 @@ from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.shared_documents import SharedDocuments
 from gateway.web.management.connections import LiveConnections
+from gateway.web.management.log_leases import LogLeases
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -37,6 +39,7 @@ from gateway.web.resources.activemq import JolokiaRoutes, MessageServlet
 from gateway.web.resources.events import EventRoutes
 from gateway.web.resources.history import HistoryRoutes
 from gateway.web.resources.listing import ListingRoutes
+from gateway.web.resources.log_leases import LogLeaseRoutes
 from gateway.web.resources.messages import MessageRoutes
 from gateway.web.resources.reload import ReloadRoutes
 from gateway.web.resources.retry import RetryRoutes
@@ -83,6 +86,7 @@ class Sources:
     why: LiveWhy
     retries: LiveRetries
     store: LiveStore
+    leases: LogLeases
     schedule: LiveSchedule
     transactions: LiveTransactions
     upkeep: LiveUpkeep
@@ -138,6 +142,7 @@ def create_app(
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
         *StoreFileRoutes(sources.store).routes(),
+        *LogLeaseRoutes(sources.leases, login_check).routes(),
         *ScheduleRoutes(sources.schedule).routes(),
         *TransactionRoutes(sources.transactions, login_check).routes(),
         *UpkeepRoutes(sources.upkeep, login_check).routes(),
@@ -292,10 +297,12 @@ class _Api:
 
         What concerns one destination asks for the permission for that one.  Raises: Problem.
         """
+
+        def allows(action: Action) -> bool:
+            return self._login_check.permissions.allows_everywhere(action, checked_groups())
+
         actions = permission.everywhere
-        if actions and not any(
-            self._login_check.permissions.allows_everywhere(action, checked_groups()) for action in actions
-        ):
+        if actions and not (any(map(allows, actions)) and all(map(allows, permission.also))):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
 

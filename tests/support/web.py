@@ -32,6 +32,7 @@ from gateway.web.api import Sources, create_app
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.connections import ConnectionRow, LiveConnections
+from gateway.web.management.log_leases import LogLeases
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -189,6 +190,13 @@ class Storing(LiveStore):
         return {"directory": directory}
 
 
+class NoLogLeases(LogLeases):
+    """For tests that ask for no leases of the log."""
+
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
+
+
 class Scheduling(LiveSchedule):
     """Knows every destination but ``gone``."""
 
@@ -333,6 +341,7 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
         "why": Knowing(),
         "retries": Retrying(),
         "store": Storing(),
+        "leases": NoLogLeases(),
         "schedule": Scheduling(),
         "transactions": Deciding(),
         "upkeep": Keeping(),

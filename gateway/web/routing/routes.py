@@ -31,11 +31,13 @@ class Permission:
     """What a user needs for a route.
 
     needs_login: where users are configured.  everywhere: any one of these, for all destinations; () for none.
-    words: these in words.  of_one: asked for by the route itself, for the destination that it is about.
+    also: each of these, too.  words: these in words.
+    of_one: asked for by the route itself, for the destination that it is about.
     """
 
     needs_login: bool = True
     everywhere: tuple[Action, ...] = ()
+    also: tuple[Action, ...] = ()
     words: str = ""
     of_one: str = ""
 
@@ -52,6 +54,8 @@ OPEN: Final = Permission(needs_login=False)  # it shows no names
 LOGIN: Final = Permission()
 SEES: Final = Permission(everywhere=SEEING, words=SEEING_WORDS)
 READS: Final = Permission(everywhere=("read",), words="read")
+# It holds retention up, as a durable subscription to everything would.
+KEEPS: Final = Permission(everywhere=("read",), also=("subscribe-durable",), words="read and subscribe-durable")
 MANAGES: Final = Permission(everywhere=("delete",), words="admin")
 
 

@@ -6,22 +6,29 @@ import asyncio
 import json
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from time import time_ns
+from typing import Any, Final
 
 import pytest
 
+from config.matching import BOTH, Pattern
 from config.model import ServerConfig
+from config.permissions import Action, Permission
 from config.scram import hash_password
+from engine.store.disk.files import RealFiles
+from engine.store.read.leases import Lease, read_leases
 from engine.store.read.reader import StoreReader
 from engine.values.errors import RangeGone
 from gateway.cli.dispatch import execute
 from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.log_leases import LogLeases
 from gateway.web.management.store import LiveStore
 from spark_bridge.arrow.schema import TABLES
 from spark_bridge.errors import LakeError, TargetError
@@ -34,6 +41,8 @@ from tests.support.web import OPEN, serving
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 
+HOUR_MS: Final = 3_600_000
+LIMIT_NS: Final = 60 * 10**9
 GUARDED = LoginCheck(ServerConfig(users={"ann lee": tuple(hash_password("p:@ss", 4096))}))
 
 
@@ -57,7 +66,9 @@ def served(store: SampleStore, work: Callable[[str], None], login_check: LoginCh
 
     async def serve() -> None:
         async with serving(
-            login_check=login_check, store=LiveStore(str(store.directory), never, never, RequestMemory())
+            login_check=login_check,
+            store=LiveStore(str(store.directory), never, never, RequestMemory()),
+            leases=LogLeases(str(store.directory), HOUR_MS, RequestMemory()),
         ) as web:
             await asyncio.to_thread(work, str(web.make_url("")).rstrip("/"))
 
@@ -74,6 +85,55 @@ def test_the_rows_are_those_of_the_directory(store: SampleStore) -> None:
         assert len(scan(f"{url}/", ["log_offset", "delivery_state"], where=where).read_all()) == 25
 
     served(store, work)
+
+
+def kept(store: SampleStore) -> list[Lease]:
+    return read_leases(RealFiles(), str(store.directory), store.store_id, time_ns() // 1_000_000, HOUR_MS)
+
+
+def test_a_lease_is_renewed_until_it_ends(store: SampleStore) -> None:
+    def work(url: str) -> None:
+        lease = GatewayStore(url).lease("the export to /lake", 700, 1_500)
+        first, *others = kept(store)
+        assert (lease.note, first.from_offset, others) == ("", 700, [])
+        assert first.reader == "the export to /lake of address 127.0.0.1 over HTTP"
+        lease.end()
+        assert (kept(store), lease.note) == ([], "")
+        lease = GatewayStore(url).lease("the export to /lake", 700, HOUR_MS)
+        lease.end()
+        assert kept(store) == []
+        short = GatewayStore(url).lease("the export to /lake", 700, 2_500)
+        (first,) = kept(store)
+        deadline = time_ns() + LIMIT_NS
+        while not short.note and time_ns() < deadline:
+            if (found := kept(store)) and found[0].until_ms > first.until_ms:
+                break
+            time.sleep(0.01)
+        else:
+            assert short.note == "its lease has run out (--lease)"
+        short.end()
+        assert kept(store) == []
+
+    served(store, work)
+
+
+def test_who_may_not_lease_reads_without(
+    store: SampleStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything = Pattern.parse(">")
+    grants: dict[Action, frozenset[str]] = {"read": frozenset({"*"}), "subscribe-durable": frozenset()}
+    login_check = LoginCheck(ServerConfig(permissions=(Permission(everything, BOTH, grants),)))
+
+    def work(url: str) -> None:
+        asked = ["export", "--data", url, "--destination", ">", "--to", str(tmp_path / "lake"), "--master", "none"]
+        assert execute([*asked, "--nice", "0", "--json"]) == exit_codes.OK
+        told = json.loads(capsys.readouterr().out)
+        assert told["rows"] == 300
+        assert told["note"].startswith("the gateway's retention does not wait for it: ")
+        assert "needs the permission read and subscribe-durable for all destinations" in told["note"]
+        assert kept(store) == []
+
+    served(store, work, login_check)
 
 
 def test_an_export(store: SampleStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

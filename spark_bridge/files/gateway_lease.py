@@ -1,0 +1,73 @@
+"""A lease of a running gateway's log over HTTP, renewed while its reader lives."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from spark_bridge.errors import LakeError
+from spark_bridge.files.gateway_client import GatewayClient
+
+LEASE_LEAST_MS: Final = 1_000
+LEASE_MOST_MS: Final = 60_000  # of one renewal: a reader that is gone holds the log no longer
+RENEWALS: Final = 3  # in that time
+END_LIMIT_S: Final = 5.0
+READER_CHARACTERS: Final = 200
+PLACE: Final = "/api/store/leases"
+NO_LEASES: Final = "it is one of an older version, which gives no leases"
+
+
+class GatewayLease:
+    """client: of this lease alone.  lease_ms: of the whole lease; then it is renewed no more.
+
+    note: why retention does not wait, or no longer, "" while it does.
+    """
+
+    def __init__(self, client: GatewayClient, reader: str, from_offset: int, lease_ms: int) -> None:
+        self.note = ""
+        self._client = client
+        self._until_s = monotonic() + lease_ms / 1000
+        self._ended = threading.Event()
+        self._renewing: threading.Thread | None = None
+        self._step_ms = max(LEASE_LEAST_MS, min(lease_ms, LEASE_MOST_MS))
+        asked = {"reader": reader[-READER_CHARACTERS:], "from_offset": from_offset, "lease_ms": self._step_ms}
+        self._token = self._taken(PLACE, asked, 201)
+        if self._token:
+            self._renewing = threading.Thread(target=self._renew, name="penstock-lease", daemon=True)
+            self._renewing.start()
+
+    def end(self) -> None:
+        """Release the log.  If that fails, the lease ends by itself."""
+        self._ended.set()
+        if self._renewing is None:
+            return
+        self._renewing.join(END_LIMIT_S)
+        if not self._renewing.is_alive():  # otherwise the gateway does not answer
+            with suppress(LakeError):
+                self._client.delete(f"{PLACE}/{self._token}")
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._step_ms / RENEWALS / 1000):
+            left_ms = int((self._until_s - monotonic()) * 1000)
+            if left_ms < LEASE_LEAST_MS:
+                self.note = "its lease has run out (--lease)"
+                return
+            asked = {"lease_ms": min(self._step_ms, left_ms)}
+            if not self._taken(f"{PLACE}/{self._token}", asked, 200):
+                return
+
+    def _taken(self, path: str, asked: Mapping[str, object], status: int) -> str:
+        """Return the lease as the gateway names it, "" if there is none."""
+        try:
+            answer = self._client.post(path, asked)
+            if answer.status == status:
+                return str(json.loads(answer.octets)["lease"])
+            reason = NO_LEASES if answer.status in (404, 405) and path == PLACE else answer.detail()
+        except (LakeError, ValueError, TypeError, KeyError) as error:
+            reason = str(error)
+        self.note = f"the gateway's retention does not wait for it: {reason}"
+        return ""
