@@ -51,6 +51,7 @@ HEADERS: Final = (
     *('If-Range: W/"1"', "If-None-Match: *", "If-Range: x", "TE: trailers", "Range: bytes=7-7", "Connection: close"),
     *("Content-Type: text/html", "Expect: 100-continue", "Origin: http://localhost", "X: " + "y" * 9_000),
 )
+INTERIM: Final = b"HTTP/1.1 100"  # for Expect: the answer is still to come
 METHODS: Final = ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "get", "")
 
 
@@ -136,6 +137,7 @@ class RandomFiles:
         asked = [self._asked() for _ in range(self._draw.choice((1, 1, 1, 2, 5)))]
         kind = self._draw.randrange(10)
         pause = self._draw.randrange(200)  # turns of the loop
+        is_cut = self._draw.randrange(2) == 0
         is_odd = not all(one.expected for one in asked)
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, local_addr=(HOSTILE_ADDRESS, 0))
         try:
@@ -151,7 +153,7 @@ class RandomFiles:
             for _ in range(pause if kind < 4 else 0):  # slow readers, and those who leave
                 await asyncio.sleep(0)
             if kind in (0, 2):
-                if self._draw.randrange(2):
+                if is_cut:
                     writer.transport.abort()
                 return
             for one in asked:
@@ -179,7 +181,9 @@ class RandomFiles:
     async def _answer(self, reader: asyncio.StreamReader, is_head: bool) -> Answer | None:
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = INTERIM
+                while head.startswith(INTERIM):
+                    head = await reader.readuntil(b"\r\n\r\n")
                 first, *lines = head.decode("latin-1").split("\r\n")[:-2]
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 size = 0 if is_head else int(headers.get("content-length", "0"))
