@@ -154,8 +154,7 @@ async def _serve(
 ) -> int:
     loop = asyncio.get_running_loop()
     garbage_collection.suspend()
-    system_syncs = kernel_syncs(loop)
-    workers = ThreadWorkers(loop, sync_times=counters.sync_times, system_syncs=system_syncs)
+    workers = ThreadWorkers(loop, sync_times=counters.sync_times, system_syncs=kernel_syncs(loop))
     engine_loop, store, spill, firing_faults = assemble(
         loop, config, clock, workers, files, StoreDisk(config.data_directory), skip_corruption, tracing
     )
@@ -199,8 +198,7 @@ async def _serve(
             code = FAILED if engine_loop.failed.is_set() else UNCLEAN
         else:
             spill.remove_all()
-        if system_syncs is not None:
-            system_syncs.close()
+        workers.close()
     return code
 
 

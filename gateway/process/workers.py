@@ -126,7 +126,7 @@ class ThreadWorkers(Workers):
             return False
         self._system_start_s = self._seconds()
         if not system_syncs.start(descriptor, self._system_sync):
-            self._system_syncs = None  # an older kernel, or a file system without: it will not change its mind
+            self.close()  # an older kernel, or a file system without: it will not change its mind
             return False
         self._system_sync.job = job
         return True
@@ -157,6 +157,12 @@ class ThreadWorkers(Workers):
         except Exception as error:
             return error
         return None
+
+    def close(self) -> None:
+        """Give back what the system lent for its syncs; later ones run on the thread."""
+        system_syncs, self._system_syncs = self._system_syncs, None
+        if system_syncs is not None:
+            system_syncs.close()
 
     async def drained(self, patience_s: float) -> bool:
         """Wait until no job is under way; return False if that took longer than ``patience_s``."""

@@ -59,6 +59,7 @@ class Kernel(SystemSyncs):
         self.is_willing = is_willing
         self.started: list[int] = []
         self.ends: list[SyncEnd] = []
+        self.is_closed = False
 
     def start(self, descriptor: int, end: SyncEnd) -> bool:
         self.started.append(descriptor)
@@ -66,7 +67,7 @@ class Kernel(SystemSyncs):
         return self.is_willing
 
     def close(self) -> None:
-        raise AssertionError("the workers do not own it")
+        self.is_closed = True
 
 
 @pytest.fixture
@@ -180,6 +181,17 @@ async def test_a_system_that_refuses_is_not_asked_again() -> None:
         workers.submit(job, SYNC_LANE)
     await sink.wait(2)
     assert kernel.started == [7] and all(job.has_run for job in jobs)
+    assert kernel.is_closed
+
+
+async def test_workers_give_back_what_the_system_lent() -> None:
+    kernel = Kernel()
+    workers, sink = workers_with(kernel)
+    workers.close()
+    workers.close()
+    workers.submit(LogSync(), SYNC_LANE)
+    await sink.wait(1)
+    assert (kernel.is_closed, kernel.started) == (True, [])
 
 
 class Calls:
