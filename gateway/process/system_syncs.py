@@ -119,4 +119,8 @@ def kernel_syncs(loop: asyncio.AbstractEventLoop) -> SystemSyncs | None:
     context = ctypes.c_ulong(0)
     if libc.syscall(ctypes.c_long(calls[0]), ctypes.c_long(1), ctypes.byref(context)) != 0:
         return None
-    return KernelSyncs(loop, libc, calls[1:], context.value, os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+    try:
+        eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    except OSError:
+        return None  # no descriptor is left, or a sandbox forbids it
+    return KernelSyncs(loop, libc, calls[1:], context.value, eventfd)

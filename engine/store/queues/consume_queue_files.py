@@ -40,10 +40,13 @@ def file_first(name: str) -> int:
 class ConsumeQueueFiles:
     """The files; used by one thread at a time, none of them stays open.
 
+    After a failed sync the system may lose what is written to the same places again, and report success.  So the file
+    gets a successor with the entries that were durable before.
+
     whole_sync_files: with this many or more, the whole file system is synced instead of each file.
     """
 
-    __slots__ = ("root", "_files", "_named", "_whole", "_whole_sync_files", "_written")
+    __slots__ = ("root", "_files", "_named", "_spoiled", "_whole", "_whole_sync_files", "_written")
 
     def __init__(self, files: Files, root: str, whole_sync_files: int = WHOLE_SYNC_FILES) -> None:
         self._files = files
@@ -51,6 +54,7 @@ class ConsumeQueueFiles:
         self._whole_sync_files = whole_sync_files
         self._named: set[str] = set()  # files whose names would survive a power cut
         self._written: set[str] = set()  # paths written since the last ``sync_whole``
+        self._spoiled: set[str] = set()  # files whose last sync has failed
         self._whole: WholeSync | None = None
 
     def store(self, blocks: list[EntryBlock]) -> None:
@@ -69,7 +73,7 @@ class ConsumeQueueFiles:
 
     def can_sync_whole(self, block_count: int) -> bool:
         """Return whether this many blocks are better written and synced by ``sync_whole``; call it before writing."""
-        if block_count < self._whole_sync_files:
+        if block_count < self._whole_sync_files or self._spoiled:
             return False
         if self._whole is None:
             try:
@@ -95,7 +99,11 @@ class ConsumeQueueFiles:
         assert self._whole is not None, "``can_sync_whole`` was asked first"
         written = self._written
         self._written = set()
-        self._whole.sync()
+        try:
+            self._whole.sync()
+        except OSError:
+            self._spoiled |= written
+            raise
         self._named |= written
 
     def close(self) -> None:
@@ -115,14 +123,25 @@ class ConsumeQueueFiles:
                 self._write_block(block, opened, directories)
             for file in opened.values():
                 file.begin_write_back()
-            for file in opened.values():
-                file.fsync()
+            for path, file in opened.items():
+                self._sync(path, file)
         finally:
             for file in opened.values():
                 file.close()
+        for path in opened:
+            if path in self._spoiled:
+                self._files.rename(_new_path(path), path)
+                self._spoiled.discard(path)
         for directory in directories:
             self._files.sync_directory(directory)
         self._named.update(opened)
+
+    def _sync(self, path: str, file: File) -> None:
+        try:
+            file.fsync()
+        except OSError:
+            self._spoiled.add(path)
+            raise
 
     def _write_block(self, block: EntryBlock, opened: dict[str, File], directories: dict[str, None]) -> None:
         directory = lane_directory(self.root, block.destination_id, block.priority)
@@ -134,16 +153,24 @@ class ConsumeQueueFiles:
             path = f"{directory}/{file_name(first)}"
             file = opened.get(path)
             if file is None:
+                if path in self._spoiled:
+                    self._named.discard(path)  # its name will mean another file
                 if path not in self._named:
                     # Even if the file exists: its maker may have failed before the names were synced.
                     self._files.make_directory(directory)
                     directories[directory] = None
                     directories[f"{self.root}/{block.destination_id}"] = None
                     directories[self.root] = None
-                is_there = path in self._named or self._files.exists(path)
-                file = opened[path] = self._files.open(path) if is_there else self._files.create(path)
+                file = opened[path] = self._opened(path, (entry - first) * ENTRY_BYTES)
             write_fully(file, octets, (entry - first) * ENTRY_BYTES)
             position += len(octets)
+
+    def _opened(self, path: str, durable_bytes: int) -> File:
+        """Open a file to write; instead of a spoiled one its successor, with so many octets of it."""
+        if path in self._spoiled:
+            return self._begun(path, durable_bytes)
+        is_there = path in self._named or self._files.exists(path)
+        return self._files.open(path) if is_there else self._files.create(path)
 
     def paths_of(self, block: EntryBlock) -> list[str]:
         """Return the files that a block of entries is in."""
@@ -196,6 +223,7 @@ class ConsumeQueueFiles:
             if first >= tail or name.endswith(CUT_SUFFIX):
                 self._files.unlink(path)
                 self._named.discard(path)
+                self._spoiled.discard(path)
                 is_changed = True
             elif first >= 0 and (count := _entry_count(self._files, path)) > tail - first:
                 if count == ENTRIES_PER_FILE:
@@ -222,13 +250,21 @@ class ConsumeQueueFiles:
         """Replace a full file by its first ``size`` octets: a backup of this store, or the store of which this is a
         backup, may share the old one.
         """
-        new_path = path.removesuffix(SUFFIX) + CUT_SUFFIX
+        with closing(self._begun(path, size)) as file:
+            file.fsync()
+        self._files.rename(_new_path(path), path)
+
+    def _begun(self, path: str, size: int) -> File:
+        """Return a new file with the first ``size`` octets of one that it will replace."""
         with closing(self._files.open_to_read(path)) as file:
             octets = read_fully(file, size, 0)
-        with closing(self._files.create(new_path)) as file:
-            write_fully(file, octets, 0)
-            file.fsync()
-        self._files.rename(new_path, path)
+        new = self._files.create(_new_path(path))
+        try:
+            write_fully(new, octets, 0)
+        except OSError:
+            new.close()
+            raise
+        return new
 
     def drop_below(self, destination_id: int, priority: int, entry: int) -> int:
         """Remove the files with no entry at ``entry`` or above; return the first index that is left."""
@@ -239,6 +275,7 @@ class ConsumeQueueFiles:
                 if 0 <= file_first(name) < kept:
                     self._files.unlink(f"{directory}/{name}")
                     self._named.discard(f"{directory}/{name}")
+                    self._spoiled.discard(f"{directory}/{name}")
         return kept
 
     def remove_gone(self, known: Container[int], number_limit: int) -> None:
@@ -249,6 +286,10 @@ class ConsumeQueueFiles:
                     self.truncate(int(name), int(priority), 0)
                     self._files.remove_directory(lane_directory(self.root, int(name), int(priority)))
                 self._files.remove_directory(f"{self.root}/{name}")
+
+
+def _new_path(path: str) -> str:
+    return path.removesuffix(SUFFIX) + CUT_SUFFIX
 
 
 def _entry_count(files: Files, path: str) -> int:
