@@ -205,9 +205,9 @@ def export_to(
         path = target.commit(manifest)
         notes += [retention.reached(chosen, plan), _many(request, plan, written)]
         result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
-        if request.is_rehearsal:
-            return replace(result, is_rehearsal=True, destinations=by_destination(written))
-        return result
+        return (
+            replace(result, is_rehearsal=True, destinations=by_destination(written)) if request.is_rehearsal else result
+        )
 
 
 def _tasks(
