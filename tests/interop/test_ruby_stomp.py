@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -155,6 +156,11 @@ def test_worker_killed_with_a_full_window_repeats_only_that(
     assert second.redelivered <= set(range(31, 41)), "redelivered says more than a window"
 
 
+def has_its_part(worker: Worker, count: int) -> bool:
+    """Return whether the worker may be killed.  On a busy machine it goes far before that, perhaps to the end."""
+    return len(worker.got) >= count or 300 in worker.acknowledged
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_workers_killed_at_any_moment_repeat_at_most_one_message_each(
     version: str,
@@ -167,17 +173,17 @@ def test_workers_killed_at_any_moment_repeat_at_most_one_message_each(
     produce(ruby, shared_gateway, destination, version, 1, 300)
     seen: list[list[int]] = []
     acknowledged: set[int] = set()
-    for count in (37, 61, 83):
+    for count in (37, 61, 83, 300):
         worker = start_worker(destination, version, prefetch=1)
-        worker.until(lambda worker=worker, count=count: len(worker.got) >= count, f"{count} messages")  # type: ignore[misc]
+        worker.until(partial(has_its_part, worker, count), "its part")
         worker.kill()
         worker.drain()
         assert not acknowledged.intersection(worker.got), "an acknowledged message came back"
         acknowledged.update(worker.acknowledged)
         seen.append(worker.got)
-    last = start_worker(destination, version, prefetch=1)
-    last.until(lambda: 300 in last.acknowledged, "the rest")
-    seen.append(last.got)
+        if worker.got[-1] == 300:
+            break
+    assert seen[-1][-1] == 300
     for before, after in itertools.pairwise(seen):
         assert after[0] in (before[-1], before[-1] + 1), f"{before[-1]} was followed by {after[0]}"
         assert after == list(range(after[0], after[-1] + 1))
