@@ -26,7 +26,7 @@ from spark_bridge.parquet import Written, by_destination
 from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
-from spark_bridge.retention_notes import RetentionNotes
+from spark_bridge.retention_notes import RetentionNotes, notes_for
 from spark_bridge.spark.executors import WAIT_MS, watch_of
 from spark_bridge.target import Target, target_at
 from spark_bridge.tasks import InProcess, Tasks
@@ -159,7 +159,7 @@ def export_to(
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.store())
     with target.hold() as token, ExitStack() as started:
-        retention = _retention_notes(request, reader, target, token)
+        retention = notes_for(reader.directory, target.files.identity, request.lease_ms, request.is_rehearsal, token)
         known = target.next_range(reader.store_id, str(chosen), request.tables, request.partitioning)
         number, exported_to, tables, partitioning = known
         start = _start(request, reader, exported_to)
@@ -205,9 +205,8 @@ def export_to(
         path = target.commit(manifest)
         notes += [retention.reached(chosen, plan), _many(request, plan, written)]
         result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
-        return (
-            replace(result, is_rehearsal=True, destinations=by_destination(written)) if request.is_rehearsal else result
-        )
+        rehearsed = by_destination(written) if request.is_rehearsal else {}
+        return replace(result, is_rehearsal=request.is_rehearsal, destinations=rehearsed)
 
 
 def _tasks(
@@ -291,16 +290,6 @@ def _result(manifest: Manifest, path: str, jvm_seconds: float, export_seconds: f
 def _listed_again(request: Request, store: Path) -> Path:
     """Return the path of a store as it is now: a gateway elsewhere lists its files once."""
     return request.store() if isinstance(store, RemotePath) and store.files.is_live else store
-
-
-def _retention_notes(request: Request, reader: StoreReader, target: Target, token: str) -> RetentionNotes:
-    files = reader.directory.files if isinstance(reader.directory, RemotePath) else None
-    if files is not None and files.is_live and not request.is_rehearsal:
-        from spark_bridge.gateway_notes import GatewayNotes
-
-        return GatewayNotes(files, target.files.identity, request.lease_ms)
-    is_silent = request.is_rehearsal or files is not None  # read only
-    return RetentionNotes(reader.directory, target.files.identity, request.lease_ms, is_silent, token)
 
 
 def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:

@@ -121,7 +121,10 @@ class ConfiguredUsers:
         return ScramVerifier(digest[:SALT_BYTES], iterations, os.urandom(size), os.urandom(size))
 
     def remember(self, login: str, passcode: str) -> None:
-        """Accept these credentials from now on without a check; the oldest are forgotten first."""
+        """Accept these credentials from now on without a check; the oldest are forgotten first.
+
+        The caller holds ``_lock``, unless nothing else can change the users meanwhile.
+        """
         if len(self._remembered) >= REMEMBERED_MAX:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[self._key(login, passcode)] = None

@@ -9,14 +9,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS
 from spark_bridge.errors import LakeError
 from spark_bridge.files.gateway_client import GatewayClient
 
-LEASE_LEAST_MS: Final = 1_000
-LEASE_MOST_MS: Final = 60_000  # of one renewal: a reader that is gone holds the log no longer
-RENEWALS: Final = 3  # in that time
+RENEWALS: Final = 3  # in the time that one of them gives
 END_LIMIT_S: Final = 5.0
-READER_CHARACTERS: Final = 200
 PLACE: Final = "/api/store/leases"
 NO_LEASES: Final = "it is one of an older version, which gives no leases"
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
+from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS
 from gateway.logins.login_check import LoginCheck
 from gateway.web.management.log_leases import HeldLease, LogLeases, NoLeases
 from gateway.web.routing.credentials import holder_of_request
@@ -14,8 +15,6 @@ from gateway.web.routing.problems import Problem
 from gateway.web.routing.routes import KEEPS, Route, Values
 from gateway.web.routing.schemas import INTEGER, STRING, members
 
-LEASE_MOST_MS: Final = 60_000
-READER_CHARACTERS: Final = 200
 HELD: Final = members(lease=STRING, until_ms=INTEGER)
 
 
@@ -26,7 +25,7 @@ class LogLeaseRoutes:
 
     def routes(self) -> list[Route]:
         one = (Text("lease", "As it was answered."),)
-        for_ms = Whole("lease_ms", "How long, if it is not renewed.", 1_000, LEASE_MOST_MS, LEASE_MOST_MS)
+        for_ms = Whole("lease_ms", "How long, if it is not renewed.", LEASE_LEAST_MS, LEASE_MOST_MS, LEASE_MOST_MS)
         return [
             Route(
                 method="POST",
