@@ -19,6 +19,7 @@ from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.files.choice import store_at
 from spark_bridge.files.place import is_url
+from spark_bridge.gateway_notes import notes_for
 from spark_bridge.log.lost import Damaged, Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
@@ -26,7 +27,7 @@ from spark_bridge.parquet import Written, by_destination
 from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
-from spark_bridge.retention_notes import RetentionNotes, notes_for
+from spark_bridge.retention_notes import RetentionNotes
 from spark_bridge.spark.executors import WAIT_MS, watch_of
 from spark_bridge.target import Target, target_at
 from spark_bridge.tasks import InProcess, Tasks

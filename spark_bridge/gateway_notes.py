@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from engine.store.read.selection import Selection
-from engine.store.read.store_files import StoreFiles
+from engine.store.read.store_files import RemotePath, StoreFiles
 from engine.values.errors import RangeGone
 from spark_bridge.files.gateway_store import GatewayRanges
 from spark_bridge.read.plan import Plan
@@ -39,3 +40,11 @@ class GatewayNotes(RetentionNotes):
 
     def reached(self, chosen: Selection, plan: Plan) -> str:
         return ""  # that would let retention drop messages, which is no right of a reader
+
+
+def notes_for(store: Path, identity: str, lease_ms: int, is_rehearsal: bool, token: str) -> RetentionNotes:
+    """Return the notes for a store of this machine, of a gateway elsewhere, or of a copy, which nobody is to change."""
+    files = store.files if isinstance(store, RemotePath) else None
+    if files is not None and files.is_live and not is_rehearsal:
+        return GatewayNotes(files, identity, lease_ms)
+    return RetentionNotes(store, identity, lease_ms, is_rehearsal or files is not None, token)

@@ -11,7 +11,6 @@ from engine.store.plain_words import duration
 from engine.store.read.export_watermarks import Watermark, write_watermark
 from engine.store.read.leases import Lease, end_lease, write_lease
 from engine.store.read.selection import Selection
-from engine.store.read.store_files import RemotePath
 from engine.values.errors import RangeGone
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.read.plan import Plan
@@ -69,13 +68,3 @@ class RetentionNotes:
         except OSError as error:
             return f"the gateway's retention does not learn of this export: {error}"
         return ""
-
-
-def notes_for(store: Path, identity: str, lease_ms: int, is_rehearsal: bool, token: str) -> RetentionNotes:
-    """Return the notes for a store of this machine, of a gateway elsewhere, or of a copy, which nobody is to change."""
-    files = store.files if isinstance(store, RemotePath) else None
-    if files is not None and files.is_live and not is_rehearsal:
-        from spark_bridge.gateway_notes import GatewayNotes
-
-        return GatewayNotes(files, identity, lease_ms)
-    return RetentionNotes(store, identity, lease_ms, is_rehearsal or files is not None, token)
