@@ -19,6 +19,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from gateway.connections.connection import Connection
+from gateway.web.client_address import address_of
 from gateway.web.connections.http_connection import connection_of
 from protocols.detect import AMQP_1_0, STOMP
 from protocols.stomp.codec.frame_cutter import frames_of
@@ -74,7 +75,7 @@ class WebSocketTransport(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._carriage = carriage
-        self._peer = request.remote or "?"
+        self._peer = address_of(request)
         self._socket = socket
         self._request = request
         self._connection = connection
@@ -218,7 +219,7 @@ class SocketRoute:
             return socket
         carriage = STOMP_CARRIAGE if name is None else CARRIAGES[name]
         http = connection_of(request)
-        connection = self._new_connection(request.remote or "?")
+        connection = self._new_connection(address_of(request))
         if connection is None:
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"too many connections, or the gateway stops")
             return socket

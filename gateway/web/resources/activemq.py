@@ -17,6 +17,7 @@ from config.matching import QUEUE, TOPIC
 from config.names import QueueName
 from engine.values.broker_stats import BrokerStats
 from gateway.answers.jolokia import READS_MAX, DiskUse, Jolokia, Read
+from gateway.web.client_address import address_of
 from gateway.web.connections.http_connection import connection_of
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.resources.messages import (
@@ -234,7 +235,7 @@ class JolokiaRoutes:
     async def _made(self, request: web.Request, pieces: Callable[[Jolokia], Iterator[str]]) -> web.Response:
         stats = await self._sampled()
         answers = Jolokia(stats, int(time.time()), disk=self._disk_use())
-        octets = await self._memory.made(request.remote or "?", lambda: "".join(pieces(answers)).encode())
+        octets = await self._memory.made(address_of(request), lambda: "".join(pieces(answers)).encode())
         return web.Response(body=octets, content_type="application/json", charset="utf-8")
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.web.client_address import address_of
 from gateway.web.resources.stat import present
 from gateway.web.routing.fields import Whole
 from gateway.web.routing.problems import HEADERS, Problem
@@ -54,7 +55,7 @@ class EventRoutes:
         ]
 
     async def _take(self, request: web.Request, asked: Values) -> web.StreamResponse:
-        address = request.remote or "?"
+        address = address_of(request)
         for count, most, whose in (
             (self._streams.total(), STREAMS_MAX, "all"),
             (self._streams[address], STREAMS_PER_ADDRESS_MAX, address),

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from config.matching import QUEUE
+from gateway.web.client_address import address_of
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.routing.fields import Destination
 from gateway.web.routing.routes import SEES, Route, Values
@@ -47,5 +48,5 @@ class HistoryRoutes:
             kind, name = destination
             figures = self._history.of_destination("queue" if kind == QUEUE else "topic", name)
         document = {"interval_s": INTERVAL_S, **figures}
-        octets = await self._memory.made(request.remote or "?", lambda: json.dumps(document).encode())
+        octets = await self._memory.made(address_of(request), lambda: json.dumps(document).encode())
         return web.Response(body=octets, content_type="application/json", charset="utf-8")

@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from engine.values.broker_stats import AddressStats, ConsumerStats, DestinationStats
+from gateway.web.client_address import address_of
 from gateway.web.limits.in_turns import in_turns
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.connections import ConnectionRow, LiveConnections
@@ -139,5 +140,5 @@ class ListingRoutes:
             shown = [values(row, self._sampler.rates) for row in found[offset : offset + asked["limit"]]]
             return json.dumps({"total": len(rows), "matching": len(found), "offset": offset, what: shown}).encode()
 
-        octets = await self._memory.made(request.remote or "?", page)
+        octets = await self._memory.made(address_of(request), page)
         return web.Response(body=octets, content_type="application/json", charset="utf-8")

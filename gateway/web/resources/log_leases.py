@@ -8,6 +8,7 @@ from aiohttp import web
 
 from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS
 from gateway.logins.login_check import LoginCheck
+from gateway.web.client_address import address_of
 from gateway.web.management.log_leases import HeldLease, LogLeases, NoLeases
 from gateway.web.routing.credentials import holder_of_request
 from gateway.web.routing.fields import Text, Whole
@@ -71,7 +72,7 @@ class LogLeaseRoutes:
         holder = holder_of_request(request, self._login_check)
         try:
             held = await self._source.begin(
-                request.remote or "?", holder, asked["reader"], asked["from_offset"], asked["lease_ms"]
+                address_of(request), holder, asked["reader"], asked["from_offset"], asked["lease_ms"]
             )
         except NoLeases as error:
             raise Problem(409, str(error)) from None
@@ -82,14 +83,14 @@ class LogLeaseRoutes:
     async def _renew(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
         try:
-            held = await self._source.renew(request.remote or "?", holder, asked["lease"], asked["lease_ms"])
+            held = await self._source.renew(address_of(request), holder, asked["lease"], asked["lease_ms"])
         except OSError as error:
             raise _unwritten(error) from None
         return _answer(held, 200)
 
     async def _end(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
-        await self._source.end(request.remote or "?", holder, asked["lease"])
+        await self._source.end(address_of(request), holder, asked["lease"])
         return web.json_response({"ended": asked["lease"]})
 
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from config.matching import QUEUE
 from gateway.answers.message_document import BODY_FORMS, FIELDS
+from gateway.web.client_address import address_of
 from gateway.web.connections.http_connection import connection_of
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.named_destination import Named
@@ -303,7 +304,7 @@ class MessageRoutes:
 
 
 def asking_of(request: web.Request) -> Asking:
-    return Asking(login_of(request), request.remote or "?", external_groups())
+    return Asking(login_of(request), address_of(request), external_groups())
 
 
 def _page(page: Page) -> web.Response:

@@ -21,6 +21,7 @@ from engine.values.errors import PenstockError, StoreError
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_dump import PAGE_RECORDS, PAGE_RECORDS_MAX
 from gateway.answers.store_tasks import REBUILD, VERIFY, TaskRefused
+from gateway.web.client_address import address_of
 from gateway.web.management.store import LiveStore
 from gateway.web.routing.fields import Flag, Text, Whole, shown
 from gateway.web.routing.problems import Problem
@@ -142,10 +143,10 @@ class StoreRoutes:
         await self._source.stop()
 
     async def _query(self, request: web.Request, asked: Values) -> web.Response:
-        return await _answer(self._source.query(request.remote or "?", request.query))
+        return await _answer(self._source.query(address_of(request), request.query))
 
     async def _dump(self, request: web.Request, asked: Values) -> web.Response:
-        return await _answer(self._source.dump(request.remote or "?", request.query))
+        return await _answer(self._source.dump(address_of(request), request.query))
 
     async def _verify(self, request: web.Request, asked: Values) -> web.Response:
         return self._start(VERIFY)
@@ -172,16 +173,16 @@ class StoreRoutes:
         return web.json_response(found)
 
     async def _space(self, request: web.Request, asked: Values) -> web.Response:
-        return web.json_response(await self._source.space(request.remote or "?", asked["why"]))
+        return web.json_response(await self._source.space(address_of(request), asked["why"]))
 
     async def _readers(self, request: web.Request, asked: Values) -> web.Response:
-        found = await self._source.readers(request.remote or "?")
+        found = await self._source.readers(address_of(request))
         return web.json_response({"readers": [asdict(reader) for reader in found]})
 
     async def _backup(self, request: web.Request, asked: Values) -> web.Response:
         directory = asked["directory"]
         try:
-            return web.json_response(await self._source.backup(request.remote or "?", directory))
+            return web.json_response(await self._source.backup(address_of(request), directory))
         except (StoreError, OSError) as error:
             raise Problem(409, str(error)) from None
         except ValueError:

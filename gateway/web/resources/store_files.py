@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.answers.served_files import RANGE_BYTES_MAX, RANGES_ALLOWED, NoSuchRange, Part, bounds
+from gateway.web.client_address import address_of
 from gateway.web.management.store import LiveStore
 from gateway.web.routing.fields import Text, shown
 from gateway.web.routing.problems import Problem
@@ -51,7 +52,7 @@ class StoreFileRoutes:
 
     async def _files(self, request: web.Request, asked: Values) -> web.Response:
         try:
-            octets = await self._source.files(request.remote or "?")
+            octets = await self._source.files(address_of(request))
         except OSError as error:
             raise Problem(507, f"the files of the store cannot be listed: {error}") from None
         return web.Response(body=octets, content_type="application/json", charset="utf-8")
@@ -63,7 +64,7 @@ class StoreFileRoutes:
         except ValueError:
             raise Problem(400, f"Range is {shown(given)}; allowed is {RANGES_ALLOWED}") from None
         try:
-            part = await self._source.part(request.remote or "?", path, wanted)
+            part = await self._source.part(address_of(request), path, wanted)
         except FileNotFoundError:
             raise Problem(404, f"{shown(path)} is no file of the store; /api/store/files lists them") from None
         except NoSuchRange as error:

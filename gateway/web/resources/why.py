@@ -9,6 +9,7 @@ from aiohttp import web
 from engine.features.why import ConsumerView, ProducerView, Whereabouts
 from engine.store.read.message_history import Biography
 from engine.values.errors import PenstockError
+from gateway.web.client_address import address_of
 from gateway.web.management.why import Answer, LiveWhy
 from gateway.web.routing.fields import Fields, Schema, Text, Whole
 from gateway.web.routing.problems import Problem
@@ -70,7 +71,7 @@ class WhyRoutes:
 
     async def _message(self, request: web.Request, asked: Values) -> web.Response:
         try:
-            return _response(await self._source.message(request.remote or "?", asked["id"]), "")
+            return _response(await self._source.message(address_of(request), asked["id"]), "")
         except PenstockError as error:
             raise Problem(404, str(error), error.condition) from None
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from engine.consumers.user_quota import holder_at
 from gateway.logins.login_check import LoginCheck
+from gateway.web.client_address import address_of
 from protocols.peer_socket import LoggedIn
 
 # Of the request that a task answers, once its password, session or token was checked.  Keys of aiohttp's requests need
@@ -57,4 +58,4 @@ def external_groups() -> frozenset[str] | None:
 
 def holder_of_request(request: web.Request, login_check: LoginCheck) -> str:
     """Return for whom a request counts: a login means nothing where it is not checked."""
-    return holder_at(login_of(request) if login_check.is_required else "", request.remote or "?")
+    return holder_at(login_of(request) if login_check.is_required else "", address_of(request))

@@ -10,6 +10,7 @@ from aiohttp import web
 from config.names import DestinationName
 from gateway.logins.login_check import LoginCheck
 from gateway.process.audit_log import Audited, AuditLog
+from gateway.web.client_address import address_of
 from gateway.web.routing.credentials import CHECKED, login_of
 from gateway.web.routing.problems import Handler, Problem, http_problem, refusal
 from gateway.web.routing.routes import ASKED, Route, route_of
@@ -48,7 +49,7 @@ class RequestAudit:
         login = login_of(request) if self._login_check.is_required else ""
         action = f"{request.method} {request.path}" if route is None else route.name
         target = _target(route, request)
-        host = request.remote or "?"
+        host = address_of(request)
         entry = Audited(login, host, "http", action, target, result)
         if is_denied:
             self._audit.denied(host, entry)

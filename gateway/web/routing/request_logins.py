@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.logins.login_check import LoginCheck
+from gateway.web.client_address import address_of
 from gateway.web.routing.credentials import CHECKED, basic_credentials, bearer_token
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.sessions import Session, Sessions, is_token_of
@@ -62,7 +63,7 @@ class RequestLogins:
         login_check = self._login_check
         found = login_check.remembered(login, passcode)
         if found is None:
-            found = await login_check.log_in(request.remote or "?", login, passcode)
+            found = await login_check.log_in(address_of(request), login, passcode)
         # A token in place of the password may be of another user; alone (Bearer) it is clear whose request it is.
         # A directory may spell the login in another way, or have a prefix here.
         is_of_login = found is not None and (found.user == login or not login_check.is_token(passcode))
@@ -86,7 +87,7 @@ class RequestLogins:
         login_check = self._login_check
         if login := login_check.users.login_of_token(token):
             return LoggedIn(login, login_check.groups_of(login))
-        return login_check.remembered("", token) or await login_check.log_in(request.remote or "?", "", token)
+        return login_check.remembered("", token) or await login_check.log_in(address_of(request), "", token)
 
     def session_of(self, request: web.Request) -> Session | None:
         cookie = self.cookie_of(request)
