@@ -111,7 +111,7 @@ class RecoveryReport:
     """What opening a store has found.
 
     is_clean: the store was closed properly.  replayed_from, replayed_to: the tail, as log offsets.
-    rebuilt: why the consume queues were rebuilt from the first segment, "" if they were not.
+    rebuilt: why the consume queues, or entries of them, were rebuilt from the log, "" if they were not.
     cut: the torn end that was cut off, None if the log ended with a whole record.
     skipped: ranges lost to corruption and skipped, as the operator has allowed.
     """

@@ -41,7 +41,7 @@ class ConsumeQueueFiles:
     """The files; used by one thread at a time, none of them stays open.
 
     After a failed sync the system may lose what is written to the same places again, and report success.  So the file
-    gets a successor with the entries that were durable before.
+    gets a successor with all its entries, which are written anew.
 
     whole_sync_files: with this many or more, the whole file system is synced instead of each file.
     """
@@ -161,14 +161,14 @@ class ConsumeQueueFiles:
                     directories[directory] = None
                     directories[f"{self.root}/{block.destination_id}"] = None
                     directories[self.root] = None
-                file = opened[path] = self._opened(path, (entry - first) * ENTRY_BYTES)
+                file = opened[path] = self._opened(path)
             write_fully(file, octets, (entry - first) * ENTRY_BYTES)
             position += len(octets)
 
-    def _opened(self, path: str, durable_bytes: int) -> File:
-        """Open a file to write; instead of a spoiled one its successor, with so many octets of it."""
+    def _opened(self, path: str) -> File:
+        """Open a file to write; instead of a spoiled one its successor."""
         if path in self._spoiled:
-            return self._begun(path, durable_bytes)
+            return self._begun(path, ENTRIES_PER_FILE * ENTRY_BYTES)
         is_there = path in self._named or self._files.exists(path)
         return self._files.open(path) if is_there else self._files.create(path)
 
@@ -213,8 +213,24 @@ class ConsumeQueueFiles:
                         found.append((int(name), int(priority)))
         return found
 
+    def read(self, destination_id: int, priority: int, first: int, end: int) -> bytes:
+        """Return the entries from ``first`` to ``end`` (excluded), all of which must be there."""
+        directory = lane_directory(self.root, destination_id, priority)
+        octets: list[bytes] = []
+        while first < end:
+            base = first - first % ENTRIES_PER_FILE
+            until = min(end, base + ENTRIES_PER_FILE)
+            with closing(self._files.open_to_read(f"{directory}/{file_name(base)}")) as file:
+                octets.append(read_fully(file, (until - first) * ENTRY_BYTES, (first - base) * ENTRY_BYTES))
+            first = until
+        return b"".join(octets)
+
     def truncate(self, destination_id: int, priority: int, tail: int) -> None:
-        """Remove all entries from ``tail`` on, and sync."""
+        """Remove all entries from ``tail`` on, and sync.
+
+        A file that loses some of them is replaced: the sync of these may have failed in an earlier process, and a
+        backup of this store, or the store of which this is a backup, may share the file.
+        """
         directory = lane_directory(self.root, destination_id, priority)
         is_changed = False
         for name in self._files.list_directory(directory):
@@ -225,17 +241,11 @@ class ConsumeQueueFiles:
                 self._named.discard(path)
                 self._spoiled.discard(path)
                 is_changed = True
-            elif first >= 0 and (count := _entry_count(self._files, path)) > tail - first:
-                if count == ENTRIES_PER_FILE:
-                    self._replace(path, (tail - first) * ENTRY_BYTES)
-                    is_changed = True
-                    continue
-                file = self._files.open(path)
-                try:
-                    file.truncate((tail - first) * ENTRY_BYTES)
+            elif first >= 0 and _entry_count(self._files, path) > tail - first:
+                with closing(self._begun(path, (tail - first) * ENTRY_BYTES)) as file:
                     file.fsync()
-                finally:
-                    file.close()
+                self._files.rename(_new_path(path), path)
+                is_changed = True
         if is_changed:
             self._files.sync_directory(directory)
 
@@ -245,14 +255,6 @@ class ConsumeQueueFiles:
         self.store(
             [EntryBlock(lane.destination_id, lane.priority, lane.tail - 1, bytearray(ENTRY_BYTES)) for lane in lanes]
         )
-
-    def _replace(self, path: str, size: int) -> None:
-        """Replace a full file by its first ``size`` octets: a backup of this store, or the store of which this is a
-        backup, may share the old one.
-        """
-        with closing(self._begun(path, size)) as file:
-            file.fsync()
-        self._files.rename(_new_path(path), path)
 
     def _begun(self, path: str, size: int) -> File:
         """Return a new file with the first ``size`` octets of one that it will replace."""

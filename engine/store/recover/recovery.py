@@ -32,6 +32,7 @@ from engine.store.queues.consume_queue_files import ConsumeQueueFiles
 from engine.store.recover.rebuilt_state import RebuiltState
 from engine.store.recover.roll_forward import RollForward
 from engine.store.recover.torn_tail import TornTail
+from engine.store.recover.zero_entries import ZeroEntries
 from engine.store.state.consume_queue import Closing, ConsumeQueue
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
@@ -189,6 +190,8 @@ class Recovery:
             self._lower_checkpoint()
             self._truncate_queues()
             self._find_first_entries()
+            if not self._report.is_clean:
+                self._mend_entries()
             return start
         self._report.rebuilt = reason
         return self._start_at(places[:1], True)
@@ -309,6 +312,15 @@ class Recovery:
         for lane in self._state.all_lanes():
             first, end, _ = self._extent(lane.destination_id, lane.priority)
             lane.kept_first = first if end else lane.tail - lane.tail % layout.ENTRIES_PER_FILE
+
+    def _mend_entries(self) -> None:
+        """Make entries again that a power cut has made zeros."""
+        zeros = ZeroEntries(self._queues)
+        for lane in self._state.all_lanes():
+            if lane is not self._state.system:
+                destination = self._state.destinations[lane.destination_id]
+                zeros.find(destination, lane, lane.kept_first, self._consume_queue_offset)
+        self._report.rebuilt = zeros.mend(self._files, self._segments)
 
     def _remove_prepared(self) -> None:
         for name in self._files.list_directory(self._directory):

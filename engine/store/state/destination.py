@@ -172,3 +172,9 @@ class LoggedDestination:
             return lane.settled.cursor
         members = self.holders.members
         return min([lane.tail, *(member.first_needed(lane.priority, lane.tail) for member in members)])
+
+    def is_live(self, lane: ConsumeQueue, entry: int) -> bool:
+        """Return whether the queue, or a durable subscription, keeps the message of an entry live."""
+        if self.kind != TOPIC:
+            return not lane.settled.contains(entry)
+        return any(member.lane(lane.priority).keeps(entry) for member in self.holders.members)

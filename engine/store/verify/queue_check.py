@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.store.disk.files import Files, read_file
 from engine.store.format import layout
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles, file_name, lane_directory
 from engine.store.state.consume_queue import EntryBlock
 from engine.store.verify.findings import Note
 from engine.values.errors import StoreCorrupt
+
+ZEROS: Final = bytes(layout.ENTRY_BYTES)
 
 
 class QueueCheck:
@@ -43,8 +47,14 @@ class QueueCheck:
         size = layout.ENTRY_BYTES
         wrong = next(at for at in range(0, len(expected), size) if found[at : at + size] != expected[at : at + size])
         first, last = entry + wrong // size, entry + len(expected) // size - 1
+        until = wrong
+        while found.startswith(ZEROS, until) and not expected.startswith(ZEROS, until):
+            until += size
         if wrong >= len(found):
             self._note(path, position + wrong, f"entries {first} to {last} are not there")
+        elif until > wrong:
+            last = entry + until // size - 1
+            self._note(path, position + wrong, f"entries {first} to {last} are zeros, their records are in the log")
         else:
             self._note(path, position + wrong, f"entry {first} is not its record's")
 

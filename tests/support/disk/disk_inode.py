@@ -36,6 +36,7 @@ class Inode:
         self.dirty: set[int] = set()
         self.has_lost = False  # the system could not write some of it, and has not reported that
         self.is_loss_secret = False  # the same for a sync of the whole file system: each of the two reports it once
+        self.is_spoiled = False  # a sync has failed, on a disk where that spoils the file
         self.ordered: list[tuple[int, int, bytes | None]] = []
 
     def write(self, octets: bytes | memoryview, position: int) -> None:

@@ -81,10 +81,15 @@ class Rot:
         return cls(path, position, mask, files.inode(path), octets[position])
 
     def mend(self, files: FaultyFiles) -> None:
-        """Change it back, unless the file was replaced or the octet was overwritten."""
-        octets = self.inode.octets
-        is_there = self.path in files.paths() and files.inode(self.path) is self.inode
-        if is_there and self.position < len(octets) and octets[self.position] == self.octet:
+        """Change it back, unless the file was replaced or the octet was overwritten.
+
+        The successor of a consume queue's file has the same entries at the same places.
+        """
+        if self.path not in files.paths():
+            return
+        octets = files.octets(self.path)
+        is_same = files.inode(self.path) is self.inode or self.path.endswith(".cq")
+        if is_same and self.position < len(octets) and octets[self.position] == self.octet:
             files.flip(self.path, self.position, self.mask)
 
     def __str__(self) -> str:

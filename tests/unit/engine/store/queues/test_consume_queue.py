@@ -4,7 +4,6 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -13,8 +12,8 @@ from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles, file_first, file_name
 from engine.store.state.consume_queue import EntryBlock
 from engine.values.errors import StoreCorrupt
-from tests.support.disk.disk_inode import Inode
-from tests.support.disk.faulty_files import FaultyFile, FaultyFiles
+from tests.support.disk.faulty_files import FaultyFiles
+from tests.support.disk.spoiling_files import SpoilingFiles
 
 ROOT = "data/consumequeue"
 
@@ -86,30 +85,6 @@ def test_many_files_are_synced_at_once() -> None:
     assert [opened(after).found(number, 4) for number in (1, 2, 3)] == [(0, 1), (0, 2), (0, 3)]
 
 
-class SpoiledFile(FaultyFile):
-    """After a failed sync nothing that is written to it reaches the disk, though later syncs report success."""
-
-    spoiled: ClassVar[list[Inode]] = []
-
-    def fsync(self) -> None:
-        if self._inode in self.spoiled:
-            self._inode.dirty.clear()
-        try:
-            super().fsync()
-        except OSError:
-            self.spoiled.append(self._inode)
-            raise
-
-
-class SpoilingFiles(FaultyFiles):
-    file_class = SpoiledFile
-
-    def sync_everything(self, path: str) -> None:
-        for inode in SpoiledFile.spoiled:
-            inode.dirty.clear()
-        super().sync_everything(path)
-
-
 @pytest.mark.parametrize("is_whole", [False, True])
 @pytest.mark.parametrize("skip", [0, 1])
 def test_a_file_whose_sync_has_failed_gets_a_successor(skip: int, is_whole: bool) -> None:
@@ -123,7 +98,8 @@ def test_a_file_whose_sync_has_failed_gets_a_successor(skip: int, is_whole: bool
     with pytest.raises(OSError, match="Input/output"):
         queues.store(blocks)
     if is_whole:
-        SpoiledFile.spoiled += [files.inode(f"{ROOT}/{number}/4/{file_name(0)}") for number in (1, 2)]
+        for number in (1, 2):
+            files.inode(f"{ROOT}/{number}/4/{file_name(0)}").is_spoiled = True
         files.faults.clear()
     for operation in ("fsync", "rename", "sync_directory"):
         files.fail(operation, errno.EIO, "1/4" if operation == "fsync" else "")
@@ -136,6 +112,17 @@ def test_a_file_whose_sync_has_failed_gets_a_successor(skip: int, is_whole: bool
     for number in (1, 2):
         assert after.octets(f"{ROOT}/{number}/4/{file_name(0)}") == entries(0, 9)
     assert opened(after).extent(1, 4) == (0, 9, True)
+
+
+def test_a_successor_keeps_the_entries_behind_those_that_are_written() -> None:
+    files = FaultyFiles()
+    queues = opened(files)
+    queues.store([EntryBlock(1, 4, 0, entries(0, 9))])
+    files.fail("fsync", errno.EIO)
+    for _ in range(2):
+        with suppress(OSError):
+            queues.store([EntryBlock(1, 4, 2, entries(2, 3))])
+    assert files.crash().octets(f"{ROOT}/1/4/{file_name(0)}") == entries(0, 9)
 
 
 def test_what_could_not_be_synced_at_once_is_written_again() -> None:
