@@ -17,7 +17,7 @@ _KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 class Composite:
-    """Destinations named by a list, as in ActiveMQ: ``queue://a,topic://b``."""
+    """Destinations named by a list, as in ActiveMQ: ``queue://a,topic://b``.  One that is named twice counts once."""
 
     __slots__ = ("parts",)
 
@@ -27,7 +27,7 @@ class Composite:
 
     def __init__(self, parts: list[Target]) -> None:
         assert parts, "a composite destination has parts"
-        self.parts = parts
+        self.parts = list(dict.fromkeys(parts))
 
     def uri(self) -> str:
         return ",".join(part.uri() for part in self.parts)

@@ -79,6 +79,13 @@ def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int, names_
     return Asked(plan, duplicate_id, whole(stored(encode_structure(found), VERSION)))
 
 
+def with_original_destination(message: ClientMessage) -> ClientMessage:
+    """Return a message that names the composite destination to which it was sent; each copy has its own."""
+    found = read_stored(message.headers, message.body)
+    found.original_destination = found.destination
+    return whole(stored(encode_structure(found), VERSION))
+
+
 def _duplicate_id(properties: Map) -> str | None:
     typed = next((properties[name] for name in DUPLICATE_ID_NAMES if name in properties), None)
     return None if typed is None or typed.value is None else property_text(typed)

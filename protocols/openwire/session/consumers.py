@@ -73,12 +73,17 @@ class Consumers:
         last_delivered: as in RemoveInfo, the sequence of the last message that the application has received; -1 if
         it has received none.
         """
-        consumer = self._forget(name, last_delivered)
+        self._end(self._forget(name, last_delivered))
+
+    def _end(self, consumer: Consumer | None) -> None:
         if consumer is not None:
             self.engine.unsubscribe(consumer, is_lost=False)
 
-    def _forget(self, name: ConsumerId, last_delivered: int) -> Consumer | None:
-        """Return the engine's consumer, which is still to be closed."""
+    def _forget(self, name: ConsumerId, last_delivered: int, is_only: bool = True) -> Consumer | None:
+        """Return the engine's consumer, which is still to be closed.
+
+        is_only: no other closes with it, so that it has received the last message.
+        """
         found = self.open.pop(name, None)
         if found is None:
             return None
@@ -89,7 +94,8 @@ class Consumers:
             found.consumer = None
             self.client.count_selector(-len(found.info.selector or ""))
             if last_delivered > 0 or last_delivered == NONE_DELIVERED:
-                consumer.looked_tag = max(0, self.hand_overs.tag(last_delivered))
+                tag = max(0, self.hand_overs.tag(last_delivered))
+                consumer.looked_tag = tag if is_only or tag in consumer.ledger else consumer.furthest_tag
         return consumer
 
     def remove_session(self, session_id: int, last_delivered: int) -> None:
@@ -130,13 +136,18 @@ class Consumers:
     # -- the steps
 
     def _remove_several(self, names: list[ConsumerId], last_delivered: int) -> None:
-        """Close consumers; many of them over several turns, in which they get nothing more."""
-        if len(names) <= AT_ONCE_MOST:
-            for name in names:
-                self.remove(name, last_delivered)
+        """Close consumers; many of them over several turns, in which they get nothing more.
+
+        Of one of several the client says nothing, unless it is the one that has received the last message of all.
+        Otherwise its application has received what it has acknowledged, in a transaction or as DELIVERED.
+        """
+        is_only = sum(self.open[name].consumer is not None for name in names) == 1
+        found = [self._forget(name, last_delivered, is_only) for name in names]
+        if len(names) > AT_ONCE_MOST:
+            self.engine.leave([one for one in found if one is not None])
             return
-        found = [self._forget(name, last_delivered) for name in names]
-        self.engine.leave([one for one in found if one is not None])
+        for one in found:
+            self._end(one)
 
     def _add(self, name: ConsumerId, info: ConsumerInfo, destination: Destination) -> None:
         """Raises: RequestError, EngineError."""

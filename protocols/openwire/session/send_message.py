@@ -26,7 +26,13 @@ from protocols.openwire.connection.negotiation import Terms
 from protocols.openwire.connection.responses import Responses
 from protocols.openwire.mapping.client_message import ClientMessage, MessageReader
 from protocols.openwire.mapping.destinations import target_of
-from protocols.openwire.mapping.incoming_message import Asked, asked_in, asks_more, engine_message
+from protocols.openwire.mapping.incoming_message import (
+    Asked,
+    asked_in,
+    asks_more,
+    engine_message,
+    with_original_destination,
+)
 from protocols.openwire.session.producers import NAMED_STEPS, Producers
 from protocols.openwire.session.transactions import Transactions, rolled_back
 from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
@@ -105,7 +111,10 @@ class SendMessage:
             if asked is not None and asked.plan is not None:
                 destination = delayed(destination, asked.plan)
             destination = self._once(destination, info, None if asked is None else asked.duplicate_id)
-            message = engine_message(info if asked is None else asked.message, destination.destination_id)
+            sent = info if asked is None else asked.message
+            if "," in names.destination.name:
+                sent = with_original_destination(sent)
+            message = engine_message(sent, destination.destination_id)
             if destination.is_indirect:
                 self.client.share.charge(COPY_STEPS * len(reached(destination)))
             if names.transaction_id is not None:

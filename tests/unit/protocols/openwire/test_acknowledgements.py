@@ -191,6 +191,28 @@ def test_an_orderly_close_counts_what_was_received(closed: str, place: int, coun
     assert [one.redelivery_counter for one in gateway.openwire_consumer(queue("q")).dispatches()] == counters
 
 
+@pytest.mark.parametrize("closed", ["session", "connection"])
+@pytest.mark.parametrize(("is_processed", "counter"), [(False, 0), (True, 1)])
+def test_a_close_counts_nothing_for_consumers_that_have_received_nothing(
+    closed: str, is_processed: bool, counter: int
+) -> None:
+    """The client names the last message of all of them: an earlier one of another consumer may still lie in its buffer."""
+    gateway, peer = sent("a", "b")
+    (early, _) = peer.dispatches()
+    peer.consume(queue("r"), 2)
+    gateway.connect_openwire().publish(queue("r"), "c", "d")
+    (last, _) = peer.dispatches()
+    if is_processed:
+        peer.acknowledge(early, DELIVERED)
+    message_id = message_in(last).message_id
+    assert message_id is not None
+    name = SessionId(peer.connection_id, 1) if closed == "session" else ConnectionId(peer.connection_id)
+    peer.send(RemoveInfo(object_id=name, last_delivered_sequence_id=message_id.broker_sequence))
+    for destination, counters in ((queue("q"), [counter, 0]), (queue("r"), [1, 0])):
+        dispatches = gateway.openwire_consumer(destination).dispatches()
+        assert [one.redelivery_counter for one in dispatches] == counters
+
+
 def test_a_closed_session_closes_its_consumers() -> None:
     gateway, peer = sent("a")
     peer.send(SessionInfo(session_id=SessionId(peer.connection_id, 1)))

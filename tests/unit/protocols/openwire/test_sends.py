@@ -85,10 +85,12 @@ def test_composite_destinations_have_copies() -> None:
     gateway = OpenWireGateway()
     one = gateway.openwire_consumer(queue("one"))
     two = gateway.openwire_consumer(topic("two"))
-    gateway.connect_openwire().publish(queue("one,topic://two"), "x")
+    both = queue("one,topic://two,queue://one")
+    gateway.connect_openwire().publish(both, "x")
     for peer, destination in ((one, queue("one")), (two, topic("two"))):
         (dispatch,) = peer.dispatches()
         assert dispatch.destination == message_in(dispatch).destination == destination
+        assert message_in(dispatch).original_destination == both
         assert text_in(dispatch) == "x"
 
 
