@@ -23,7 +23,7 @@ from protocols.openwire.mapping.openwire_form import raw_form
 from protocols.openwire.mapping.outgoing_message import outgoing_form
 from protocols.openwire.mapping.stored_form import SAME_FORM_SINCE, message_parts, temporary_reply_to
 from protocols.openwire.session.hand_overs import HandOvers
-from protocols.openwire.session.open_consumer import Head, OpenConsumer
+from protocols.openwire.session.open_consumer import NO_PULL, Head, OpenConsumer
 from protocols.openwire.session.send_message import BlockedMessage
 from protocols.openwire.wire.identities import ConsumerId
 from protocols.openwire.wire.layouts import VERSION
@@ -89,8 +89,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
 
     def _dispatch(self, consumer: Consumer, message: Message, sequence: int, counter: int) -> None:
         found = _open_consumer(consumer)
-        if found.pulls:
-            found.pulls.pop(0)
+        found.pull_ms = NO_PULL
         head = found.head(message.destination_id, self.engine.destinations)
         headers, body = self._form(message, head)
         if self.watching:

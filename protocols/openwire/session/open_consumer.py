@@ -12,6 +12,7 @@ from protocols.openwire.wire.identities import ConsumerId, Destination
 from protocols.openwire.wire.writer import encode_nested
 
 HEADS_MOST: Final = 1_000  # destinations of one consumer whose octets are kept
+NO_PULL: Final = -2
 _START: Final = b"\x15\0\0\0\0\0"  # a MessageDispatch, commandId 0, no response
 
 
@@ -29,16 +30,16 @@ class Head:
 class OpenConsumer:
     """consumer: of the engine, None for one that only takes advisories about temporary destinations.
 
-    pulls: MessagePulls that wait, as the times at which they give up, 0 for never.
+    pull_ms: the time at which its MessagePull gives up, 0 for never; NO_PULL if none waits.
     """
 
-    __slots__ = ("consumer_id", "info", "consumer", "pulls", "_heads", "_nothing")
+    __slots__ = ("consumer_id", "info", "consumer", "pull_ms", "_heads", "_nothing")
 
     def __init__(self, consumer_id: ConsumerId, info: ConsumerInfo, consumer: Consumer | None) -> None:
         self.consumer_id = consumer_id
         self.info = info
         self.consumer = consumer
-        self.pulls: list[int] = []
+        self.pull_ms = NO_PULL
         self._heads: dict[int, Head] = {}
         self._nothing = b""
 

@@ -8,17 +8,15 @@ from typing import Final
 
 from engine.consumers.consumer import Consumer
 from engine.values import gates
-from engine.values.errors import LimitReached
-from protocols.openwire.session.open_consumer import OpenConsumer
+from protocols.openwire.session.open_consumer import NO_PULL, OpenConsumer
 from protocols.openwire.wire.identities import ConsumerId
 
 NO_WAIT: Final = -1  # in a MessagePull: a message that is there, or nothing
 WAIT_ALWAYS: Final = 0
 TICK_MS: Final = 20  # between looks at pulls that wait for the disk
-PULLS_MOST: Final = 10  # of one consumer; clients have one
 ANSWERED_MOST: Final = 200  # consumers in a turn
 NEVER_MS: Final = 1 << 62
-TIMES_SPARE: Final = 100  # times of pulls that are over, beside as many as there are consumers
+TIMES_SPARE: Final = 100  # times of pulls that are over, beside twice as many as there are consumers
 
 MAY_STILL_COME: Final = frozenset(
     (gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.REFUSING, gates.RATE)
@@ -29,7 +27,8 @@ MAY_STILL_COME: Final = frozenset(
 class Pulls:
     """waiting: consumers with pulls.  asking: those of them that do not wait.  out: the connection's output.
 
-    ``OpenConsumer.pulls`` has the time at which each gives up: NO_WAIT, WAIT_ALWAYS or monotonic.
+    ``OpenConsumer.pull_ms`` is the time at which it gives up: NO_WAIT, WAIT_ALWAYS or monotonic.  A new pull replaces
+    the one before: a client that asks again has given that up, or has found a message that it delivers to itself.
     times: of the latter, the next one first, with the consumer.
     """
 
@@ -39,22 +38,19 @@ class Pulls:
     _times: list[tuple[int, ConsumerId]] = field(default_factory=list)
 
     def add(self, found: OpenConsumer, timeout_ms: int, now_ms: int) -> None:
-        """Raises: LimitReached."""
         consumer = found.consumer
         if consumer is None or not found.is_pulling():
             return
-        if len(found.pulls) >= PULLS_MOST:
-            raise LimitReached(f"{PULLS_MOST} pulls of the consumer {found.consumer_id} wait, which is the limit")
-        due_ms = timeout_ms
+        self.asking.pop(found.consumer_id, None)
+        found.pull_ms = timeout_ms
         if timeout_ms > 0:
-            due_ms = min(NEVER_MS, now_ms + timeout_ms)
-            heappush(self._times, (due_ms, found.consumer_id))
+            found.pull_ms = min(NEVER_MS, now_ms + timeout_ms)
+            self._note(found)
         elif timeout_ms < 0:
-            due_ms = NO_WAIT
+            found.pull_ms = NO_WAIT
             self.asking[found.consumer_id] = found
-        found.pulls.append(due_ms)
         self.waiting[found.consumer_id] = found
-        consumer.grant(len(found.pulls))
+        consumer.grant(1)
 
     def forget(self, found: OpenConsumer) -> None:
         self.waiting.pop(found.consumer_id, None)
@@ -75,9 +71,6 @@ class Pulls:
                 due.append(found)
         for one in due:
             self._answer(one, now_ms)
-        if len(times) > len(self.waiting) * PULLS_MOST + TIMES_SPARE:
-            self._times = [one for one in times if self._is_awaited(*one)]
-            heapify(self._times)
 
     def next_ms(self, now_ms: int, otherwise_ms: int) -> int:
         """Return when to look again."""
@@ -93,23 +86,23 @@ class Pulls:
 
     # -- the steps
 
+    def _note(self, found: OpenConsumer) -> None:
+        """Keep the time of a pull, and drop those that are over when they are many."""
+        heappush(self._times, (found.pull_ms, found.consumer_id))
+        if len(self._times) > 2 * len(self.waiting) + TIMES_SPARE:
+            waiting = self.waiting
+            self._times = [(due, name) for due, name in self._times if name in waiting and waiting[name].pull_ms == due]
+            heapify(self._times)
+
     def _answer(self, found: OpenConsumer, now_ms: int) -> None:
         consumer = found.consumer
-        if consumer is None or not found.pulls:
+        if consumer is None or found.pull_ms == NO_PULL:
             self.forget(found)
-            return
-        left = [one for one in found.pulls if not self._is_over(one, consumer, now_ms)]
-        over = len(found.pulls) - len(left)
-        if over:
-            found.pulls = left
-            consumer.grant(len(left))
-            self.out.append(found.nothing() * over)
-        if NO_WAIT not in left:
-            self.asking.pop(found.consumer_id, None)
-
-    def _is_awaited(self, due_ms: int, name: ConsumerId) -> bool:
-        found = self.waiting.get(name)
-        return found is not None and due_ms in found.pulls
+        elif self._is_over(found.pull_ms, consumer, now_ms):
+            self.forget(found)
+            found.pull_ms = NO_PULL
+            consumer.grant(0)
+            self.out.append(found.nothing())
 
     def _is_over(self, due_ms: int, consumer: Consumer, now_ms: int) -> bool:
         if due_ms == WAIT_ALWAYS:

@@ -196,7 +196,7 @@ def test_an_orderly_close_counts_what_was_received(closed: str, place: int, coun
 def test_a_close_counts_nothing_for_consumers_that_have_received_nothing(
     closed: str, is_processed: bool, counter: int
 ) -> None:
-    """The client names the last message of all of them: an earlier one of another consumer may still lie in its buffer."""
+    """The client names the last message of all of them: an earlier one of another may still lie in its buffer."""
     gateway, peer = sent("a", "b")
     (early, _) = peer.dispatches()
     peer.consume(queue("r"), 2)
