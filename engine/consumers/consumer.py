@@ -29,9 +29,15 @@ ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVID
 
 
 class SeatBase:
-    """A consumer's place in the queue's Selection (engine.dispatch.selector_view)."""
+    """A consumer's place in the queue's Selection (engine.dispatch.selector_view).
 
-    __slots__ = ()
+    begins_group: the message of a group that is handed over now is the first one for this owner.
+    """
+
+    __slots__ = ("begins_group",)
+
+    def __init__(self) -> None:
+        self.begins_group = False
 
 
 class SiblingsBase:

@@ -219,6 +219,9 @@ class Selection(SelectionBase):
         if not message.group_hash:
             return message
         group = self.group_owners.taken(consumer, delivery)
+        seat = seat_of(consumer)
+        assert seat is not None, "a consumer of this queue has a seat"
+        seat.begins_group = group is not None and group.is_new
         if group is None:
             return message
         first_key = self.queue.settings.queue.group_first_key

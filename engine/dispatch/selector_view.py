@@ -208,6 +208,7 @@ class Seat(SeatBase):
     __slots__ = ("consumer", "view", "owned")
 
     def __init__(self, consumer: Consumer, view: View) -> None:
+        super().__init__()
         self.consumer = consumer
         self.view = view
         self.owned = Waiting()

@@ -97,6 +97,8 @@ class MessageOutput(ClientSession[BlockedMessage]):
             if reply_to is not None:
                 self.settings.peers.tell(reply_to, self.client_number, self.engine.steps)
         before, after = message_parts(headers, body, self.hand_overs.base + sequence, head.field)
+        if message.group_hash and consumer.seat is not None and consumer.seat.begins_group:
+            after = after[:-1] + b"\1"  # JMSXGroupFirstForConsumer
         size = len(head.octets) + len(before) + len(body) + len(after) + 4
         tail = min(counter, _COUNTER_MOST).to_bytes(4, "big")
         outbox = self.outbox

@@ -196,12 +196,18 @@ def test_openwire_gets_what_amqp_sends() -> None:
     assert octets.content == b"\1\xff"
 
 
-def test_the_first_message_of_a_group_is_marked_in_its_field() -> None:
-    gateway = OpenWireGateway(address("q", queue__group_first_key="JMSXGroupFirstForConsumer"))
+@pytest.mark.parametrize("key", ["", "JMSXGroupFirstForConsumer"])
+def test_the_first_message_of_a_group_is_marked_in_its_field(key: str) -> None:
+    gateway = OpenWireGateway(address("q", queue__group_first_key=key))
     peer = gateway.openwire_consumer(queue("q"))
-    gateway.connect_openwire().publish(queue("q"), "a", "b", group_id="g")
+    producer = gateway.connect_openwire()
+    producer.publish(queue("q"), "a", "b", group_id="g")
+    producer.publish(queue("q"), "c")
     marks = [message_in(one).jmsx_group_first_for_consumer for one in peer.dispatches()]
-    assert marks == [True, False]
+    assert marks == [True, False, False]
+    peer.vanish()
+    again = gateway.openwire_consumer(queue("q")).dispatches()
+    assert [message_in(one).jmsx_group_first_for_consumer for one in again] == marks
 
 
 def test_ids_of_other_protocols_rise_and_stay() -> None:
