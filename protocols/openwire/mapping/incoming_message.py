@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from engine.features.scheduler.plan import PROPERTIES, Plan, ScheduleLimits, plan_of
 from engine.values.message import DEFAULT_PRIORITY, DUPLICATE_ID_NAMES, JOB_ID, KEYED, OPENWIRE, PERSISTENT, Message
+from protocols.broker_headers import USER
 from protocols.map_message import Map
 from protocols.openwire.mapping.client_message import ClientMessage, whole
 from protocols.openwire.mapping.openwire_form import read_properties
@@ -21,7 +22,8 @@ from protocols.openwire.wire.property_map import Tally, write_map
 from protocols.openwire.wire.writer import encode_structure
 
 PRIORITY_MOST: Final = 9
-_MARKS: Final = re.compile("|".join(["AMQ_SCHEDULED_", JOB_ID, *DUPLICATE_ID_NAMES]).encode())
+_MARKS: Final = re.compile("|".join(["AMQ_SCHEDULED_", JOB_ID, USER, *DUPLICATE_ID_NAMES]).encode())
+_CLAIMS: Final = frozenset((JOB_ID, USER))  # properties that only a broker may set
 _ASKING: Final[Mapping[str, str]] = PROPERTIES
 
 
@@ -44,7 +46,7 @@ def engine_message(message: ClientMessage, destination_id: int) -> Message:
 
 
 def asks_more(properties: bytes) -> bool:
-    """Say whether properties may ask for a schedule or name a duplicate id."""
+    """Say whether properties may ask for a schedule, name a duplicate id, or claim what only a broker knows."""
     return _MARKS.search(properties) is not None
 
 
@@ -52,7 +54,8 @@ def asks_more(properties: bytes) -> bool:
 class Asked:
     """What the properties of a message ask of the broker.
 
-    message: what is sent, without the request for a schedule: a receiver that forwards it must not schedule it again.
+    message: what is sent, without claims, and without the request for a schedule: a receiver that forwards it must not
+    schedule it again.
     """
 
     plan: Plan | None
@@ -71,9 +74,10 @@ def asked_in(message: ClientMessage, limits: ScheduleLimits, now_ms: int, names_
     duplicate_id = _duplicate_id(properties)
     asked = {name: property_text(typed) for name, typed in properties.items() if name in _ASKING}
     plan = plan_of(asked, limits, now_ms) if asked else None
-    if plan is None and (names_schedule or JOB_ID not in properties):
+    claims = _CLAIMS - {JOB_ID} if names_schedule else _CLAIMS
+    if plan is None and claims.isdisjoint(properties):
         return Asked(None, duplicate_id, message)
-    left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name != JOB_ID}
+    left: Map = {name: typed for name, typed in properties.items() if name not in _ASKING and name not in claims}
     found = read_stored(message.headers, message.body)
     found.marshalled_properties = write_map(left) if left else None
     return Asked(plan, duplicate_id, whole(stored(encode_structure(found), VERSION)))

@@ -94,6 +94,15 @@ def test_composite_destinations_have_copies() -> None:
         assert text_in(dispatch) == "x"
 
 
+def test_a_user_that_a_client_claims_is_not_kept() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    claimed = write_map(strings(JMSXUserID="mallory", colour="red"))
+    gateway.connect_openwire().publish(queue("q"), "x", marshalled_properties=claimed)
+    (dispatch,) = peer.dispatches()
+    assert read_properties(message_in(dispatch).marshalled_properties) == strings(colour="red")
+
+
 def test_a_full_address_holds_the_response_back() -> None:
     gateway = OpenWireGateway(address("q", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
     peer = gateway.connect_openwire()
