@@ -38,7 +38,7 @@ ROOMS_BUT = {
     """,
     "engine/dispatch": "disk_scan selector_index",
     "engine/limits": "disk_watch gate_words max_consumers pending_memory",
-    "engine/fate": "dead_letters relocation",
+    "engine/fate": "dead_letter_move dead_letters relocation",
     "engine/features": """
         advisories advisory_state advisory_topics pause purge queue_run retry slow_consumers virtual_topics why
     """,

@@ -1,6 +1,7 @@
-"""How long a failed delivery waits, and when it is given up: the only place with these formulas.
+"""When a failed message is redelivered: after which delay, and how often; the only place with these formulas.
 
-engine.fate.redelivery applies them.
+A negative answer waits for the delay, and so does a rollback if a delay is set.  What a lost connection held is
+redelivered at once.  engine.fate.redelivery applies this; engine.fate.dead_letters gives up what is exhausted.
 """
 
 from __future__ import annotations

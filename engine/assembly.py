@@ -28,6 +28,7 @@ from engine.dispatch.message_traces import MessageTraces
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.dispatch.timed_dispatcher import TimedDispatcher
 from engine.dispatch.traced_dispatcher import TracedDispatcher
+from engine.fate.dead_letter_move import DeadLetterMove
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import Expiry
 from engine.fate.expiry_sweep import Sweep
@@ -186,7 +187,7 @@ class FateParts:
         context, destinations, observers = ground.context, ground.destinations, ground.observers
         dispatcher, settlements = dispatch.dispatcher, dispatch.settlements
         relocation = Relocation(context, settlements, dispatch.publication)
-        self.dead_letters = DeadLetters(context, destinations, dispatcher, relocation, observers)
+        self.dead_letters = DeadLetters(dispatcher, DeadLetterMove(context, destinations, relocation, observers))
         self.redelivery = Redelivery(context, settlements, dispatch.selective, dispatch.delays, self.dead_letters, seed)
         parts = context, ground.producer_gates, dispatch.publication, self.dead_letters
         self.acceptance = Acceptance(*parts)

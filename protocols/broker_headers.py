@@ -28,7 +28,7 @@ _OF_DELIVERY: Final = (
     "ingress-timestamp",
     TRANSFORMATION_ERROR,
 )
-# The cause, origin and history of a moved message (engine.fate.dead_letters, engine.features.retry).
+# The cause, origin and history of a moved message (engine.fate.dead_letter_move, engine.features.retry).
 _OF_MOVE: Final = (
     "original-destination",
     "originalMessageId",

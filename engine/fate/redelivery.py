@@ -1,7 +1,7 @@
-"""The fate of a failed delivery: again now, again later, or the dead-letter queue.
+"""The redelivery of messages whose delivery failed: again now, or again later.
 
 config.redelivery_policy computes the delays; this file decides when they apply and which messages are blamed.
-engine.dispatch.delays keeps the timer of those that wait, and engine.fate.dead_letters moves those that are given up.
+engine.dispatch.delays keeps the timer of those that wait, and engine.fate.dead_letters decides which are given up.
 Source: ActiveMQ RedeliveryPolicy; docs/reference/semantics.md, "Redelivery" and "Blame".
 """
 
@@ -68,13 +68,6 @@ class Redelivery:
         for run in runs_of(deliveries):
             self._refuse_run(run, refusal)
 
-    def gives_up(self, delivery: Delivery, refusal: Refusal) -> bool:
-        """Say whether this negative answer would make the message a dead letter."""
-        mode = refusal.mode or consumer_of(delivery).queue.settings.nack
-        if mode == "redeliver":
-            return policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
-        return mode == "dead-letter"
-
     def refusal_of_rollback(self, delivery: Delivery) -> Refusal:
         """Return the refusal that a rollback means for the deliveries of one consumer and lane."""
         return ROLLED_BACK_LATER if policy_of(delivery).delays_rollback else ROLLED_BACK
@@ -102,11 +95,8 @@ class Redelivery:
         blamed = self._blamed(queue, in_flight, seen_tag) if is_lost else []
         exhausted: list[Delivery] = []
         if blamed:
-            policy = policy_of(blamed[0])
-            gave_sign = consumer.furthest_tag > 0 or consumer.window.allowed() == 1
             self._count_failures(consumer, blamed, CAUSE_CONNECTION_LOST)
-            if gave_sign:
-                exhausted = [one for one in blamed if policy.is_exhausted(one.failed_attempts)]
+            exhausted = self.dead_letters.lost_by(consumer, blamed)
             if exhausted:
                 dead = set(map(id, exhausted))
                 blamed = [one for one in blamed if id(one) not in dead]

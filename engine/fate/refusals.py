@@ -140,4 +140,4 @@ def _come_back(refused: list[Delivery]) -> None:
 
 
 def _steps_of(redelivery: Redelivery, delivery: Delivery, refusal: Refusal) -> int:
-    return DEAD_LETTER_STEPS if redelivery.gives_up(delivery, refusal) else REFUSAL_STEPS
+    return DEAD_LETTER_STEPS if redelivery.dead_letters.gives_up(delivery, refusal) else REFUSAL_STEPS

@@ -137,7 +137,7 @@ class Retry(QueueRun):
         self.queue.acknowledged_count += 1
         moved = self._moved(delivery.message, target, added)
         self.context.begin_batch()
-        redelivery.dead_letters.relocation.move(delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
+        redelivery.dead_letters.moves.relocation.move(delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
         redelivery.dead_letters.send_on()
         self.context.commit_batch()
         self.moved_count += 1
