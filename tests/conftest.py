@@ -26,6 +26,7 @@ from tests.support.process import guardian, raw_stomp
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM
 from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
+from tests.support.suite_order import in_runs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 # Spark's driver, its launcher, and Maven.
 JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "MAVEN_OPTS")
 HAS_FAILED = pytest.StashKey[bool]()
-SLOW_MARKERS = ("slow", "spark")
+WAITING_FOLDERS = {"fault", "interop"}  # real processes
 # With Python's own, a test that makes many objects waits for the collector a third of its time; these cost 100 MB.
 GC_THRESHOLDS = (10_000, 10, 10)
 
@@ -60,12 +61,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with slow tests first: of a run in several processes, none is left alone with one at the end.
+    """Let each of several processes begin with tests that wait, as ``tests.support.suite_order`` tells."""
 
-    The tests of a file stay together: otherwise each part would make the fixtures of the file anew.
-    """
-    slow = {item.path for item in items if any(item.get_closest_marker(name) for name in SLOW_MARKERS)}
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+    def waits(item: pytest.Item) -> bool:
+        return item.path in slow or not WAITING_FOLDERS.isdisjoint(item.path.parts)
+
+    def is_of_spark(item: pytest.Item) -> bool:
+        names = item.fixturenames if isinstance(item, pytest.Function) else ()
+        return item.get_closest_marker("spark") is not None or "spark" in names
+
+    run_count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = in_runs(items, run_count, lambda item: item.path, waits, is_of_spark)
 
 
 @pytest.hookimpl(wrapper=True)
