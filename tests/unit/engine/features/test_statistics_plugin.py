@@ -139,8 +139,8 @@ def test_what_many_destinations_cost_is_spread_over_turns() -> None:
     world, client = world_with_consumer(destination="answers", ack_mode=AUTO)
     for number in range(STEPS_AT_ONCE):
         world.queue(f"many.{number:04d}")
-    queue = world.queue("ActiveMQ.Statistics.Destination.many.>")
-    several = Composite([queue, queue, world.queue("ActiveMQ.Statistics.Broker")])
+    asked = ("Destination.many.>", "Destination.many.*", "Broker")
+    several = Composite([world.queue(f"ActiveMQ.Statistics.{name}") for name in asked])
     world.broker.send(several, world.message(several, b"", headers="reply-to:/queue/answers"))
     world.delete(world.queue("many.0700"))
     answers: list[dict[str, object]] = []
