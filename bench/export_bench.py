@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.in_process import open_store
+from bench.in_process import DueTimers, open_store
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from engine.values.destination import QUEUE
@@ -49,7 +49,8 @@ UNACKNOWLEDGED_COUNT = 1000
 def make_store(directory: Path, count: int, size: int, body: str, is_settled: bool, destinations: int = 1) -> None:
     """Fill a store, with a message for each destination in turn, and stop it cleanly."""
     clock = SystemClock()
-    store = open_store(str(directory))
+    timers = DueTimers(clock)
+    store = open_store(str(directory), timers=timers)
     queues = [store.open_destination(QUEUE, f"bench.orders.{number}") for number in range(destinations)]
     pattern = bytes(97 + number % 26 for number in range(size))  # as in the load generator
     for number in range(count):
@@ -68,8 +69,10 @@ def make_store(directory: Path, count: int, size: int, body: str, is_settled: bo
         if number % BATCH_COUNT == 0:
             store.set_time(clock.wall_ms())
             store.write()
+            timers.fire()  # consume queues of many destinations are written in several turns
     store.write()
     store.sync()
+    timers.fire()
     store.close()
 
 

@@ -41,6 +41,24 @@ class NoTimers(Timers):
         pass
 
 
+class DueTimers(Timers):
+    """Timers that fire when the caller says so; the store has its turns between them, as in a gateway."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: list[tuple[int, TimerTarget, int]] = []
+
+    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
+        self._waiting.append((when_ms, target, key))
+
+    def fire(self) -> None:
+        """Fire those that are due, and those that they set for at once."""
+        while due := [each for each in self._waiting if each[0] <= self._clock.monotonic_ms()]:
+            self._waiting = [each for each in self._waiting if each not in due]
+            for _, target, key in due:
+                target.timer_fired(key)
+
+
 class InlineWorkers(Workers):
     """Runs every job at once."""
 
@@ -49,6 +67,7 @@ class InlineWorkers(Workers):
         job.finish()
 
 
+NO_TIMERS: Final = NoTimers()
 INLINE_WORKERS: Final = InlineWorkers()
 
 
@@ -81,8 +100,10 @@ class QuietLink(PeerSocket):
         return "bench"
 
 
-def open_store(directory: str, clock: Clock = SYSTEM_CLOCK, workers: Workers = INLINE_WORKERS) -> FileStore:
-    return FileStore(directory, RealFiles(), workers, clock, NoTimers(), StoreSettings())
+def open_store(
+    directory: str, clock: Clock = SYSTEM_CLOCK, workers: Workers = INLINE_WORKERS, timers: Timers = NO_TIMERS
+) -> FileStore:
+    return FileStore(directory, RealFiles(), workers, clock, timers, StoreSettings())
 
 
 def open_broker(store: FileStore, clock: Clock = SYSTEM_CLOCK) -> Broker:
