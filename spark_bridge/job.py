@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar, Final, TypeVar
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkContext
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
@@ -50,33 +48,22 @@ class OnSpark(Tasks):
         self._watch = watch
 
     def _settled(self, plan: Plan) -> Plan:
-        shared = self._spark.broadcast(plan)
-
         def task(pieces: list[Piece]) -> tuple[Ranges, Lost]:
-            return read_settlements(shared.value, pieces)
+            return read_settlements(plan, pieces)
 
         tasks = self._spark.parallelize(plan.partitions, len(plan.partitions))
-        try:
-            return with_settled(plan, self._run(tasks.map(task), 0, False))
-        finally:
-            with suppress(Py4JError, OSError):
-                shared.destroy()
+        return with_settled(plan, self._run(tasks.map(task), 0, False))
 
     def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
         if rate_bytes:
             plan = replace(plan, rate_bytes=max(1, rate_bytes // self._spark.defaultParallelism))
-        shared = self._spark.broadcast(plan)
 
         def task(numbered: tuple[int, list[Piece]]) -> Written:
             number, pieces = numbered
-            return write_partition(shared.value, pieces, attempt.files, file_name(shared.value, number, attempt))
+            return write_partition(plan, pieces, attempt.files, file_name(plan, number, attempt))
 
         tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
-        try:
-            return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)
-        finally:
-            with suppress(Py4JError, OSError):
-                shared.destroy()
+        return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)
 
     def _run(self, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
         try:

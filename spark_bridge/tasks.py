@@ -8,19 +8,17 @@ from dataclasses import replace
 from spark_bridge.arrow.schema import DELIVERIES
 from spark_bridge.attempts import Attempt
 from spark_bridge.parquet import Written, file_name, write_partition
-from spark_bridge.read.plan import Plan, read_settlements, with_settled
+from spark_bridge.read.plan import Plan, has_few_settlements, with_settled
 
 
 class Tasks(ABC):
     """Where the tasks run."""
 
     def settled(self, plan: Plan) -> Plan:
-        """Return the plan with the states of messages; the tasks read the settlements if there are several."""
+        """Return the plan with the states of messages; the tasks read the settlements if there are many."""
         if set(plan.tables) == {DELIVERIES}:
             return plan
-        if len(plan.partitions) < 2:
-            return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
-        return self._settled(plan)
+        return with_settled(plan) if has_few_settlements(plan) else self._settled(plan)
 
     @abstractmethod
     def _settled(self, plan: Plan) -> Plan: ...
@@ -39,7 +37,7 @@ class InProcess(Tasks):
     """Without Spark and a JVM."""
 
     def _settled(self, plan: Plan) -> Plan:
-        return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+        return with_settled(plan)
 
     def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
         plan = replace(plan, rate_bytes=rate_bytes)

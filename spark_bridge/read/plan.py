@@ -26,10 +26,7 @@ from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import DEAD_LETTERS, DELIVERIES, MESSAGES, SCHEMAS
 from spark_bridge.arrow.subscriptions import Subscriber, label
 from spark_bridge.log.lost import Damaged, Lost
-from spark_bridge.log.records import (
-    Piece,
-    lane_entries,
-)
+from spark_bridge.log.records import GAP_BYTES, Piece, lane_entries
 from spark_bridge.log.salvage import Stretch
 from spark_bridge.log.settlements import Ranges, Settled, by_lane, joined, of_owners, read_ranges
 from spark_bridge.partitioning import BY_DESTINATION, Partitioning
@@ -164,7 +161,7 @@ def make_plan(
     ).of_table(tables[0])
     if not settles or set(tables) == {DELIVERIES}:
         return plan
-    return with_settled(plan, (read_settlements(plan, pieces) for pieces in plan.partitions))
+    return with_settled(plan)
 
 
 def read_settlements(plan: Plan, pieces: list[Piece]) -> tuple[Ranges, Lost]:
@@ -184,9 +181,18 @@ def read_settlements(plan: Plan, pieces: list[Piece]) -> tuple[Ranges, Lost]:
     return joined(found), lost
 
 
-def with_settled(plan: Plan, read: Iterable[tuple[Ranges, Lost]]) -> Plan:
-    """Return the plan with the states of messages.  read: of every partition."""
-    found = [*read]
+def has_few_settlements(plan: Plan) -> bool:
+    """Return whether reading all settlements takes no longer than one partition: each may need a read of its own."""
+    covered = [piece for pieces in plan.partitions for piece in pieces if piece.has_entries]
+    if not covered:
+        return True
+    entries = lane_entries(plan.directory, layout.SYSTEM_QUEUE, 0, covered[0].start, covered[-1].stop)
+    return int(np.count_nonzero(entries["type"] == layout.SETTLEMENT)) * GAP_BYTES <= PARTITION_BYTES
+
+
+def with_settled(plan: Plan, read: Iterable[tuple[Ranges, Lost]] | None = None) -> Plan:
+    """Return the plan with the states of messages.  read: of every partition; by default it is read now."""
+    found = [read_settlements(plan, pieces) for pieces in plan.partitions] if read is None else [*read]
     settled = by_lane([*(ranges for ranges, _ in found), *(each.ranges(lane) for lane, each in plan.settled.items())])
     damaged = tuple(one for _, lost in found for one in lost.damaged)
     return replace(plan, settled=settled, damaged=plan.damaged + damaged)

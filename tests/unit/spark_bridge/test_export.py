@@ -131,9 +131,12 @@ def test_state_is_a_join_of_the_exported_tables(store: SampleStore, tmp_path: Pa
     assert sorted(ends) == sent[:15] + [sent[30]]
 
 
-def test_workers_read_the_settlements_of_several_partitions(store: SampleStore, spark: SparkContext) -> None:
-    queue = store.destination("orders")
+@pytest.mark.parametrize("others", [0, 4096], ids=["by the driver", "by workers"])
+def test_the_settlements_of_several_partitions_are_read(others: int, store: SampleStore, spark: SparkContext) -> None:
+    queue, other = store.destination("orders"), store.destination("other")
     fill(store, queue, 600)
+    for number in range(others):
+        store.settle(other, (number, 1))
     for number in range(0, 600, 3):
         store.settle(queue, (number, 2), outcome=DEAD_LETTERED if number % 2 else ACKNOWLEDGED)
     last = store.settle(queue, (2, 1))
