@@ -222,7 +222,7 @@ def _tasks(
     if spark is not None:
         return OnSpark(spark, shows_progress)
     spark = started.enter_context(
-        session.running(request.master, request.driver_host, request.nice, starter or session.start)
+        session.running(request.master, request.driver_host, request.nice, starter or session.start_for_tasks)
     )
     return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
 

@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from engine.values.errors import PenstockError
 from spark_bridge.spark.executors import is_local
 from spark_bridge.spark.jvm import find_java_home, packaged_java
-from spark_bridge.spark.workers import WORKER_MODULES, ship
+from spark_bridge.spark.workers import ROOT, WORKER_MODULES, ship
 
 LOG_CONFIGURATION: Final = """\
 rootLogger.level = error
@@ -37,10 +37,13 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 T = TypeVar("T")
 Starter = Callable[[str, Path, str, int], SparkContext]
 
+# The compiler that optimises would take two seconds of processor time from the workers, and gain nothing.
+ONLY_STARTS_TASKS: Final = "-XX:TieredStopAtLevel=1"
 LOOPBACK: Final = "127.0.0.1"
 STANDALONE: Final = "spark://"
 MASTER_LIMIT_S: Final = 20.0  # until it accepts a connection
 WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+WORKER_DAEMON: Final = "spark_bridge.spark.daemon"
 
 
 class SessionFailed(PenstockError):
@@ -75,6 +78,7 @@ def settings_for(master: str, driver_host: str, name: str = EXPORT.name) -> dict
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        settings |= {"spark.python.daemon.module": WORKER_DAEMON, "spark.executorEnv.PYTHONPATH": str(ROOT)}
     elif driver_host:
         settings |= {"spark.driver.host": driver_host, "spark.driver.bindAddress": "0.0.0.0"}
     return settings
@@ -111,10 +115,17 @@ def worker_python(master: str, environment: Mapping[str, str]) -> str:
     return named or sys.executable
 
 
-def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, program: Program = EXPORT) -> SparkContext:
+def start(
+    master: str,
+    scratch: Path,
+    driver_host: str = "",
+    nice: int = 0,
+    program: Program = EXPORT,
+    has_queries: bool = True,
+) -> SparkContext:
     """Start Spark; ``scratch`` takes its temporary files and the output of the JVM.
 
-    nice: how much its priority is lowered; that of this process stays.
+    nice: how much its priority is lowered; that of this process stays.  has_queries: the JVM does not only start tasks.
     Raises: JavaNotFound, SessionFailed, KeyboardInterrupt when no JVM is left.
     """
     check_master(master)
@@ -130,7 +141,8 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, prog
     log_configuration = scratch / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION)
     settings = SparkConf().setAll(list(settings_for(master, driver_host, program.name).items()))
-    settings.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_configuration}")
+    options = f"-Dlog4j2.configurationFile={log_configuration}"
+    settings.set("spark.driver.extraJavaOptions", options if has_queries else f"{options} {ONLY_STARTS_TASKS}")
     settings.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     settings.set("spark.local.dir", str(scratch))
     output = scratch / "jvm.log"
@@ -146,6 +158,9 @@ def start(master: str, scratch: Path, driver_host: str = "", nice: int = 0, prog
         raise KeyboardInterrupt
     ship(context, program.modules)
     return context
+
+
+start_for_tasks: Final = partial(start, has_queries=False)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
 
@@ -64,8 +65,11 @@ def new_worker_zip(modules: Mapping[str, str] = WORKER_MODULES) -> Path:
 
 
 def worker_zip(path: Path, modules: Mapping[str, str] = WORKER_MODULES) -> Path:
-    """Write the modules that a worker needs into a zip."""
+    """Write the modules that a worker needs into a zip, compiled ones if they are there: not each worker need do it."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in worker_files(modules):
             archive.write(ROOT / name, name)
+            compiled = Path(cache_from_source(str(ROOT / name)))
+            if compiled.exists():  # Python takes it if it is of this module and of the worker's version
+                archive.write(compiled, f"{name}c")
     return path

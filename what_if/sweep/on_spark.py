@@ -19,7 +19,7 @@ from pyspark import SparkContext
 
 from spark_bridge.spark.executors import WAIT_MS, ExecutorWatch, watch_of
 from spark_bridge.spark.jobs import JobFailed, Progress, collect
-from spark_bridge.spark.session import Program, running, start
+from spark_bridge.spark.session import Program, running, start_for_tasks
 from what_if.model.scenario import Scenario
 from what_if.report.results import Result
 from what_if.sweep.attempt import SimulationFailed, attempt, failed
@@ -51,7 +51,7 @@ def sweep_on(
     master: str, driver_host: str, nice: int, trace: Trace, scenarios: Sequence[Scenario], shows_progress: bool
 ) -> list[Result]:
     """Start Spark for a sweep.  Raises: SimulationFailed, NoExecutors, JavaNotFound, SessionFailed."""
-    with running(master, driver_host, nice, partial(start, program=SIMULATION)) as spark:
+    with running(master, driver_host, nice, partial(start_for_tasks, program=SIMULATION)) as spark:
         return sweep_by(spark, trace, scenarios, shows_progress, watch_of(spark, master, WAIT_MS))
 
 

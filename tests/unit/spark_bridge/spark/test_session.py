@@ -23,12 +23,13 @@ from spark_bridge.spark.session import SessionFailed, check_master, niced, setti
 def test_a_local_spark_is_bound_to_loopback(master: str) -> None:
     settings = settings_for(master, "")
     assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert settings["spark.python.daemon.module"] == "spark_bridge.spark.daemon"
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[1,1,1024]"])
 def test_workers_elsewhere_reach_the_driver(master: str) -> None:
     settings = settings_for(master, "")
-    assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(settings)
+    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.python.daemon.module"} & set(settings)
     settings = settings_for(master, "10.0.0.7")
     assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("10.0.0.7", "0.0.0.0")
 

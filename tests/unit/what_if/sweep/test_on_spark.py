@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from pyspark import SparkContext
 
+from spark_bridge.spark.session import WORKER_DAEMON
 from spark_bridge.spark.workers import worker_zip
 from tests.support.process.sessions import command_of, interrupt, processes_of
 from tests.support.store.one_process_spark import OneProcessSpark
@@ -145,6 +146,5 @@ def test_an_interrupt_leaves_neither_a_jvm_nor_a_traceback(tmp_path: Path) -> No
     command = [sys.executable, "-m", "gateway", "simulate", "--from", str(tmp_path / "data"), "--nice", "0"]
     many = ",".join(["1"] * 9_999)  # more than run before the signal comes
     command += ["--master", "local[1]", "--runs-max", "10000", "--consumers", many]
-    interrupt(
-        command, tmp_path, lambda session: any(b"pyspark.daemon" in command_of(pid) for pid in processes_of(session))
-    )
+    daemon = WORKER_DAEMON.encode()
+    interrupt(command, tmp_path, lambda session: any(daemon in command_of(pid) for pid in processes_of(session)))
