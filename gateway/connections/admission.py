@@ -58,29 +58,25 @@ class Admission:
         self._address_most = address_most
         self._counters = counters
         self.lines = PeerLines(counters)
-        self._open_count = 0
+        self.open_count = 0
         self._refused_count = 0
         self._by_address: dict[str, int] = {}
         self.yielding: dict[Yielding, None] = {}
-
-    @property
-    def open_count(self) -> int:
-        return self._open_count
 
     def admit(self, address: str) -> Place | None:
         """Return a place for a socket of this address; None: cut it off at once."""
         address = network_of(address)
         of_address = self._by_address.get(address, 0)
-        if self._open_count >= self._most and of_address < self._address_most and self.yielding:
+        if self.open_count >= self._most and of_address < self._address_most and self.yielding:
             self._counters.refused += 1
             next(iter(self.yielding)).give_way()
             of_address = self._by_address.get(address, 0)
-        if self._open_count >= self._most:
-            return self._refused(address, f"{self._open_count} connections are open, which is the limit")
+        if self.open_count >= self._most:
+            return self._refused(address, f"{self.open_count} connections are open, which is the limit")
         if of_address >= self._address_most:
             text = f"{of_address} connections of {address} are open, which is the limit for one address"
             return self._refused(address, text)
-        self._open_count += 1
+        self.open_count += 1
         self._by_address[address] = of_address + 1
         return Place(self, address, "")
 
@@ -89,7 +85,7 @@ class Admission:
         if place.refusal:
             self._refused_count -= 1
             return
-        self._open_count -= 1
+        self.open_count -= 1
         count = self._by_address.pop(place.address) - 1
         if count:
             self._by_address[place.address] = count

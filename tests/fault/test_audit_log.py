@@ -12,6 +12,7 @@ import pytest
 from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
 from protocols.stomp.codec.frames import SUBSCRIBE
 from tests.support.config.configurations import with_user
+from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.rest import RestClient
 from tests.support.process.waiting import wait_until
@@ -59,7 +60,7 @@ def test_over_stomp(gateway: GatewayProcess) -> None:
     forged = '/queue/a" result="done"'
     client = BlockingClient(gateway.stomp_host, gateway.stomp_port, *BOB)
     with pytest.raises((Refused, ConnectionLost)):
-        client.call(SUBSCRIBE, [("id", "1"), ("destination", forged)])
+        raw_stomp.call(client, SUBSCRIBE, [("id", "1"), ("destination", forged)])
     client.close()
     with pytest.raises((Refused, ConnectionLost)):
         BlockingClient(gateway.stomp_host, gateway.stomp_port, "bob", "wrong")

@@ -38,7 +38,7 @@ def delay_section(delay_ms: int) -> bytes:
 def send_stomp(gateway: GatewayProcess, queue: str, **asked: str) -> None:
     client = raw_stomp.client(gateway)
     headers = [("destination", f"/queue/{queue}"), ("persistent", "true"), ("expires", str(TIME_MOST_MS))]
-    client.call(SEND, headers + list(asked.items()))
+    raw_stomp.call(client, SEND, headers + list(asked.items()))
     client.close()
 
 

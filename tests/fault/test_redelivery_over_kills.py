@@ -15,7 +15,7 @@ def refuse(gateway: GatewayProcess, queue: str) -> str:
     client = raw_stomp.client(gateway)
     raw_stomp.subscribe(client, queue, prefetch=1)
     message = raw_stomp.message(client)
-    client.call(NACK, [("id", message.head.headers["ack"])])
+    raw_stomp.call(client, NACK, [("id", message.head.headers["ack"])])
     client.close()
     return message.head.headers.get("JMSXDeliveryCount", "1")
 

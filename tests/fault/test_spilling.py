@@ -30,19 +30,19 @@ def test_more_than_memory_may_hold_waits_in_files_and_comes_in_order(
     for number in range(COUNT):
         producer.send(SEND, [("destination", destination), ("n", str(number))], BODY)
         if number % 500 == 499:
-            producer.call(SEND, [("destination", f"{destination}.mark")])
+            raw_stomp.call(producer, SEND, [("destination", f"{destination}.mark")])
     assert list((gateway.data / "spill").iterdir()) != []
     stats = gateway.get_json("/api/stat")
     assert stats["memory_bytes"] < 4 << 20
     consumer = raw_stomp.client(gateway)
-    consumer.call(SUBSCRIBE, [("id", "s"), ("destination", destination)])
+    raw_stomp.call(consumer, SUBSCRIBE, [("id", "s"), ("destination", destination)])
     for number in range(COUNT):
         assert raw_stomp.message(consumer).head.headers["n"] == str(number)
     wait_until(lambda: list((gateway.data / "spill").iterdir()) == [], "files are removed", limit_s=LIMIT_S)
     fresh = raw_stomp.client(gateway)
     for _ in range(5_000):
         fresh.send(SEND, [("destination", f"{destination}.again")], BODY)
-    fresh.call(SEND, [("destination", f"{destination}.again")])
+    raw_stomp.call(fresh, SEND, [("destination", f"{destination}.again")])
     for each in (producer, consumer, fresh):
         each.close()
     gateway.kill9()
@@ -71,13 +71,15 @@ def test_who_takes_little_makes_nobody_wait(
     destination = f"/{kind}/{unique('slow')}"
     gateway = start_gateway(configurations.small_segments() + SMALL_MEMORY)
     consumer = raw_stomp.client(gateway)
-    consumer.call(SUBSCRIBE, [("id", "s"), ("destination", destination), ("ack", "client-individual"), *asked])
+    raw_stomp.call(
+        consumer, SUBSCRIBE, [("id", "s"), ("destination", destination), ("ack", "client-individual"), *asked]
+    )
     producer = raw_stomp.client(gateway)
     for number in range(COUNT // 2):
         which = "mine" if number % 1_000 == 0 else "others'"
         producer.send(SEND, [("destination", destination), ("n", str(number)), ("which", which), *sent], BODY)
         if number % 500 == 499:
-            producer.call(SEND, [("destination", f"/queue/{unique('mark')}")])
+            raw_stomp.call(producer, SEND, [("destination", f"/queue/{unique('mark')}")])
     assert list((gateway.data / "spill").iterdir()) != []
     assert gateway.get_json("/api/stat")["memory_bytes"] < 4 << 20
     step = 1_000 if asked[0][0] == "selector" else 1

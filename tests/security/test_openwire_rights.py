@@ -23,6 +23,7 @@ from tests.support.hostile.aftermath import metrics
 from tests.support.hostile.honest_clients import honest_stomp
 from tests.support.hostile.hostile_config import HONEST
 from tests.support.hostile.hostile_peers import Hostiles, OpenWirePeer, frame
+from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 from tests.support.protocols.openwire_gateway import queue, strings, topic
@@ -61,7 +62,7 @@ def test_what_stands_in_the_packet_of_connection_info_has_no_more_rights(
     attacked: GatewayProcess, hostile: Hostiles
 ) -> None:
     honest = hostile.enter_context(closing(honest_stomp(attacked)))
-    honest.call(SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
+    raw_stomp.call(honest, SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
     before = metrics(attacked)["penstock_schedule_pending"]
     name = "ID:hostile"
     peer = hostile.openwire(
@@ -77,7 +78,7 @@ def test_what_stands_in_the_packet_of_connection_info_has_no_more_rights(
         assert is_refused(peer.answer(number), word)
     assert type(peer.answer(5)) is Response, "the question is accepted"
     assert metrics(attacked)["penstock_schedule_pending"] == before
-    honest.call(SEND, [("destination", f"/topic/{MANAGEMENT}"), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
+    raw_stomp.call(honest, SEND, [("destination", f"/topic/{MANAGEMENT}"), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
     wait_until(lambda: metrics(attacked)["penstock_schedule_pending"] < before, "the honest one removes its own")
 
 

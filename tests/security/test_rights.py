@@ -32,6 +32,7 @@ from tests.support.hostile.aftermath import metrics
 from tests.support.hostile.honest_clients import Trips, go_on, honest_stomp
 from tests.support.hostile.hostile_config import HONEST, HOSTILE
 from tests.support.hostile.hostile_peers import AmqpPeer, Hostiles, StompPeer, frame
+from tests.support.process import raw_stomp
 from tests.support.process.gateway_process import GatewayProcess
 from tests.support.process.waiting import wait_until
 
@@ -57,7 +58,7 @@ def test_what_stands_in_the_packet_of_connect_has_no_more_rights(hostile: Hostil
 
 def test_what_stands_in_the_packet_of_open_has_no_more_rights(attacked: GatewayProcess, hostile: Hostiles) -> None:
     honest = hostile.enter_context(closing(honest_stomp(attacked)))
-    honest.call(SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
+    raw_stomp.call(honest, SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
     before = metrics(attacked)["penstock_schedule_pending"]
     packet = protocol_header(SASL_LAYER) + encode_sasl_frame(SaslInit("PLAIN", "\0".join(("", *HOSTILE)).encode()))
     packet += protocol_header(AMQP_LAYER)
@@ -75,7 +76,7 @@ def test_what_stands_in_the_packet_of_open_has_no_more_rights(attacked: GatewayP
     assert b"amqp:unauthorized-access" in said and b"honest:" not in said, said
     assert b"\x00\x53\x24" in said, "the question is accepted"
     assert metrics(attacked)["penstock_schedule_pending"] == before
-    honest.call(SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
+    raw_stomp.call(honest, SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
     wait_until(lambda: metrics(attacked)["penstock_schedule_pending"] < before, "the honest one removes its own")
 
 
@@ -160,13 +161,13 @@ def test_a_durable_wildcard_does_not_fill_what_its_user_may_not_read(
     attacked: GatewayProcess, hostile: Hostiles
 ) -> None:
     honest = hostile.enter_context(closing(honest_stomp(attacked)))
-    honest.call(SEND, [("destination", "/topic/honest.told.before")])
+    raw_stomp.call(honest, SEND, [("destination", "/topic/honest.told.before")])
     peer = hostile.stomp(client_id="hoarder")
     peer.write(frame("SUBSCRIBE", id="1", destination="/topic/>", receipt="there", **DURABLE))
     assert peer.answer().head.headers.get("receipt-id") == "there"
     peer.close()
     for name in ("before", "since"):
-        honest.call(SEND, [("destination", f"/topic/honest.told.{name}"), ("persistent", "true")])
+        raw_stomp.call(honest, SEND, [("destination", f"/topic/honest.told.{name}"), ("persistent", "true")])
         depth = f'penstock_destination_depth{{destination="honest.told.{name}",kind="topic"}}'
         assert metrics(attacked)[depth] == 0
     again = hostile.stomp(client_id="hoarder")
@@ -180,7 +181,7 @@ def test_the_schedule_of_others_is_neither_shown_nor_removed(attacked: GatewayPr
 
     before = pending()
     honest = hostile.enter_context(closing(honest_stomp(attacked)))
-    honest.call(SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
+    raw_stomp.call(honest, SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
     peer = hostile.stomp()
     peer.write(frame("SUBSCRIBE", id="1", destination="/temp-queue/mine"))
     # Its own is due after the other: whoever comes to it has passed that one.
@@ -193,7 +194,7 @@ def test_the_schedule_of_others_is_neither_shown_nor_removed(attacked: GatewayPr
     peer.write(frame("SEND", **asked, AMQ_SCHEDULER_ACTION="REMOVEALL", receipt="removed"))
     assert peer.answer().head.headers.get("receipt-id") == "removed"
     wait_until(lambda: pending() == before + 1, "its own schedule is removed, and no other")
-    honest.call(SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
+    raw_stomp.call(honest, SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
     wait_until(lambda: pending() == before, "the honest one removes its own")
 
 

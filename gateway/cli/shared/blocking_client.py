@@ -111,14 +111,6 @@ class BlockingClient(StompLink):
         self.flush()
         return super().next_frame()
 
-    def call(self, command: int, headers: list[tuple[str, str]], receipt: str = "call") -> None:
-        """Send one frame and wait for its receipt, which must be the next frame.
-
-        Raises: Refused.
-        """
-        self.send(command, [*headers, ("receipt", receipt)])
-        expect(self.next_frame(), RECEIPT)
-
     def publish(self, messages: Iterable[tuple[str, bytes]], window: int = 1_000) -> Iterator[int]:
         """Send persistent messages (destination, body); yield the index of each as its receipt comes.
 

@@ -45,7 +45,7 @@ def honest_stomp(gateway: GatewayProcess) -> BlockingClient:
 def come_in(gateway: GatewayProcess) -> None:
     """An honest client logs in, sends and is answered."""
     with closing(honest_stomp(gateway)) as newcomer:
-        newcomer.call(SEND, [("destination", "/topic/honest.nobody")])
+        raw_stomp.call(newcomer, SEND, [("destination", "/topic/honest.nobody")])
 
 
 class Trips(threading.Thread):

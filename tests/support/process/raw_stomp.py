@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, StompLink
-from protocols.stomp.codec.frames import ACK, ERROR, MESSAGE, NAMES, SUBSCRIBE, Frame
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, StompLink, expect
+from protocols.stomp.codec.frames import ACK, ERROR, MESSAGE, NAMES, RECEIPT, SUBSCRIBE, Frame
 from tests.support.process.gateway_process import GatewayProcess
 
 LIMIT_S: Final = 60.0
@@ -20,9 +20,16 @@ def client(gateway: GatewayProcess) -> BlockingClient:
     return BlockingClient(gateway.stomp_host, gateway.stomp_port, limit_s=LIMIT_S)
 
 
+def call(sender: BlockingClient, command: int, headers: list[tuple[str, str]]) -> None:
+    """Send a frame and wait for its receipt, which must be the next frame.  Raises: Refused."""
+    sender.send(command, [*headers, ("receipt", "call")])
+    expect(sender.next_frame(), RECEIPT)
+
+
 def subscribe(consumer: BlockingClient, destination: str, prefetch: int) -> None:
     """Subscribe as ``s``, each message to be acknowledged singly, and wait for the receipt."""
-    consumer.call(
+    call(
+        consumer,
         SUBSCRIBE,
         [
             ("id", "s"),

@@ -92,12 +92,6 @@ def test_publish_keeps_at_most_the_window_unconfirmed(start_peer: StartPeer) -> 
     client.close()
 
 
-def test_call_waits_for_its_receipt(start_peer: StartPeer) -> None:
-    client = BlockingClient("127.0.0.1", start_peer(agreeable).port, limit_s=LIMIT_S)
-    client.call(SUBSCRIBE, [("id", "1"), ("destination", "/queue/a")])
-    client.close()
-
-
 def test_error_instead_of_connected_is_a_refusal(start_peer: StartPeer) -> None:
     peer = start_peer(lambda _: encode(ERROR, [("message", "login refused")], b"no such user", VERSION_1_2))
     with pytest.raises(Refused, match="login refused: no such user"):
@@ -107,8 +101,9 @@ def test_error_instead_of_connected_is_a_refusal(start_peer: StartPeer) -> None:
 def test_end_of_the_connection_is_told(start_peer: StartPeer) -> None:
     peer = start_peer(lambda frame: agreeable(frame) if frame.command == CONNECT else None)
     client = BlockingClient("127.0.0.1", peer.port, limit_s=LIMIT_S)
+    client.send(SUBSCRIBE, [("id", "1"), ("destination", "/queue/a"), ("receipt", "r")])
     with pytest.raises(ConnectionLost):
-        client.call(SUBSCRIBE, [("id", "1"), ("destination", "/queue/a")])
+        client.next_frame()
     client.close()
 
 
