@@ -19,6 +19,7 @@ from engine.values.broker_stats import BrokerStats, DestinationStats
 READS_MAX: Final = 32  # of one request
 WALKS_MAX: Final = 4  # of these, reads over all destinations; plug-ins need two
 ATTRIBUTES_MAX: Final = 50  # of one read; there are fewer
+BROKER_NAME: Final = "localhost"
 _SHOWN: Final = 200  # characters of an error
 _DOMAIN: Final = "org.apache.activemq"
 _PER_KIND: Final = {"Queues": "queue", "Topics": "topic"}  # attributes of the broker
@@ -118,12 +119,9 @@ def asked_of(document: Any, is_lenient: bool) -> Read:
 class Jolokia:
     """Answers of one snapshot.  now_s: their time.  disk: None if its use is not known."""
 
-    def __init__(
-        self, stats: BrokerStats, now_s: int, broker_name: str = "localhost", disk: DiskUse | None = None
-    ) -> None:
+    def __init__(self, stats: BrokerStats, now_s: int, disk: DiskUse | None = None) -> None:
         self._stats = stats
         self._now_s = now_s
-        self._broker_name = broker_name
         self._disk = disk
         self._walks = 0
 
@@ -213,7 +211,7 @@ class Jolokia:
 
     def _beans(self, given: Properties, is_open: bool) -> Iterator[Bean]:
         """Yield those that may fit.  Raises: Refused."""
-        broker = {"brokerName": self._broker_name}
+        broker = {"brokerName": BROKER_NAME}
         if "destinationName" not in given:
             yield Bean({**broker, "type": "Broker"}, self._broker)
             yield Bean({**broker, "service": "Health", "type": "Broker"}, self._health)
@@ -232,7 +230,7 @@ class Jolokia:
     def _broker(self, names: Names) -> dict[str, Any]:
         stats, destinations = self._stats, self._stats.destinations
         attributes = {
-            "BrokerName": self._broker_name,
+            "BrokerName": BROKER_NAME,
             "BrokerVersion": version("penstock"),
             "CurrentConnectionsCount": stats.connections,
             "MemoryLimit": stats.memory_limit_bytes,
@@ -260,7 +258,7 @@ class Jolokia:
 
     def _name_of(self, one: DestinationStats) -> str:
         where = {"destinationName": _encoded(one.name), "destinationType": one.kind.title()}
-        return _object_name({"brokerName": self._broker_name, **where, "type": "Broker"})
+        return _object_name({"brokerName": BROKER_NAME, **where, "type": "Broker"})
 
 
 def version_value() -> dict[str, Any]:
