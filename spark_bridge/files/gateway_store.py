@@ -13,14 +13,16 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
 from engine.values.errors import RangeGone
 from spark_bridge.errors import LakeError
 from spark_bridge.files.gateway_client import PAUSE_S, Answer, GatewayClient
-from spark_bridge.files.gateway_lease import GatewayLease
 from spark_bridge.files.store_ranges import RangedFiles
+
+if TYPE_CHECKING:
+    from spark_bridge.files.gateway_lease import GatewayLease
 
 CHECKPOINT: Final = "checkpoint"
 RANGE_GIVEN: Final = re.compile(r"bytes ([0-9]+)-[0-9]+/([0-9]+)")
@@ -57,6 +59,8 @@ class GatewayStore:
 
     def lease(self, reader: str, from_offset: int, lease_ms: int) -> GatewayLease:
         """Ask retention to keep the log while it is read."""
+        from spark_bridge.files.gateway_lease import GatewayLease  # workers have neither it nor a lease
+
         return GatewayLease(self._client.another(), reader, from_offset, lease_ms)
 
     def open(self, path: str) -> GatewayFile:

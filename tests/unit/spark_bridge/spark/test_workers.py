@@ -17,6 +17,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 sys.modules["crc32c"] = None  # an executor elsewhere may lack it
 import spark_bridge.parquet, spark_bridge.source
+import spark_bridge.files.gateway_store  # what a plan brings, if the store is that of a gateway elsewhere
 rooms = ("config", "engine", "gateway", "protocols", "spark_bridge")
 ours = [name for name in sys.modules if name.split(".")[0] in rooms]
 for name in ours:
