@@ -14,7 +14,9 @@ from typing import Final, Literal
 
 from config.matching import CACHED_NAMES_MAX, QUEUE, TOPIC, Pattern, precedence
 
-Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe"]
+Action = Literal[
+    "read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe", "export"
+]
 
 # The group of every user, including clients that did not log in.
 EVERYBODY: Final = "*"

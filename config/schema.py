@@ -260,6 +260,7 @@ GRANTS: Final[Mapping[str, tuple[Action, ...]]] = {
     "subscribe": ("subscribe",),
     "subscribe-durable": ("subscribe-durable",),
     "unsubscribe": ("unsubscribe",),
+    "export": ("export",),
 }
 ADMIN: Final = "admin"
 ADMIN_PARTS: Final[tuple[Action, ...]] = GRANTS[ADMIN]  # keys that an entry with ``admin`` may not have beside it

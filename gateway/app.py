@@ -304,6 +304,7 @@ async def _listen(
     from gateway.web.limits.request_memory import RequestMemory
     from gateway.web.management.connections import LiveConnections
     from gateway.web.management.log_leases import LogLeases
+    from gateway.web.management.log_readers import LogReaders
     from gateway.web.management.retries import LiveRetries
     from gateway.web.management.schedule import LiveSchedule
     from gateway.web.management.store import LiveStore
@@ -321,6 +322,7 @@ async def _listen(
         retries=LiveRetries(engine_loop),
         store=stored,
         leases=LogLeases(config.data_directory, config.store.retention.lease_max_ms, memory),
+        readers=LogReaders(config.data_directory, memory),
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from engine.store.read.reader import StoreReader
 from engine.values.errors import StoreError
 from spark_bridge.errors import LakeError, TargetBusy
 from spark_bridge.export import Request, Result, export_to
+from spark_bridge.files.growing_store import GrowingStore, growing_store
 from spark_bridge.target import Target
 
 LOOK_INTERVAL_S: Final = 1.0  # how often the end of the log is looked at
@@ -81,19 +81,20 @@ def _waits(request: Request, rhythm: Rhythm, rest: Rest, at: int, failures: int)
         return rest(back_off_s(failures))
     if not rhythm.new_bytes:
         return rest(rhythm.interval_s)
+    store = growing_store(request.data)
     left_s = rhythm.interval_s
     while left_s > 0:
         pause_s = min(LOOK_INTERVAL_S, left_s)
         if rest(pause_s):
             return True
         left_s -= pause_s
-        if _end(request) - at >= rhythm.new_bytes:
+        if _end(store) - at >= rhythm.new_bytes:
             return False
     return False
 
 
-def _end(request: Request) -> int:
+def _end(store: GrowingStore) -> int:
     try:
-        return StoreReader(request.store()).end().offset
-    except (StoreError, OSError):  # the round will tell
+        return store.end()[1]
+    except (StoreError, LakeError, OSError):  # the round will tell
         return 0

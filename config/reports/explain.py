@@ -22,7 +22,7 @@ from config.schema import leaves
 BUILT_IN: Final = "default"
 
 _ACTIONS: Final[tuple[Action, ...]] = (
-    "read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe",
+    "read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe", "export",
 )  # fmt: skip
 
 

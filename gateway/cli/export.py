@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_bridge.export import Request, Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+GATEWAY: Final = re.compile(r"https?:/", re.IGNORECASE)
 RATE_MAX_BYTES: Final = 1 << 40
 INTERVAL_MIN_MS: Final = 1_000
 INTERVAL_MAX_MS: Final = 24 * 3_600_000
@@ -222,8 +223,11 @@ class _Reports:
 
 def _request(arguments: argparse.Namespace) -> Request:
     """Return what to export.  Raises: CommandError."""
-    if arguments.follow and URL.match(arguments.data):
-        raise CommandError("--follow exports what a gateway adds; --data is a URL, allowed is a store's directory")
+    if arguments.follow and URL.match(arguments.data) and not GATEWAY.match(arguments.data):
+        raise CommandError(
+            "--follow exports what a gateway adds; --data is the URL of a copy, allowed is a store's directory or "
+            "http://USER@host:port"
+        )
     if arguments.skip_damaged and arguments.no_verify:
         raise CommandError("--skip-damaged needs the checksums that --no-verify leaves out; allowed is either")
     if arguments.follow and arguments.dry_run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from engine.ports.clock import Clock
 
@@ -15,3 +16,6 @@ class SystemClock(Clock):
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+SYSTEM_CLOCK: Final = SystemClock()

@@ -27,6 +27,7 @@ from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.shared_documents import SharedDocuments
 from gateway.web.management.connections import LiveConnections
 from gateway.web.management.log_leases import LogLeases
+from gateway.web.management.log_readers import LogReaders
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -40,6 +41,7 @@ from gateway.web.resources.events import EventRoutes
 from gateway.web.resources.history import HistoryRoutes
 from gateway.web.resources.listing import ListingRoutes
 from gateway.web.resources.log_leases import LogLeaseRoutes
+from gateway.web.resources.log_readers import LogReaderRoutes
 from gateway.web.resources.messages import MessageRoutes
 from gateway.web.resources.reload import ReloadRoutes
 from gateway.web.resources.retry import RetryRoutes
@@ -87,6 +89,7 @@ class Sources:
     retries: LiveRetries
     store: LiveStore
     leases: LogLeases
+    readers: LogReaders
     schedule: LiveSchedule
     transactions: LiveTransactions
     upkeep: LiveUpkeep
@@ -142,6 +145,7 @@ def create_app(
         *RetryRoutes(sources.retries).routes(),
         *stored.routes(),
         *StoreFileRoutes(sources.store).routes(),
+        *LogReaderRoutes(sources.store, sources.readers).routes(),
         *LogLeaseRoutes(sources.leases, login_check).routes(),
         *ScheduleRoutes(sources.schedule).routes(),
         *TransactionRoutes(sources.transactions, login_check).routes(),

@@ -18,7 +18,9 @@ from spark_bridge.errors import LakeError, TargetError
 PASSWORD_VARIABLE: Final = "PENSTOCK_PASSWORD"
 ANSWER_LIMIT_S: Final = 60.0
 ATTEMPTS: Final = 4
-PAUSE_S: Final = 1.0  # before the third attempt, and as much longer before each further one
+PATIENT_ATTEMPTS: Final = 9  # of a gateway that has answered before: about as long as a restart takes
+PAUSE_S: Final = 1.0  # before the third attempt, and twice as long before each further one
+PAUSE_FACTOR_MAX: Final = 8
 DETAIL_CHARACTERS: Final = 500
 
 
@@ -39,6 +41,7 @@ class Answer:
 class GatewayClient:
     """Opened where it is used: a copy sent to another process opens its own connection, with the same login.
 
+    A gateway that has answered once is waited for, as long as a restart may take.
     Raises: TargetError for a wrong URL.
     """
 
@@ -58,6 +61,7 @@ class GatewayClient:
         given = unquote(password) if colon else environment.get(PASSWORD_VARIABLE, "")
         self._login = (unquote(name), given)
         self._pause_s = pause_s
+        self._has_answered = False
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_connection": None}
@@ -81,28 +85,33 @@ class GatewayClient:
 
     def delete(self, path: str) -> Answer:
         """Raises: LakeError."""
-        return self._ask("DELETE", path, {})
+        return self._ask("DELETE", path, {}, attempts=ATTEMPTS)  # the end of something, for which nobody waits long
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _ask(self, method: str, path: str, more: Mapping[str, str], body: bytes | None = None) -> Answer:
-        """Ask, a few times if the answer is 503 or lost.  Raises: LakeError."""
+    def _ask(
+        self, method: str, path: str, more: Mapping[str, str], body: bytes | None = None, attempts: int = 0
+    ) -> Answer:
+        """Ask, again and again if the answer is 503 or lost.  Raises: LakeError."""
+        attempts = attempts or (PATIENT_ATTEMPTS if self._has_answered else ATTEMPTS)
         headers = dict(more)
         if self._login[0]:
             headers["Authorization"] = "Basic " + base64.b64encode(":".join(self._login).encode()).decode("ascii")
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 answer = self._asked(method, path, headers, body)
-                if answer.status != 503 or attempt == ATTEMPTS:
+                self._has_answered = self._has_answered or answer.status < 500
+                if answer.status != 503 or attempt == attempts:
                     return answer
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                if attempt == ATTEMPTS or isinstance(error, ssl.SSLCertVerificationError):
-                    raise LakeError(f"cannot reach {self.title}: {_reason(error)}") from None
-            sleep(self._pause_s * (attempt - 1))  # at once after the first: a gateway closes idle connections
+                if attempt == attempts or isinstance(error, ssl.SSLCertVerificationError):
+                    raise LakeError(f"cannot reach {self.title}: {_reason(error)} (attempt {attempt})") from None
+            # At once after the first: a gateway closes idle connections.
+            sleep(self._pause_s * min(PAUSE_FACTOR_MAX, 2 ** (attempt - 2)) if attempt > 1 else 0)
         raise AssertionError("the last attempt returns or raises")
 
     def _asked(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
+from engine.store.format.file_heads import unpack_checkpoint
+from engine.store.read.segment_files import CHECKPOINT_TRIES
 from engine.values.errors import RangeGone
 from spark_bridge.errors import LakeError
 from spark_bridge.files.gateway_client import PAUSE_S, Answer, GatewayClient
@@ -43,9 +45,11 @@ class GatewayStore:
     Raises: TargetError for a wrong URL; LakeError.
     """
 
-    def __init__(self, url: str, environment: Mapping[str, str] = os.environ, pause_s: float = PAUSE_S) -> None:
-        self._client = GatewayClient(url, environment, pause_s)
-        self.title = self._client.title
+    def __init__(
+        self, url: str | GatewayClient, environment: Mapping[str, str] = os.environ, pause_s: float = PAUSE_S
+    ) -> None:
+        self.client = url if isinstance(url, GatewayClient) else GatewayClient(url, environment, pause_s)
+        self.title = self.client.title
         self._listed = self._list()
 
     def sizes(self) -> dict[str, int]:
@@ -61,7 +65,7 @@ class GatewayStore:
         """Ask retention to keep the log while it is read."""
         from spark_bridge.files.gateway_lease import GatewayLease  # workers have neither it nor a lease
 
-        return GatewayLease(self._client.another(), reader, from_offset, lease_ms)
+        return GatewayLease(self.client.another(), reader, from_offset, lease_ms)
 
     def open(self, path: str) -> GatewayFile:
         return GatewayFile(self, path)
@@ -77,12 +81,12 @@ class GatewayStore:
         return found
 
     def _part(self, path: str, first: int, last: int) -> bytes:
-        answer = self._client.get(f"/api/store/file?path={quote(path, safe='')}", f"bytes={first}-{last}")
+        answer = self.client.get(f"/api/store/file?path={quote(path, safe='')}", f"bytes={first}-{last}")
         if answer.status in (404, 416):
             raise self._gone(path, "has dropped it")
         given = RANGE_GIVEN.fullmatch(answer.headers.get("content-range", ""))
         if answer.status != 206 or given is None or int(given[1]) != first or not answer.octets:
-            raise self._failed(f"read {path}", answer)
+            raise _failed(self.client, f"read {path}", answer)
         size, tag = self._listed.files[path]
         if answer.headers.get("etag") != f'W/"{tag}"' or int(given[2]) < size:
             raise self._gone(path, "has removed messages from it")
@@ -96,19 +100,15 @@ class GatewayStore:
         )
 
     def _list(self) -> Listed:
-        answer = self._client.get("/api/store/files")
+        answer = self.client.get("/api/store/files")
         if answer.status != 200:
-            raise self._failed("list the files", answer)
+            raise _failed(self.client, "list the files", answer)
         try:
             told = json.loads(answer.octets)
             files = {str(one["path"]): (int(one["size"]), str(one["tag"])) for one in told["files"]}
             return Listed(base64.b64decode(told["checkpoint"], validate=True), files)
         except (ValueError, TypeError, KeyError):
             raise LakeError(f"cannot list the files of {self.title}: {TOO_OLD}") from None
-
-    def _failed(self, what: str, answer: Answer) -> LakeError:
-        reason = TOO_OLD if answer.status == 404 else answer.detail()
-        return LakeError(f"cannot {what} of {self.title}: it answers {answer.status}: {reason}")
 
 
 class GatewayFile:
@@ -127,4 +127,20 @@ class GatewayRanges(RangedFiles):
 
     def __init__(self, store: GatewayStore, sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(store, sizes)
-        self.lease = store.lease
+        self.gateway = store
+
+
+def published_end(client: GatewayClient) -> int:
+    """Return the log offset up to which a gateway's log may be read now.  Raises: LakeError, StoreCorrupt."""
+    for _ in range(CHECKPOINT_TRIES):  # the gateway overwrites one slot while it reads the other
+        answer = client.get(f"/api/store/file?path={CHECKPOINT}")
+        if answer.status != 200:
+            raise _failed(client, f"read {CHECKPOINT}", answer)
+        if (found := unpack_checkpoint(answer.octets, f"{client.title}/{CHECKPOINT}")) is not None:
+            return found.durable_offset
+    raise LakeError(f"cannot read {CHECKPOINT} of {client.title}: it is no checkpoint")
+
+
+def _failed(client: GatewayClient, what: str, answer: Answer) -> LakeError:
+    reason = TOO_OLD if answer.status == 404 else answer.detail()
+    return LakeError(f"cannot {what} of {client.title}: it answers {answer.status}: {reason}")

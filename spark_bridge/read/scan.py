@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -148,9 +149,10 @@ def _allowed_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     return (*columns, PAYLOAD)
 
 
-def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
+def plan_read(options: Mapping[str, str], columns: Sequence[str] = (), store: Path | None = None) -> Read:
     """Plan a read by its options; by default of the columns that these name.
 
+    store: the path of the store, if it is known; ``path`` only says where it is.
     Raises: ValueError with the option and its allowed values; RangeGone, StoreError, TargetError, LakeError.
     """
     given = named_options(options)
@@ -171,7 +173,7 @@ def plan_read(options: Mapping[str, str], columns: Sequence[str] = ()) -> Read:
     times = {end: time_of(given, end) for end in ("from", "to")}
     offsets = {end: number_of(given, f"{end}-offset", 0) for end in ("from", "to")}
     partition_bytes = number_of(given, "partition-bytes", 1) or PARTITION_BYTES
-    reader = StoreReader(store_at(path))
+    reader = StoreReader(store or store_at(path))
     for end, time_ms in times.items():
         if time_ms is not None:
             offsets[end] = offset_at(reader, time_ms)

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import time_ns
 from typing import Any, Final
 
 import pyarrow as pa
 
-from engine.store.disk.directory_lock import is_held
 from engine.store.read import selection
 from engine.store.read.reader import StoreReader
-from engine.store.read.segment_files import read_checkpoint
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.arrays import to_numpy
 from spark_bridge.arrow.schema import MESSAGES
-from spark_bridge.files.place import is_url
+from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.files.growing_store import growing_store
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.times import offset_at
@@ -44,7 +42,6 @@ from spark_bridge.read.scan import (
     time_of,
 )
 
-READER_MAX: Final = 200  # characters of a stream's name
 NOT_OF_STREAMS: Final = ("lake", "to-offset", "to-time")
 LATEST: Final = "latest"
 
@@ -91,26 +88,31 @@ class LogStream:
         table_of(given)
         self._columns = tuple(columns)
         self._given = given
-        if is_url(path_of(given)):
-            raise ValueError("option 'path' is a URL; a stream needs the directory of a store, which a gateway adds to")
-        self._directory = Path(path_of(given))
+        try:
+            self._store = growing_store(path_of(given))
+        except TargetError as error:
+            raise ValueError(f"option 'path': {error}") from None
         self._fails = flag_of(given, FAIL_ON_DATA_LOSS)
         self.max_bytes = number_of(given, MAX_BYTES, 1) or 0
         self.max_rows = number_of(given, MAX_MESSAGES, 1) or 0
         self._reader = given.get(READER, "")
-        if READER in given and not (0 < len(self._reader) <= READER_MAX and self._reader.isprintable()):
-            raise ValueError(
-                f"option {READER!r} is {self._reader[:80]!r}; it takes 1 to {READER_MAX} printable characters"
-            )
+        self._check_reader()
         self._read_options = {name: value for name, value in given.items() if name not in OF_STREAMS}
         self._read_options.pop("from-offset", None)
         self._read_options.pop("from-time", None)
-        self._seen: tuple[object, Place] | None = None
         self._told: Place | None = None
 
+    def _check_reader(self) -> None:
+        from engine.store.read.leases import READER_CHARACTERS  # workers load this module, and check nothing
+
+        if READER in self._given and not (0 < len(self._reader) <= READER_CHARACTERS and self._reader.isprintable()):
+            raise ValueError(
+                f"option {READER!r} is {self._reader[:80]!r}; it takes 1 to {READER_CHARACTERS} printable characters"
+            )
+
     def first(self) -> Place:
-        """Return where a new query begins.  Raises: StoreError, StoreCorrupt."""
-        reader = StoreReader(self._directory)
+        """Return where a new query begins.  Raises: StoreError, StoreCorrupt, LakeError."""
+        reader = StoreReader(self._store.now())
         end = reader.end().offset
         start: int | None
         if self._given.get("from-offset") == LATEST:
@@ -122,14 +124,9 @@ class LogStream:
         return Place(reader.store_id, reader.oldest_offset if start is None else start, end)
 
     def last(self) -> Place:
-        """Return the end of the log.  Raises: StoreError, StoreCorrupt."""
-        # Spark asks every few milliseconds, and a list of segments takes long where there are many.
-        state = (read_checkpoint(self._directory / "checkpoint"), is_held(self._directory / "lock"))
-        if self._seen is None or self._seen[0] != state:
-            reader = StoreReader(self._directory)
-            end = reader.end().offset
-            self._seen = state, Place(reader.store_id, end, end)
-        return self._seen[1]
+        """Return the end of the log.  Raises: StoreError, StoreCorrupt, LakeError."""
+        store_id, end = self._store.end()
+        return Place(store_id, end, end)
 
     def batch_end(self, start: Place, last: Place, is_limited: bool = True) -> Place:
         """Return where the batch ends that begins at ``start``; at the latest at ``last``.
@@ -150,12 +147,12 @@ class LogStream:
     def has_read(self, place: Place) -> None:
         """Let the gateway know that all before ``place`` is done, if the stream has a name.
 
-        Raises: StoreError if the store's directory cannot be written to.
+        Raises: StoreError if it cannot take note of that.
         """
         if not self._reader or place == self._told:
             return
         # Workers load this module, and write nothing.
-        from engine.store.read.export_watermarks import Watermark, write_watermark
+        from engine.store.read.export_watermarks import Watermark
 
         chosen = selection.parse(self._given.get("destination", ""))
         mark = Watermark(
@@ -167,8 +164,11 @@ class LogStream:
             has_messages=table_of(self._given) == MESSAGES,
         )
         try:
-            write_watermark(self._directory, place.store, mark)
-        except OSError as error:
+            if self._told is None:
+                self._store.begin(place.store, mark)
+            else:
+                self._store.advance(place.store, mark)
+        except (OSError, LakeError) as error:
             raise StoreError(
                 f"retention cannot learn what {mark.title()} has read, and may take what it has not: {error}; without "
                 f"option {READER!r} it does not wait for the stream"
@@ -176,10 +176,10 @@ class LogStream:
         self._told = place
 
     def _tasks(self, start: Place, stop: int, columns: Sequence[str]) -> list[StreamTask]:
-        reader = StoreReader(self._directory)
+        reader = StoreReader(self._store.now())
         if reader.store_id != start.store:
             raise StoreError(
-                f"the checkpoint of this query is of store {start.store}, and {self._directory} is store "
+                f"the checkpoint of this query is of store {start.store}, and {reader.directory} is store "
                 f"{reader.store_id}; each store needs a query with a checkpoint of its own"
             )
         if stop > reader.end().offset:
@@ -192,7 +192,7 @@ class LogStream:
             return []
         bounds = {"from-offset": str(begin), "to-offset": str(stop)}
         with _hint():
-            plan = plan_read(self._read_options | bounds, columns).plan
+            plan = plan_read(self._read_options | bounds, columns, reader.directory).plan
         whole_from = start.whole_from if self._fails else ENDLESS
         alone = replace(plan, partitions=[], skip_gone=not self._fails, whole_from=whole_from)
         return [StreamTask(alone, pieces) for pieces in plan.partitions]

@@ -33,6 +33,7 @@ from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.connections import ConnectionRow, LiveConnections
 from gateway.web.management.log_leases import LogLeases
+from gateway.web.management.log_readers import LogReaders
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
@@ -197,6 +198,13 @@ class NoLogLeases(LogLeases):
         """Nothing of the gateway is here."""
 
 
+class NoLogReaders(LogReaders):
+    """For tests in which no reader says how far it is."""
+
+    def __init__(self) -> None:
+        """Nothing of the gateway is here."""
+
+
 class Scheduling(LiveSchedule):
     """Knows every destination but ``gone``."""
 
@@ -342,6 +350,7 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
         "retries": Retrying(),
         "store": Storing(),
         "leases": NoLogLeases(),
+        "readers": NoLogReaders(),
         "schedule": Scheduling(),
         "transactions": Deciding(),
         "upkeep": Keeping(),

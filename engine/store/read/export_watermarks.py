@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from engine.store.disk.files import Files, RealFiles, read_fully
 from engine.store.disk.modes import DIRECTORY_MODE, narrow, open_as_store
@@ -30,12 +30,18 @@ STREAM: Final = "stream"
 EXPORT: Final = "export"
 
 
+class UnknownReader(StoreError):
+    """The store knows no reader of this name."""
+
+    condition: ClassVar[str] = "unknown-reader"
+
+
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """``reader`` has everything below log offset ``to_offset`` of the ``chosen`` destinations.
 
     reader: the directory of an export, or the name of a stream.
-    numbers: of an export, the destinations that it found; those of a stream are all that match, also later ones.
+    numbers: of an export, the destinations that it found; without them all that match, also later ones.
     has_messages: False for a stream of another table; retention waits for it, but not for it alone.
     since_offset, since_ms: where the reader was about PACE_MS before, for its pace.
     """
@@ -52,9 +58,7 @@ class Watermark:
 
     def covers(self, number: int, kind: int, name: str) -> bool:
         """Return whether the reader takes this destination's messages."""
-        if self.is_stream:
-            return self.chosen.matches(kind, name)
-        return number in self.numbers
+        return number in self.numbers if self.numbers else self.chosen.matches(kind, name)
 
     def title(self) -> str:
         return f"stream {self.reader!r}" if self.is_stream else f"export to {self.reader!r}"
@@ -101,7 +105,7 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
     folder.mkdir(DIRECTORY_MODE, exist_ok=True)
     narrow(str(folder))
     path = _path(data, mark.is_stream, mark.reader)
-    before = _parsed(path.read_bytes(), store_id) if path.exists() else None
+    before = find_watermark(data, store_id, mark.is_stream, mark.reader)
     since_offset, since_ms = mark.to_offset, mark.written_ms
     if before is not None and before.to_offset <= mark.to_offset:  # otherwise it has begun anew
         since_offset, since_ms = before.since_offset, before.since_ms
@@ -130,17 +134,27 @@ def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:
     RealFiles().sync_directory(str(folder))
 
 
-def forget_stream(data: Path, name: str) -> None:
-    """Let retention wait no longer for the stream of this name.
+def find_watermark(data: Path, store_id: str, is_stream: bool, reader: str) -> Watermark | None:
+    """Return the watermark of a reader, None if it has no valid one.  Raises: OSError."""
+    try:
+        return _parsed(_path(data, is_stream, reader).read_bytes(), store_id)
+    except FileNotFoundError:
+        return None
 
-    Raises: StoreError if there is none; OSError if the store's directory cannot be written to.
+
+def forget_reader(data: Path, is_stream: bool, reader: str) -> None:
+    """Let retention wait no longer for a stream, or count no longer what an export has.
+
+    Raises: UnknownReader if there is none; OSError if the store's directory cannot be written to.
     """
-    path = _path(data, True, name)
+    path = _path(data, is_stream, reader)
     try:
         path.unlink()
     except FileNotFoundError:
-        known = [repr(mark.reader) for mark in _all_marks(RealFiles(), str(data), None) if mark.is_stream]
-        raise StoreError(f"no stream is named {name!r}; the store knows {', '.join(sorted(known)) or 'none'}") from None
+        kind = STREAM if is_stream else EXPORT
+        known = sorted(repr(m.reader) for m in _all_marks(RealFiles(), str(data), None) if m.is_stream == is_stream)
+        told = f"the store knows {', '.join(known) or 'none'}"
+        raise UnknownReader(f"no {kind} is named {reader!r}; {told}") from None
     RealFiles().sync_directory(str(path.parent))
 
 
@@ -173,14 +187,15 @@ def _parsed(octets: bytes, store_id: str | None) -> Watermark | None:
         if described["format"] != FORMAT or store_id not in (None, described["store_id"]):
             return None
         to_offset, written_ms = int(described["to_offset"]), int(described.get("written_ms", 0))
+        numbers = frozenset(int(number) for number in described["destinations"])
         return Watermark(
             reader=str(described.get("target", "")),
-            chosen=parse(str(described.get("destination", ""))),
+            chosen=parse(str(described.get("destination", "") if numbers else described["destination"])),
             to_offset=to_offset,
             written_ms=written_ms,
             is_stream=described.get("kind", EXPORT) == STREAM,
             has_messages=bool(described.get("has_messages", True)),
-            numbers=frozenset(int(number) for number in described["destinations"]),
+            numbers=numbers,
             since_offset=int(described.get("since_offset", to_offset)),
             since_ms=int(described.get("since_ms", written_ms)),
         )

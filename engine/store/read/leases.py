@@ -23,10 +23,10 @@ from engine.store.disk.modes import DIRECTORY_MODE, narrow, open_as_store
 FOLDER: Final = "readers"
 FORMAT: Final = 1
 SIZE_MAX: Final = 1 << 16  # of one file
+READER_CHARACTERS: Final = 200  # of the name of a stream, and of any reader elsewhere
 # Over HTTP, of the request that begins a lease or renews it.
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 60_000  # a reader that is gone holds the log no longer
-READER_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)

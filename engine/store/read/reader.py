@@ -54,7 +54,7 @@ class StoreReader:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = directory if isinstance(directory, Path) else Path(directory)
-        self.store_id = _store_id(self.directory)
+        self.store_id = store_id_of(self.directory)
         self.checkpoint: Checkpoint | None
         self.segments: list[SegmentFile]
         self._end: End | None = None
@@ -323,7 +323,8 @@ def _scan_segment(
         file.close()
 
 
-def _store_id(directory: Path) -> str:
+def store_id_of(directory: Path) -> str:
+    """Raises: NoStore, StoreCorrupt."""
     try:
         described = json.loads(octets_of(directory / "store.json"))
     except FileNotFoundError:

@@ -7,11 +7,12 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from engine.store.plain_words import duration, size
 from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import authorization_of, fetch
-from gateway.cli.shared.parsers import CommandError, Subparsers
+from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 
 
@@ -22,9 +23,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         help="show exports and named streams, and how far behind they are",
         description="Show how far each export and each stream with a name has read the log.",
     )
-    parser.add_argument(
-        "--forget", metavar="NAME", help="let retention wait no longer for the stream of this name; only with --data"
-    )
+    parser.add_argument("--forget", metavar="NAME", help="let retention wait no longer for the stream of this name")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,11 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    from engine.store.read.export_watermarks import forget_stream
+    from engine.store.read.export_watermarks import STREAM, forget_reader
 
     if arguments.http is not None:
-        raise CommandError("--forget works with --data only, on the gateway's machine")
-    forget_stream(Path(arguments.data), arguments.forget)
+        asked = urlencode({"kind": STREAM, "reader": arguments.forget})
+        fetch(arguments.http, f"/api/store/readers?{asked}", authorization_of(arguments.user), "DELETE")
+    else:
+        forget_reader(Path(arguments.data), True, arguments.forget)
     print(f"retention waits no longer for stream {arguments.forget!r}")
     return exit_codes.OK
 

@@ -10,22 +10,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import time_ns
 from typing import Final
 
 from engine.store.read.leases import Lease, end_lease, write_lease
-from engine.store.read.reader import StoreReader
+from engine.store.read.reader import store_id_of
 from engine.values.errors import LimitReached
+from gateway.process.clock import SYSTEM_CLOCK
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.thread_turns import ThreadTurns
 from gateway.web.rest.client_registry import new_token
 
 PER_HOLDER_MOST: Final = 8
 MOST: Final = 64
-
-
-def _wall_ms() -> int:
-    return time_ns() // 1_000_000
 
 
 class NoLeases(Exception):
@@ -49,7 +45,11 @@ class LogLeases:
     """
 
     def __init__(
-        self, directory: str, lease_max_ms: int, memory: RequestMemory, now_ms: Callable[[], int] = _wall_ms
+        self,
+        directory: str,
+        lease_max_ms: int,
+        memory: RequestMemory,
+        now_ms: Callable[[], int] = SYSTEM_CLOCK.wall_ms,
     ) -> None:
         self._directory = Path(directory)
         self._lease_max_ms = lease_max_ms
@@ -94,8 +94,7 @@ class LogLeases:
         def write() -> None:
             while self._over:
                 self._remove(self._over.pop())
-            store_id = StoreReader(self._directory).store_id
-            write_lease(self._directory, store_id, lease, now_ms, held.token)
+            write_lease(self._directory, store_id_of(self._directory), lease, now_ms, held.token)
             if held.token not in self._held:
                 self._remove(held)  # it was ended while its renewal waited for this turn
 

@@ -1,5 +1,4 @@
-"""``/api/store``: ``query`` finds messages, ``dump`` pages through the log, ``du`` reports space,
-``readers`` lists exports and streams.
+"""``/api/store``: ``query`` finds messages, ``dump`` pages through the log, ``du`` reports space.
 
 ``POST backup`` makes a copy.  ``POST verify`` and ``POST rebuild`` begin tasks that take a while; ``GET verify/N``
 reports their progress.
@@ -8,7 +7,6 @@ reports their progress.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import asdict
 from typing import Final
 
 from aiohttp import web
@@ -16,7 +14,6 @@ from aiohttp import web
 from config.values import MOMENT_ALLOWED
 from engine.store.read.backup import Backup
 from engine.store.read.found_message import LIMIT_DEFAULT, LIMIT_MAX
-from engine.store.read.log_readers import LogReader
 from engine.values.errors import PenstockError, StoreError
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_dump import PAGE_RECORDS, PAGE_RECORDS_MAX
@@ -75,15 +72,6 @@ class StoreRoutes:
                 permission=SEES,
                 parameters=(Flag("why", "Also say why segments that nobody needs still exist."),),
                 answers={200: ANY_OBJECT},
-                problems=(507,),
-            ),
-            Route(
-                path="/api/store/readers",
-                take=self._readers,
-                name="logReaders",
-                says="List exports and named streams, and how far behind the log they are.",
-                permission=SEES,
-                answers={200: members(readers=listed(schema_of(LogReader)))},
                 problems=(507,),
             ),
             Route(
@@ -174,10 +162,6 @@ class StoreRoutes:
 
     async def _space(self, request: web.Request, asked: Values) -> web.Response:
         return web.json_response(await self._source.space(address_of(request), asked["why"]))
-
-    async def _readers(self, request: web.Request, asked: Values) -> web.Response:
-        found = await self._source.readers(address_of(request))
-        return web.json_response({"readers": [asdict(reader) for reader in found]})
 
     async def _backup(self, request: web.Request, asked: Values) -> web.Response:
         directory = asked["directory"]

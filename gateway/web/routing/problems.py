@@ -47,6 +47,7 @@ _STATUSES: Final = {
     "range-gone": 404,
     "subscription-in-use": 409,
     "unknown-message": 404,
+    "unknown-reader": 404,
     "unknown-subscription": 404,
 }
 DISK_REFUSES: Final = 507  # Insufficient Storage: the change cannot be stored

@@ -56,6 +56,8 @@ SEES: Final = Permission(everywhere=SEEING, words=SEEING_WORDS)
 READS: Final = Permission(everywhere=("read",), words="read")
 # It holds retention up, as a durable subscription to everything would.
 KEEPS: Final = Permission(everywhere=("read",), also=("subscribe-durable",), words="read and subscribe-durable")
+# It lets retention drop what an export has not read, or keeps it from that; ``export`` follows no other permission.
+TELLS: Final = Permission(everywhere=("read",), also=("export",), words="read and export")
 MANAGES: Final = Permission(everywhere=("delete",), words="admin")
 
 

@@ -35,7 +35,7 @@ from gateway.web.server import Requests
 from tests.support.hostile.hostile_config import HOSTILE_ADDRESS
 from tests.support.hostile.hostile_crowd import Socket
 from tests.support.hostile.simulated_gateway import SimulatedGateway
-from tests.support.web import Knowing, NoLogLeases, Reloading, Storing
+from tests.support.web import Knowing, NoLogLeases, NoLogReaders, Reloading, Storing
 
 STEP_S: Final = (0.0, 0.0, 0.0, 0.0005, 0.003)  # that a step of a request takes by the clock of their share
 
@@ -66,6 +66,7 @@ class SimulatedWeb:
             retries=LiveRetries(engine_loop),
             store=Storing(),
             leases=NoLogLeases(),
+            readers=NoLogReaders(),
             schedule=LiveSchedule(engine_loop),
             transactions=LiveTransactions(engine_loop, self.admission.lines),
             upkeep=LiveUpkeep(engine_loop, self.admission.lines),

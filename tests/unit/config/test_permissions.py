@@ -85,6 +85,12 @@ def test_a_guarded_subscription_does_not_follow_read() -> None:
     assert permissions.groups_for("subscribe", TOPIC, "a") == groups("few")
 
 
+def test_to_say_how_far_an_export_is_follows_nothing() -> None:
+    permissions = PermissionMap((entry(">", read="users", create="users", unsubscribe="users"),))
+    assert not permissions.allows_everywhere("export", groups("users"))
+    assert PermissionMap((entry(">", export="users"),)).allows_everywhere("export", groups("users"))
+
+
 def test_the_cache_is_bounded() -> None:
     permissions = PermissionMap((entry("a.>", read="users"),))
     kept = permissions.groups_for("read", QUEUE, "a.0")

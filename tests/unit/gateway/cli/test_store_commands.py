@@ -208,7 +208,7 @@ def test_readers(cli: Cli) -> None:
     assert [each["reader"] for each in cli.json("readers")] == ["billing", "/lake"]
     assert cli.run("readers", "--forget", "/lake") == exit_codes.FAILED
     assert cli.err == "penstock: no stream is named '/lake'; the store knows 'billing'\n"
-    assert cli.run("readers", "--forget", "billing", "--http", "http://127.0.0.1:1") == exit_codes.USAGE
+    assert cli.run("readers", "--forget", "billing", "--http", "http://127.0.0.1:1") == exit_codes.UNREACHABLE
 
 
 def test_rebuild_makes_what_was_deleted(cli: Cli, tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.log_leases import LogLeases
+from gateway.web.management.log_readers import LogReaders
 from gateway.web.management.store import LiveStore
 from spark_bridge.arrow.schema import TABLES
 from spark_bridge.errors import LakeError, TargetError
 from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.files.gateway_store import GatewayStore
 from spark_bridge.read.scan import plan_read, scan
-from spark_bridge.stream.micro_batches import LogStream
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
 from tests.support.web import OPEN, serving
 
@@ -69,6 +69,7 @@ def served(store: SampleStore, work: Callable[[str], None], login_check: LoginCh
             login_check=login_check,
             store=LiveStore(str(store.directory), never, never, RequestMemory()),
             leases=LogLeases(str(store.directory), HOUR_MS, RequestMemory()),
+            readers=LogReaders(str(store.directory), RequestMemory()),
         ) as web:
             await asyncio.to_thread(work, str(web.make_url("")).rstrip("/"))
 
@@ -144,10 +145,6 @@ def test_an_export(store: SampleStore, tmp_path: Path, capsys: pytest.CaptureFix
         assert (told["rows"], told["to_offset"], told["note"]) == (300, StoreReader(store.directory).end().offset, "")
         assert execute([*asked, "--nice", "0"]) == exit_codes.OK
         assert "nothing new" in capsys.readouterr().out
-        assert execute([*asked, "--follow"]) == exit_codes.USAGE
-        assert "--data is a URL, allowed is a store's directory" in capsys.readouterr().err
-        with pytest.raises(ValueError, match="a stream needs the directory of a store"):
-            LogStream({"path": url}, ["log_offset"])
         with pytest.raises(TargetError, match="http:// is no place that can be used"):
             files_at(url)
 

@@ -14,7 +14,7 @@ from engine.ports.store import Store
 from engine.store.disk.files import RealFiles, write_fully
 from engine.store.file_store import FileStore
 from engine.store.plain_words import duration
-from engine.store.read.export_watermarks import Watermark, Watermarks, forget_stream, read_watermarks, write_watermark
+from engine.store.read.export_watermarks import Watermark, Watermarks, forget_reader, read_watermarks, write_watermark
 from engine.store.read.selection import parse
 from engine.store.settings import StoreSettings
 from engine.store.space.backlog_sizes import BacklogSizes
@@ -289,11 +289,11 @@ def test_every_stream_counts_and_of_exports_the_furthest(tmp_path: Path) -> None
     assert found.reached(3, TOPIC, "orders.us") == (100, "prices")
     assert found.reached(9, QUEUE, "bills") == (900, "/lake")
     assert found.reached(9, QUEUE, "failed") == (0, ""), "a table without messages frees none"
-    forget_stream(tmp_path, "audit")
+    forget_reader(tmp_path, True, "audit")
     found = read_watermarks(RealFiles(), str(tmp_path), "0a1b")
     assert found.reached(3, QUEUE, "orders.eu") == (450, "billing")
     with pytest.raises(StoreError, match="'audit'; the store knows '/lake', 'attempts', 'billing', 'prices'"):
-        forget_stream(tmp_path, "audit")
+        forget_reader(tmp_path, True, "audit")
 
 
 def test_the_pace_of_a_reader_is_that_of_its_last_minute(tmp_path: Path) -> None:
