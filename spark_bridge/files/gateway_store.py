@@ -13,10 +13,11 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
-from engine.store.format.file_heads import unpack_checkpoint
+from engine.store.format.file_heads import HEADS_BYTES, unpack_checkpoint
 from engine.store.read.segment_files import CHECKPOINT_TRIES
 from engine.values.errors import RangeGone
 from spark_bridge.errors import LakeError
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint"
 RANGE_GIVEN: Final = re.compile(r"bytes ([0-9]+)-[0-9]+/([0-9]+)")
 TOO_OLD: Final = "it is no gateway, or one of an older version, which gives no files"
+HeadKey = tuple[str, int, str]
+NO_HEADS: Final[Mapping[HeadKey, bytes]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,11 @@ class GatewayStore:
         return {path: size for path, (size, _) in self._listed.files.items()} | {
             CHECKPOINT: len(self._listed.checkpoint)
         }
+
+    def segments(self) -> list[HeadKey]:
+        """Return path, size and tag of the segments in the order of the log."""
+        files = self._listed.files
+        return sorted((path, *files[path]) for path in files if path.startswith("commitlog/"))
 
     def told(self, what: str) -> AbstractContextManager[None]:
         return nullcontext()  # its errors say what was asked for
@@ -121,13 +129,30 @@ class GatewayFile:
 
 
 class GatewayRanges(RangedFiles):
-    """The gateway has the store open, so its checkpoint says how far the log may be read."""
+    """The gateway has the store open, so its checkpoint says how far the log may be read.
+
+    heads: of segments that are written, known from an earlier list: by path, size and tag.  Those that are gone are
+    left out, and those that are read come to them.
+    """
 
     is_live: ClassVar[bool] = True
 
-    def __init__(self, store: GatewayStore, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, store: GatewayStore, sizes: Mapping[str, int] | None = None, heads: Mapping[HeadKey, bytes] = NO_HEADS
+    ) -> None:
         super().__init__(store, sizes)
         self.gateway = store
+        listed = store.segments()
+        self._keys = {key[0]: key for key in listed[:-1]}  # the last one is being written
+        self.heads = {key: heads[key] for key in self._keys.values() if key in heads}
+
+    def head(self, path: str, size: int) -> bytes:
+        key = self._keys.get(path)
+        if key is None or size > HEADS_BYTES:
+            return super().head(path, size)
+        if key not in self.heads:
+            self.heads[key] = self.octets(path, 0, min(HEADS_BYTES, self.size(path)))
+        return self.heads[key][:size]
 
 
 def published_end(client: GatewayClient) -> int:

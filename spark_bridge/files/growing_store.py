@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -17,12 +18,13 @@ from engine.store.read.segment_files import read_checkpoint
 from engine.store.read.store_files import RemotePath
 from spark_bridge.errors import TargetError
 from spark_bridge.files.gateway_client import GatewayClient
-from spark_bridge.files.gateway_store import GatewayRanges, GatewayStore, published_end
+from spark_bridge.files.gateway_store import NO_HEADS, GatewayRanges, GatewayStore, HeadKey, published_end
 from spark_bridge.files.place import is_gateway, is_url
 
 if TYPE_CHECKING:
     from engine.store.read.export_watermarks import Watermark
 
+ALLOWED: Final = "the directory of a store, or http://USER@HOST:PORT"
 LOOK_INTERVAL_S: Final = 0.2  # Spark asks for the end of the log a hundred times a second
 
 
@@ -76,17 +78,22 @@ class LocalStore(GrowingStore):
 class StoreOfGateway(GrowingStore):
     """That of a gateway elsewhere.  One connection stays open, and a gateway that has answered once is waited for."""
 
-    def __init__(self, client: GatewayClient) -> None:
+    def __init__(self, client: GatewayClient, look_interval_s: float = LOOK_INTERVAL_S) -> None:
         self._client = client
+        self._look_interval_s = look_interval_s
+        self._heads: Mapping[HeadKey, bytes] = NO_HEADS
         self._store_id = ""
         self._end = 0
         self._looked_s = 0.0
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_heads": {}}
 
     def end(self) -> tuple[str, int]:
         if not self._store_id:
             reader = StoreReader(self.now())
             self._store_id, self._end = reader.store_id, reader.end().offset
-        elif monotonic() - self._looked_s >= LOOK_INTERVAL_S:
+        elif monotonic() - self._looked_s >= self._look_interval_s:
             self._end = published_end(self._client)
         else:
             return self._store_id, self._end
@@ -94,7 +101,9 @@ class StoreOfGateway(GrowingStore):
         return self._store_id, self._end
 
     def now(self) -> Path:
-        return RemotePath.of(GatewayRanges(GatewayStore(self._client)))
+        files = GatewayRanges(GatewayStore(self._client), heads=self._heads)
+        self._heads = files.heads
+        return RemotePath.of(files)
 
     def begin(self, store_id: str, mark: Watermark) -> None:
         from spark_bridge.files.gateway_readers import begin
@@ -113,5 +122,5 @@ def growing_store(place: str | Path) -> GrowingStore:
     if is_gateway(text):
         return StoreOfGateway(GatewayClient(text))
     if is_url(text):
-        raise TargetError(f"{text.partition(':')[0]}:// has copies of stores, to which nobody adds")
+        raise TargetError(f"nobody adds to a copy in {text.partition(':')[0]}://; allowed is {ALLOWED}")
     return LocalStore(Path(text))

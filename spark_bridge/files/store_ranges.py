@@ -78,6 +78,10 @@ class RangedFiles(StoreFiles):
         self._blocks[path, number] = found
         return found
 
+    def head(self, path: str, size: int) -> bytes:
+        """Return the beginning of a file, no more than a block."""
+        return self.block(path, 0)[:size]
+
     def octets(self, path: str, start: int, stop: int) -> bytes:
         """Return a range of a file.  Raises: LakeError."""
         with self._objects.told(f"read {path}"):
@@ -104,6 +108,8 @@ class _RangedFile(StoreFile):
             return b""
         if size > SMALL_BYTES:
             return self._files.octets(self._path, position, stop)
+        if not position:
+            return self._files.head(self._path, stop)
         first = position // BLOCK_BYTES
         last = (stop - 1) // BLOCK_BYTES
         octets = b"".join(self._files.block(self._path, number) for number in range(first, last + 1))

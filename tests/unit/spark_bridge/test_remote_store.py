@@ -91,7 +91,7 @@ def test_an_export_of_a_backup(
     union = scan(place.url, ["log_offset"], lake=tmp_path / "lake").read_all()
     assert union == scan(str(store.directory), ["log_offset"], lake=tmp_path / "lake").read_all()
     assert execute([*asked, "--follow"]) == exit_codes.USAGE
-    assert "--data is a URL, allowed is a store's directory" in capsys.readouterr().err
+    assert "--data is the URL of a copy, allowed is a store's directory or http" in capsys.readouterr().err
 
 
 def test_what_is_no_store(store: SampleStore, place: S3Lake) -> None:
@@ -99,7 +99,7 @@ def test_what_is_no_store(store: SampleStore, place: S3Lake) -> None:
         scan(place.url)
     fill(store)
     copied(store.directory, place)
-    with pytest.raises(ValueError, match="a stream needs the directory of a store"):
+    with pytest.raises(ValueError, match="option 'path': nobody adds to a copy in s3://; allowed is the directory of a store, or http"):
         LogStream({"path": place.url}, ["log_offset"])
     segment = sorted((store.directory / "commitlog").iterdir())[1].name
     files_at(place.url).delete([f"commitlog/{segment}"])

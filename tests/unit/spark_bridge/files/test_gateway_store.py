@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
 import threading
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import time_ns
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -27,21 +26,16 @@ from engine.values.errors import RangeGone
 from gateway.cli.dispatch import execute
 from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
-from gateway.web.limits.request_memory import RequestMemory
-from gateway.web.management.log_leases import LogLeases
-from gateway.web.management.log_readers import LogReaders
-from gateway.web.management.store import LiveStore
 from spark_bridge.arrow.schema import TABLES
 from spark_bridge.errors import LakeError, TargetError
 from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.files.gateway_store import GatewayStore
 from spark_bridge.read.scan import plan_read, scan
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
-from tests.support.web import OPEN, serving
+from tests.support.store.served_store import HOUR_MS, served
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 
-HOUR_MS: Final = 3_600_000
 LIMIT_NS: Final = 60 * 10**9
 GUARDED = LoginCheck(ServerConfig(users={"ann lee": tuple(hash_password("p:@ss", 4096))}))
 
@@ -56,24 +50,6 @@ def store(tmp_path: Path) -> Iterator[SampleStore]:
         sample.settle(orders, (0, 40))
         sample.publish(is_clean=True)
         yield sample
-
-
-def served(store: SampleStore, work: Callable[[str], None], login_check: LoginCheck = OPEN) -> None:
-    """Serve the files of a store over HTTP, and do the work elsewhere with the URL."""
-
-    def never() -> Any:
-        raise AssertionError("not asked for")
-
-    async def serve() -> None:
-        async with serving(
-            login_check=login_check,
-            store=LiveStore(str(store.directory), never, never, RequestMemory()),
-            leases=LogLeases(str(store.directory), HOUR_MS, RequestMemory()),
-            readers=LogReaders(str(store.directory), RequestMemory()),
-        ) as web:
-            await asyncio.to_thread(work, str(web.make_url("")).rstrip("/"))
-
-    asyncio.run(serve())
 
 
 def test_the_rows_are_those_of_the_directory(store: SampleStore) -> None:
