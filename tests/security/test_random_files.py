@@ -13,16 +13,19 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.model import ServerConfig
-from config.permissions import Permission
+from config.permissions import Action, Permission
 from config.scram import hash_password
 from engine.backlog.context import TurnAgenda
 from engine.limits.connection_memory import Holdings
 from gateway.answers.served_files import Part
 from gateway.logins.login_check import LoginCheck
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.management.log_leases import LogLeases
+from gateway.web.management.log_readers import LogReaders
 from gateway.web.management.store import LiveStore
 from protocols.peer_socket import LoggedIn
 from tests.support.hostile.random_files import SECRET, Files, RandomFiles
+from tests.support.hostile.random_readers import HONEST
 from tests.support.hostile.simulated_gateway import FaultLog
 from tests.support.long_run import LongRun
 from tests.support.store.sample_store import SampleStore
@@ -33,11 +36,17 @@ from tests.support.world.seeds import asked_or, telling
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 
 SEEDS: Final = (1, 2, 3)
-ROUNDS: Final = 20
+ROUNDS: Final = 40
 AGAIN: Final = "PENSTOCK_SEED={} python -m pytest tests/security/test_random_files.py -k test_seed"
 LIMIT_S: Final = 60.0
 MEMORY_BYTES: Final = 4 << 20  # so that slow readers make room
 VERIFIERS: Final = tuple(hash_password("secret", 4096))
+_READERS: Final = frozenset({"readers"})
+_GRANTS: Final[dict[Action, frozenset[str]]] = {
+    "read": _READERS,
+    "export": _READERS,
+    "browse": frozenset({"clerks"}),
+}
 
 
 class _AtOnce(LoginCheck):
@@ -52,12 +61,14 @@ LOGINS: Final = _AtOnce(
         users=dict.fromkeys(("reader", "clerk"), VERIFIERS),
         groups={"reader": frozenset({"readers"}), "clerk": frozenset({"clerks"})},
         permissions=(
-            Permission(Pattern.parse(">"), BOTH, {"read": frozenset({"readers"}), "browse": frozenset({"clerks"})}),
+            Permission(Pattern.parse(">"), BOTH, _GRANTS),
             Permission(Pattern.parse("orders"), BOTH, {"read": frozenset({"readers", "clerks"})}),
         ),
     )
 )
 Store = Callable[[str, RequestMemory], LiveStore]
+Readers = Callable[[str, RequestMemory], LogReaders]
+HOUR_MS: Final = 3_600_000
 
 
 def _never() -> Any:
@@ -68,7 +79,9 @@ def _sound(directory: str, memory: RequestMemory) -> LiveStore:
     return LiveStore(directory, _never, _never, memory)
 
 
-def run_seed(seed: int, directory: Path, made: Store = _sound, rounds: int = ROUNDS) -> Counter[int]:
+def run_seed(
+    seed: int, directory: Path, made: Store = _sound, rounds: int = ROUNDS, told: Readers = LogReaders
+) -> Counter[int]:
     """Return how often each status came.  Raises: Violation."""
     with (
         telling("files", seed, again=AGAIN.format(seed)),
@@ -85,17 +98,19 @@ def run_seed(seed: int, directory: Path, made: Store = _sound, rounds: int = ROU
         (directory / "data" / "link").symlink_to(".")
         files = Files(sample, random.Random(f"{seed} files"))
         files.look()
-        counts = asyncio.run(_served(seed, files, made, rounds))
+        counts = asyncio.run(_served(seed, files, made, rounds, told))
         if log.faults:
             raise Violation(f"the gateway has a defect: {log.faults[0]}")
         return counts
 
 
-async def _served(seed: int, files: Files, made: Store, rounds: int) -> Counter[int]:
+async def _served(seed: int, files: Files, made: Store, rounds: int, told: Readers) -> Counter[int]:
     memory = RequestMemory(Holdings(MEMORY_BYTES, TurnAgenda()), read_time_s=0)
     before = len(asyncio.all_tasks())
     store = made(str(files.store.directory), memory)
-    async with listening(memory=memory, store=store, login_check=LOGINS) as endpoint:
+    directory = str(files.store.directory)
+    leases, readers = LogLeases(directory, HOUR_MS, memory), told(directory, memory)
+    async with listening(memory=memory, store=store, leases=leases, readers=readers, login_check=LOGINS) as endpoint:
         hostile = RandomFiles(endpoint.port, files, random.Random(seed))
         await hostile.run(rounds)
     async with asyncio.timeout(LIMIT_S):
@@ -103,6 +118,7 @@ async def _served(seed: int, files: Files, made: Store, rounds: int) -> Counter[
             await asyncio.sleep(0)
     if memory.holdings.used_bytes:
         raise Violation(f"{memory.holdings.used_bytes} octets are held for nobody")
+    hostile.readers.check(files.store.directory, files.store.offset)
     return Counter(hostile.counts)
 
 
@@ -112,11 +128,11 @@ def test_seed(tmp_path: Path, seed: int) -> None:
 
 
 def test_more_seeds(long_run: LongRun, tmp_path_factory: pytest.TempPathFactory) -> None:
-    long_run.take(lambda seed: run_seed(seed, tmp_path_factory.mktemp("files"), rounds=10 * ROUNDS))
+    long_run.take(lambda seed: run_seed(seed, tmp_path_factory.mktemp("files"), rounds=5 * ROUNDS))
 
 
 def test_the_seeds_are_not_idle(tmp_path: Path) -> None:
-    assert {200, 206, 400, 401, 403, 404, 405, 416} <= set(run_seed(1, tmp_path))
+    assert {200, 201, 206, 400, 401, 403, 404, 405, 409, 416} <= set(run_seed(1, tmp_path))
 
 
 class _Resolving(LiveStore):
@@ -175,6 +191,30 @@ def test_a_mistake_is_found(tmp_path: Path, mistaken: Store, says: str) -> None:
     def run() -> None:
         for seed in SEEDS:
             run_seed(seed, tmp_path / str(seed), mistaken)
+
+    with pytest.raises(Violation, match=says):
+        run()
+
+
+class _Trusting(LogReaders):
+    """Takes any position."""
+
+    def _check(self, store_id: str, to_offset: int) -> None:
+        """Nothing."""
+
+
+class _Forgetful(LogReaders):
+    """Ends the wrong reader."""
+
+    async def end(self, address: str, is_stream: bool, reader: str) -> None:
+        await super().end(address, True, HONEST)
+
+
+@pytest.mark.parametrize(("mistaken", "says"), [(_Trusting, "none of|of store"), (_Forgetful, "honest|none of")])
+def test_a_mistake_about_readers_is_found(tmp_path: Path, mistaken: Readers, says: str) -> None:
+    def run() -> None:
+        for seed in SEEDS:
+            run_seed(seed, tmp_path / str(seed), told=mistaken)
 
     with pytest.raises(Violation, match=says):
         run()

@@ -1,5 +1,7 @@
 """Hostile clients of the files of a store over HTTP, drawn from a seed, while the files change; and the laws that hold.
 
+Among their requests are those of readers who say how far they are: ``random_readers``.
+
 - Only files that a copy of a store has are given, and their octets: those of one state of the file whose tag is told.
 - All else is a problem document with the status and the word that fit.  What should be given is given.
 - An answer is no longer than its limit.  Without the right nothing of the log is given.
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.answers.served_files import RANGE_BYTES_MAX
+from tests.support.hostile.random_readers import Drawn, RandomReaders
 from tests.support.store.sample_store import SampleStore
 from tests.support.web import basic
 from tests.support.world.bodies import Violation
@@ -26,12 +29,15 @@ HOSTILE_ADDRESS: Final = "127.0.0.9"
 ANSWER_LIMIT_S: Final = 60.0
 LISTED: Final = re.compile(r"store\.json|checkpoint|commitlog/\d{20}\.log|consumequeue/\d+/\d+/\d{1,20}\.cq")
 WORDS: Final = {
-    400: "invalid-request",
-    401: "login-refused",
-    403: "access-denied",
-    404: "not-found",
-    405: "method-not-allowed",
-    416: "range-not-satisfiable",
+    400: ("invalid-request",),
+    401: ("login-refused",),
+    403: ("access-denied",),
+    404: ("not-found", "unknown-reader"),
+    405: ("method-not-allowed",),
+    409: ("conflict",),
+    413: ("body-too-large",),
+    416: ("range-not-satisfiable",),
+    429: ("limit-reached",),
 }
 WRONG_NAMES: Final = (
     *("../secret", "commitlog/../../secret", "/etc/passwd", "..", ".", "", "/", "commitlog", "commitlog/", "lock"),
@@ -118,6 +124,7 @@ class RandomFiles:
     """files: of the store that a listener serves.  counts: of statuses, so that a test can show it is not idle."""
 
     def __init__(self, port: int, files: Files, draw: random.Random) -> None:
+        self.readers = RandomReaders(files.store.store_id, draw)
         self._port = port
         self._files = files
         self._draw = draw
@@ -168,13 +175,14 @@ class RandomFiles:
     async def _honest(self) -> None:
         """Ask as one who may: the answer must come, with the octets of the file."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        asked = self._asked_for("store.json", "reader", "bytes=0-9", frozenset((206,)), (0, 10))
+        reads = self._asked_for("store.json", "reader", "bytes=0-9", frozenset((206,)), (0, 10))
         try:
-            writer.write(asked.octets)
-            answer = await self._answer(reader, False)
-            if answer is None:
-                raise Violation("an honest client got no answer")
-            self._is_judged(asked, answer)
+            for asked in (reads, self._of_reader(self.readers.honest(self._files.store.offset), "reader")):
+                writer.write(asked.octets)
+                answer = await self._answer(reader, False)
+                if answer is None:
+                    raise Violation("an honest client got no answer")
+                self._is_judged(asked, answer)
         finally:
             writer.close()
 
@@ -200,7 +208,9 @@ class RandomFiles:
     def _asked(self) -> Asked:
         draw = self._draw
         login = draw.choice(("reader", "reader", "reader", "reader", "reader", "clerk", "nobody", ""))
-        kind = draw.randrange(12)
+        kind = draw.randrange(18)
+        if kind >= 12:
+            return self._of_reader(self.readers.drawn(self._files.store.offset), login)
         if kind == 0:
             return self._request("GET", "/api/store/files", login, (), frozenset((RIGHTS[login],)))
         if kind == 1:
@@ -251,6 +261,12 @@ class RandomFiles:
         asked = self._request(method, f"/api/store/file?path={path}", login, (f"Range: {given}",), expected)
         return Asked(asked.octets, expected, path, *bounds, is_head)
 
+    def _of_reader(self, drawn: Drawn, login: str) -> Asked:
+        expected = drawn.expected if RIGHTS[login] == 200 else frozenset((RIGHTS[login],))
+        more = ("Content-Type: application/json", f"Content-Length: {len(drawn.body)}")
+        asked = self._request(drawn.method, drawn.path, login, more, expected)
+        return Asked(asked.octets + drawn.body, asked.expected)
+
     def _request(self, method: str, path: str, login: str, more: tuple[str, ...], expected: frozenset[int]) -> Asked:
         headers = ["Host: localhost", *more]
         if login:
@@ -276,6 +292,8 @@ class RandomFiles:
             self._check_octets(asked, answer, told)
         elif SECRET in answer.body:
             raise Violation(f"the log is no part of this answer: {told}")
+        elif answer.status == 201:
+            self.readers.tokens.append(json.loads(answer.body)["lease"])
         return answer.headers.get("connection", "") != "close"
 
     def _check_problem(self, answer: Answer, told: str) -> None:
@@ -283,8 +301,8 @@ class RandomFiles:
             problem = json.loads(answer.body)
         except ValueError:
             raise Violation(f"the error is no problem document: {told}") from None
-        word = WORDS.get(answer.status, problem["condition"])
-        if (problem["status"], problem["condition"]) != (answer.status, word) or not problem["detail"]:
+        is_right = problem["condition"] in WORDS.get(answer.status, (problem["condition"],))
+        if problem["status"] != answer.status or not is_right or not problem["detail"]:
             raise Violation(f"the error has the wrong words: {told}")
         if answer.status == 500:
             raise Violation(f"the gateway has a defect: {told}")

@@ -58,13 +58,13 @@ class GatewayProcess:
         self.pid = 0
         self._process: Process | None = None
 
-    def start(self, stomp_port: int = 0) -> None:
+    def start(self, stomp_port: int = 0, http_port: int = 0) -> None:
         """Start and wait until every listener accepts."""
         assert self._process is None, "the gateway runs already"
         options = f"?{self.stomp_options}" if self.stomp_options else ""
         words = ["run", "--json", "--data", str(self.data)]
         words += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}{options}"]
-        words += ["--http", f"{self.http_scheme}://127.0.0.1:0"]
+        words += ["--http", f"{self.http_scheme}://127.0.0.1:{http_port}"]
         for config in self.configs:
             words += ["--config", str(config)]
         process = self._forked(words) if self.is_forked else self._from_command_line(words)
@@ -173,10 +173,10 @@ class GatewayProcess:
 
     def restart(self, same_port: bool = False) -> None:
         """Start again on the same data; a running gateway is stopped in order first."""
-        port = self.stomp_port if same_port else 0
+        ports = (self.stomp_port, urlsplit(self.http_url).port or 0) if same_port else (0, 0)
         if self._process is not None:
             self.terminate()
-        self.start(port)
+        self.start(*ports)
 
     def dispose(self) -> None:
         """End it at the end of a test, in any state."""

@@ -99,7 +99,9 @@ def test_what_is_no_store(store: SampleStore, place: S3Lake) -> None:
         scan(place.url)
     fill(store)
     copied(store.directory, place)
-    with pytest.raises(ValueError, match="option 'path': nobody adds to a copy in s3://; allowed is the directory of a store, or http"):
+    with pytest.raises(
+        ValueError, match="option 'path': nobody adds to a copy in s3://; allowed is the directory of a store, or http"
+    ):
         LogStream({"path": place.url}, ["log_offset"])
     segment = sorted((store.directory / "commitlog").iterdir())[1].name
     files_at(place.url).delete([f"commitlog/{segment}"])

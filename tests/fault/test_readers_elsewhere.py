@@ -1,0 +1,227 @@
+"""Exports and streams that follow a gateway by its URL, over restarts and kills: each message once, and known to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+from pyarrow.dataset import dataset
+
+from engine.store.read.reader import StoreReader
+from engine.values.errors import StoreError
+from gateway.cli.shared.blocking_client import BlockingClient
+from spark_bridge.errors import LakeError
+from spark_bridge.read.scan import scan
+from spark_bridge.stream.micro_batches import LogStream, Place
+from tests.support.config.configurations import with_user
+from tests.support.process import raw_stomp
+from tests.support.process.command import answer, penstock
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.waiting import wait_until
+
+CONFIG: Final = """\
+store:
+  segment-bytes: 64 KiB
+  retention: {time: 1s}
+permissions:
+  - {match: ">", read: [readers, guests, clerks], write: clerks, create: clerks, export: readers}
+addresses:
+  - {match: ">", retention: {until-exported: true}}
+"""
+BODIES: Final = pa.schema([("body_text", pa.string())])
+TURNS: Final = 4
+TURNS_LONG: Final = 60
+AT_ONCE: Final = 120
+LIMIT_S: Final = 240.0
+
+
+class Followed:
+    """A gateway, what it has confirmed, and who follows it from elsewhere."""
+
+    def __init__(self, gateway: GatewayProcess, lake: Path) -> None:
+        self.gateway = gateway
+        self.lake = lake
+        self.confirmed: list[str] = []
+
+    def url(self, user: str = "lake") -> str:
+        return self.gateway.http_url.replace("http://", f"http://{user}:secret@")
+
+    def send(self) -> None:
+        gateway = self.gateway
+        client = BlockingClient(gateway.stomp_host, gateway.stomp_port, "clerk", "secret", limit_s=LIMIT_S)
+        bodies = [f"{len(self.confirmed) + number:05}" + "x" * 500 for number in range(AT_ONCE)]
+        list(client.publish([("/queue/sent", body.encode()) for body in bodies]))
+        client.close()
+        self.confirmed += bodies
+
+    def follow(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "gateway", "export", "--follow", "--interval", "1s"]
+        command += ["--data", self.url(), "--destination", "queue://sent", "--to", str(self.lake)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def in_lake(self) -> list[str]:
+        """Return what readers of the lake see: not what an export is writing."""
+        if not (self.lake / "_delta_log").exists():
+            return []
+        table = dataset(str(self.lake), format="parquet", schema=BODIES).to_table()
+        return sorted(table["body_text"].to_pylist())
+
+    def in_log(self) -> list[str]:
+        found: list[str] = (
+            scan(str(self.gateway.data), ["body_text"], destination="queue://sent").read_all()[0].to_pylist()
+        )
+        return found
+
+    def oldest(self) -> int:
+        return StoreReader(self.gateway.data).oldest_offset
+
+    def take(self, count: int) -> None:
+        """Consume so many messages."""
+        client = BlockingClient(self.gateway.stomp_host, self.gateway.stomp_port, "clerk", "secret", limit_s=LIMIT_S)
+        raw_stomp.subscribe(client, "/queue/sent", count)
+        for number, message in enumerate([raw_stomp.message(client) for _ in range(count)]):
+            raw_stomp.send_ack(client, message, str(number))
+        client.flush()
+        for number in range(count):
+            assert client.next_frame().head.headers["receipt-id"] == str(number)
+        client.close()
+
+    def readers(self) -> dict[str, dict[str, Any]]:
+        words = ["store", "readers", "--http", self.gateway.http_url, "--user", "lake", "--json"]
+        told = answer(*words, PENSTOCK_PASSWORD="secret")
+        return {each["kind"]: each for each in map(json.loads, told.splitlines())}
+
+
+class Stream(threading.Thread):
+    """A named stream, as Spark runs it: a query that fails begins again at its checkpoint."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+        self.bodies: list[str] = []
+        self.failures: list[str] = []
+        self.is_ending = threading.Event()
+        self._place: Place | None = None
+
+    def run(self) -> None:
+        while not self.is_ending.is_set():
+            try:
+                self._query()
+            except (LakeError, StoreError) as error:
+                self.failures.append(str(error))
+
+    def _query(self) -> None:
+        options = {"path": self.url, "destination": "queue://sent", "reader": "billing", "from-offset": "earliest"}
+        stream = LogStream(options, ["body_text"])
+        self._place = self._place or stream.first()
+        stream.has_read(self._place)
+        while not self.is_ending.wait(0.05):
+            end = stream.batch_end(self._place, stream.last())
+            if end != self._place:
+                tasks = stream.tasks(self._place, end)
+                found = [text for task in tasks for batch in task.rows() for text in batch.column(0).to_pylist()]
+                self.bodies += found
+                self._place = end
+                stream.has_read(end)
+
+
+def users() -> str:
+    """Return the users clerk, lake and guest, each with a group of its own."""
+    groups = {"clerk": "clerks", "lake": "readers", "guest": "guests"}
+    found = "".join(
+        with_user(name, "secret").partition("\n")[2] + f"    groups: {group}\n" for name, group in groups.items()
+    )
+    return f"users:\n{found}"
+
+
+@pytest.fixture
+def followed(start_gateway: StartGateway, tmp_path: Path) -> Followed:
+    gateway = start_gateway(users() + CONFIG)
+    gateway.http_login = ("lake", "secret")
+    return Followed(gateway, tmp_path / "lake")
+
+
+def test_each_message_once_over_restarts_and_kills(followed: Followed, is_long: bool, seed: int) -> None:
+    print(f"--seed {seed}")
+    choose = random.Random(seed)
+    gateway = followed.gateway
+    followed.send()
+    stream = Stream(followed.url())
+    stream.start()
+    follower = followed.follow()
+    try:
+        for _ in range(TURNS_LONG if is_long else TURNS):
+            time.sleep(choose.uniform(0, 2))
+            what = choose.choice(["kill", "restart", "follower"])
+            if what == "kill":
+                gateway.kill9()
+            if what == "follower":
+                follower.kill()
+                follower.communicate()
+                follower = followed.follow()
+            else:
+                gateway.restart(same_port=True)
+            followed.send()
+
+        def has_everything() -> bool:
+            assert stream.is_alive(), stream.failures
+            assert follower.poll() is None, follower.communicate()[1]
+            return len(stream.bodies) >= len(followed.confirmed) <= len(followed.in_lake())
+
+        wait_until(has_everything, "all messages at both", LIMIT_S)
+        assert followed.in_lake() == followed.confirmed
+        assert stream.bodies == followed.confirmed == followed.in_log()
+        wait_until(lambda: all(not each["lag_bytes"] for each in followed.readers().values()), "no lag", LIMIT_S, 0.5)
+        assert followed.readers()["stream"]["reader"] == "billing"
+        assert followed.readers()["export"]["reader"].endswith(f":{followed.lake}")
+        metrics = gateway.get("/metrics")[1]
+        assert "penstock_log_reader_lag_bytes{" in metrics and 'reader="billing"' in metrics
+    finally:
+        stream.is_ending.set()
+        follower.terminate()
+        _, told = follower.communicate(timeout=LIMIT_S)
+        stream.join(LIMIT_S)
+    assert follower.returncode == 0, told
+
+
+def test_retention_waits_for_a_stream_elsewhere(followed: Followed) -> None:
+    gateway = followed.gateway
+    with pytest.raises(StoreError, match="needs the permission read and export for all destinations"):
+        stream_of(followed.url("guest"))
+    slow = stream_of(followed.url())
+    for _ in range(4):
+        followed.send()
+    followed.take(4 * AT_ONCE)
+    held = "queue://sent is read by stream 'billing' up to log offset 0 of "
+    wait_until(lambda: held in gateway.get("/api/overview")[1], "the alarm", LIMIT_S, 0.2)
+    assert "penstock_retention_held 1.0\n" in gateway.get("/metrics")[1]
+    words = ["store", "du", "--why", "--http", gateway.http_url, "--user", "lake"]
+    assert "waits for stream 'billing', which is at log offset 0" in answer(*words, PENSTOCK_PASSWORD="secret")
+    gateway.kill9()
+    gateway.restart(same_port=True)
+    assert followed.oldest() == 0
+    slow.has_read(slow.last())
+    wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.2)
+    words = ["store", "readers", "--forget", "billing", "--http", gateway.http_url, "--user"]
+    for user, status in (("guest", 1), ("lake", 0), ("lake", 1)):
+        assert penstock(*words, user, PENSTOCK_PASSWORD="secret").returncode == status
+    assert followed.readers() == {}
+
+
+def stream_of(url: str) -> LogStream:
+    stream = LogStream({"path": url, "reader": "billing"}, ["body_text"])
+    stream.has_read(stream.first())
+    return stream
