@@ -20,6 +20,7 @@ from spark_bridge import source
 from spark_bridge.stream.micro_batches import LogStream
 from spark_bridge.stream.reader import StreamReader
 from tests.support.store.sample_store import SampleStore
+from tests.support.store.served_store import served
 
 pytestmark = [
     pytest.mark.damages_store("written by hand, without all that a gateway would write"),
@@ -151,6 +152,25 @@ def test_limits_need_a_spark_that_says_where_a_batch_begins(store: SampleStore) 
     stream = LogStream({"path": str(store.directory), "maxBytesPerTrigger": "1"}, [])
     with pytest.raises(ValueError, match="'max-bytes-per-trigger' and 'max-messages-per-trigger' need Spark 4.2"):
         StreamReader(stream)
+
+
+def test_a_named_stream_of_a_gateway_elsewhere(store: SampleStore, session: SparkSession) -> None:
+    taken: list[int] = []
+
+    def take(rows: DataFrame, batch: int) -> None:
+        taken.extend(offsets_of(rows))
+
+    def work(url: str) -> None:
+        sent: list[int] = []
+        for _ in range(2):
+            sent += fill(store, 40)
+            run(session, store, take, path=url, reader="billing")
+            assert taken == sent
+            (mark,) = read_watermarks(RealFiles(), str(store.directory), store.store_id).marks
+            assert mark.title() == "stream 'billing'"
+        assert mark.to_offset > sent[30], "the first batch is done"
+
+    served(store, work)
 
 
 def test_a_named_stream_is_known_by_what_its_batches_have_taken(store: SampleStore, session: SparkSession) -> None:
