@@ -63,6 +63,14 @@ class Piece:
     has_entries: bool
 
 
+def cell_end(offset: int, partition_bytes: int) -> int:
+    """Return where the part of the log ends that one task reads, of which ``offset`` is in.
+
+    The borders do not move as the log grows, so a task that is repeated later has the same rows.
+    """
+    return (offset // partition_bytes + 1) * partition_bytes
+
+
 class Block:
     """Records of one segment in memory, ascending: record i is at ``positions[i]`` of ``octets``."""
 

@@ -26,7 +26,7 @@ from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import DEAD_LETTERS, DELIVERIES, MESSAGES, SCHEMAS
 from spark_bridge.arrow.subscriptions import Subscriber, label
 from spark_bridge.log.lost import Damaged, Lost
-from spark_bridge.log.records import GAP_BYTES, Piece, lane_entries
+from spark_bridge.log.records import GAP_BYTES, Piece, cell_end, lane_entries
 from spark_bridge.log.salvage import Stretch
 from spark_bridge.log.settlements import Ranges, Settled, by_lane, joined, of_owners, read_ranges
 from spark_bridge.partitioning import BY_DESTINATION, Partitioning
@@ -254,20 +254,16 @@ def _cut(reader: StoreReader, start: int, stop: int, partition_bytes: int) -> li
     pieces: list[Piece] = []
     for segment in reader.segments:
         low, high = max(start, segment.base), min(stop, segment.limit)
-        for cut in range(low, high, partition_bytes):
-            pieces.append(Piece(segment, cut, min(cut + partition_bytes, high), True))
+        while low < high:
+            cut = min(high, cell_end(low, partition_bytes))
+            pieces.append(Piece(segment, low, cut, True))
+            low = cut
     return pieces
 
 
 def _partitions(pieces: list[Piece], partition_bytes: int) -> list[list[Piece]]:
-    """Put small neighbours (a store with small segments) into one partition."""
-    partitions: list[list[Piece]] = []
-    room = 0
+    """Put all pieces of a cell (a store may have small segments) into one partition."""
+    partitions: dict[int, list[Piece]] = {}
     for piece in pieces:
-        size = piece.stop - piece.start
-        if size > room:
-            partitions.append([])
-            room = partition_bytes
-        partitions[-1].append(piece)
-        room -= size
-    return partitions
+        partitions.setdefault(piece.start // partition_bytes, []).append(piece)
+    return list(partitions.values())

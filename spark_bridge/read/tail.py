@@ -16,7 +16,7 @@ from engine.store.read.segment_files import SegmentFile
 from spark_bridge.arrow.arrays import from_numpy, rows_by_code
 from spark_bridge.log.blocks import in_blocks, record_of, scan_blocks
 from spark_bridge.log.places import TailEntries
-from spark_bridge.log.records import Block, Octets, Piece, chosen
+from spark_bridge.log.records import Block, Octets, Piece, cell_end, chosen
 from spark_bridge.log.salvage import Stretch, salvage
 from spark_bridge.log.settlements import Ranges, ranges_of
 from spark_bridge.read.deliveries import OF_DELIVERIES
@@ -61,7 +61,7 @@ class Tail:
 def read_tail(
     reader: StoreReader, start: int, stop: int, partition_bytes: int, skips_damage: bool, has_deliveries: bool
 ) -> Tail:
-    """Read the tail up to ``stop``; cut it at beginnings of records from ``start`` on."""
+    """Read the tail up to ``stop``; cut it from ``start`` on, each record whole."""
     tail = Tail()
     first = min(reader.entries_offset, stop)
     found: Iterator[tuple[SegmentFile, Block] | Stretch]
@@ -88,7 +88,7 @@ def read_tail(
         if segment is None or segment.base != owner.base:
             tail.add_piece(segment, low, high)
             segment, low = owner, int(offsets[0])
-        while (cut := int(np.searchsorted(offsets, low + partition_bytes))) < len(offsets):
+        while (cut := int(np.searchsorted(offsets, cell_end(low, partition_bytes)))) < len(offsets):
             tail.add_piece(segment, low, int(offsets[cut]))
             low = int(offsets[cut])
         high = int(offsets[-1]) + layout.padded(int(block.sizes[-1]))

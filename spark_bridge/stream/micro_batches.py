@@ -26,7 +26,7 @@ from spark_bridge.log.records import Piece
 from spark_bridge.log.times import offset_at
 from spark_bridge.read.filters import ENDLESS
 from spark_bridge.read.pieces import read_pieces
-from spark_bridge.read.plan import Plan
+from spark_bridge.read.plan import PARTITION_BYTES, Plan
 from spark_bridge.read.scan import (
     FAIL_ON_DATA_LOSS,
     MAX_BYTES,
@@ -195,7 +195,10 @@ class LogStream:
             plan = plan_read(self._read_options | bounds, columns, reader.directory).plan
         whole_from = start.whole_from if self._fails else ENDLESS
         alone = replace(plan, partitions=[], skip_gone=not self._fails, whole_from=whole_from)
-        return [StreamTask(alone, pieces) for pieces in plan.partitions]
+        # Numbered by their place in the log, with those that have nothing now: a sink knows repeated ones by number.
+        size = number_of(self._given, "partition-bytes", 1) or PARTITION_BYTES
+        by_cell = {pieces[0].start // size: pieces for pieces in plan.partitions}
+        return [StreamTask(alone, by_cell.get(cell, [])) for cell in range(start.log_offset // size, -(-stop // size))]
 
     def _after_rows(self, start: Place, stop: int) -> int:
         """Return the offset of the first row that has no room in the batch; rows of one record stay together."""

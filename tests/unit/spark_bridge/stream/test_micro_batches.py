@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.store.disk.files import RealFiles
@@ -18,6 +19,8 @@ from tests.support.store.store_home import THINNING, FileHome
 from tests.unit.spark_bridge.log.test_removed import ALIVE, send
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+
+OFFSETS = pa.schema([("log_offset", pa.int64())])
 
 
 @pytest.fixture
@@ -84,6 +87,21 @@ def test_each_batch_has_at_most_so_many_rows_and_none_is_lost(store: SampleStore
     whole = stream_of(store.directory)
     assert batches(whole, whole.first()) == [sent]
     assert limited.batch_end(limited.first(), limited.last(), is_limited=False) == whole.last()
+
+
+def test_a_task_has_the_same_rows_whenever_its_batch_is_read(store: SampleStore) -> None:
+    """A sink tells a repeated task by its number."""
+    fill(store, 60)
+    stream = stream_of(store.directory, partitionBytes=1500)
+    first, last = stream.first(), stream.last()
+
+    def tasks() -> list[list[int]]:
+        found = (pa.Table.from_batches(task.rows(), OFFSETS) for task in stream.tasks(first, last))
+        return [table["log_offset"].to_pylist() for table in found]
+
+    in_the_tail = tasks()
+    store.publish(is_clean=True)
+    assert tasks() == in_the_tail
 
 
 def test_rows_of_one_record_stay_in_one_batch(store: SampleStore) -> None:
