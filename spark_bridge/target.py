@@ -6,6 +6,7 @@
     LAKE/_delta_log/                                              the same for readers of Delta, one for each table
     LAKE/_penstock/manifest-<number>.json                         one for each committed range, in order
     LAKE/_penstock/staging/<number>-<token>                       an attempt at a range: see ``attempts``
+    LAKE/_penstock/newest                                         where an export has ended: see ``newest``
     LAKE/_penstock/lock                                           in a directory: held by the running export
 
 The manifest of its number commits a range, and is never replaced: of several exports at once one commits, the others
@@ -35,6 +36,7 @@ from spark_bridge.errors import LakeError, TargetBusy, TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.files.lake_files import LakeFiles
 from spark_bridge.manifests import FOLDER, LakeFile, Manifest, read_manifest, table_folder
+from spark_bridge.newest import Newest, read_newest, write_newest
 from spark_bridge.partitioning import Partitioning
 
 PLACED: Final = re.compile(r"(?:destination=[^/]*/)?date=[^/]*/[^/]*\.parquet")
@@ -60,6 +62,7 @@ class Target:
         self._attempts = attempts_of(files)
         self._committing = ""  # the attempt whose manifest may be there, or come to be there
         self._known = 0  # the number of the last manifest that this object has seen
+        self._newest: Newest | None = None
         self._logs: dict[str, DeltaLog] = {}
 
     @contextmanager
@@ -99,10 +102,17 @@ class Target:
     def last(self) -> Manifest | None:
         """Return the last committed range.  Raises: TargetError as ``manifests``."""
         if not self._known:
-            self._known = max(self._numbers(), default=0)
+            noted = self._noted().manifest
+            is_there = noted > 0 and self.files.status(_path(noted)) is not None
+            self._known = noted if is_there else max(self._numbers(), default=0)
         while self._known and self.files.status(_path(self._known + 1)) is not None:
             self._known += 1  # not listed again: the names may be many
         return self._numbered(self._known) if self._known else None
+
+    def _noted(self) -> Newest:
+        if self._newest is None:
+            self._newest = read_newest(self.files)
+        return self._newest
 
     def _numbers(self) -> list[int]:
         found = map(MANIFEST.fullmatch, self.files.names(FOLDER))
@@ -204,7 +214,7 @@ class Target:
 
     def _log(self, folder: str) -> DeltaLog:
         if folder not in self._logs:
-            self._logs[folder] = DeltaLog(self.files, folder)
+            self._logs[folder] = DeltaLog(self.files, folder, self._noted().commits.get(folder, -1))
         return self._logs[folder]
 
     @contextmanager
@@ -233,6 +243,7 @@ class Target:
             raise TargetBusy(f"another export has written to {self.files.title} meanwhile; this one has added nothing")
         self._known = manifest.number
         self._publish(manifest)
+        write_newest(self.files, Newest(manifest.number, {folder: log.ours for folder, log in self._logs.items()}))
         return f"{self.files.title}/{path}"
 
     def _publish(self, manifest: Manifest) -> None:

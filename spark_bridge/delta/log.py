@@ -98,14 +98,17 @@ class Head:
 
 
 class DeltaLog:
-    """The log of the table in a folder of a lake."""
+    """The log of the table in a folder of a lake.
 
-    def __init__(self, files: LakeFiles, table_folder: str = "") -> None:
+    ours: a commit of ours, the last one that this object knows, -1 for none.  It need not be there any more.
+    """
+
+    def __init__(self, files: LakeFiles, table_folder: str = "", ours: int = -1) -> None:
         self._files = files
         self._table_folder = table_folder
         self._folder = f"{table_folder}/{FOLDER}".lstrip("/")
         self.title = f"{files.title}/{self._folder}"
-        self._ours = -1  # the last commit of ours that this object has seen
+        self.ours = ours
 
     def publish(
         self,
@@ -136,6 +139,7 @@ class DeltaLog:
             actions.append({"txn": {"appId": store_id, "version": to_offset, "lastUpdated": now_ms}})
             actions += ({"add": add} for add in adds)
             if self._commit(head.version + 1, actions):
+                self.ours = head.version + 1
                 self._keep_short(head.version + 1, now_ms)
                 return
             head = self.head(store_id)
@@ -179,11 +183,11 @@ class DeltaLog:
 
         Reads back from the newest commit to ours, normally one.  Raises: TargetError if no commit may be added.
         """
-        newest = self._ours
+        newest = self.ours
         while newest >= 0 and self._has(newest + 1):
             newest += 1  # not listed again: the names may be many
-        if newest >= 0 and self._has(self._ours):  # others delete old commits
-            known = self._head_of(range(self._ours, newest + 1), store_id)
+        if newest >= 0 and self._has(self.ours):  # others delete old commits
+            known = self._head_of(range(self.ours, newest + 1), store_id)
             if known is not None:
                 return known
         names = self._files.names(self._folder)
@@ -210,7 +214,7 @@ class DeltaLog:
                 if "commitInfo" in action:
                     columns = str(action["commitInfo"].get("penstockColumns", ""))
                 if "txn" in action and action["txn"]["appId"] == store_id:
-                    self._ours = version
+                    self.ours = version
                     return Head(versions[-1], action["txn"]["version"], columns)
         return None
 

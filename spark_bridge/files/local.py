@@ -34,7 +34,6 @@ class LocalFiles(LakeFiles):
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.title = self.identity = str(self.directory)
-        self._is_swept = False
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -115,10 +114,6 @@ class LocalFiles(LakeFiles):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise TargetBusy(f"another export is writing to {self.title}") from None
-            if not self._is_swept:  # once, because the folder may be large
-                for path in held.glob("*.tmp"):  # of one that was killed
-                    path.unlink()
-                self._is_swept = True
             yield _token_in(lock)
 
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:

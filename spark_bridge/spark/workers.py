@@ -30,7 +30,7 @@ WORKER_MODULES: Final[Mapping[str, str]] = {
     "protocols": "broker_headers errors map_message message_lines",
     "protocols/openwire/mapping": "contents stomp_content stored_form",
     "protocols/openwire/wire": "commands identities layouts messages modified_utf8 property_map reader writer",
-    "spark_bridge": "attempts errors manifests parquet parquet_file partitioning source target",
+    "spark_bridge": "attempts errors manifests newest parquet parquet_file partitioning source target",
     "spark_bridge/arrow": "*",
     "spark_bridge/delta": "*",
     "spark_bridge/files": "*",
