@@ -250,6 +250,52 @@ class Features extends Scenarios {
             session.commit();
             is(consumer.receiveNoWait(), null);
         });
+        ALL.put("pullAfterARollback", () -> {
+            Session session = connect("&jms.prefetchPolicy.all=0").createSession(true, 0);
+            send(session, "ow.askedTwice", 0, 2);
+            session.commit();
+            MessageConsumer consumer = session.createConsumer(session.createQueue("ow.askedTwice"));
+            takes(consumer, 0, 2);
+            session.rollback();
+            takes(consumer, 0, 2); // it also asks the gateway, and waits no longer than for its own copies
+            is(consumer.receive(SHORT), null);
+            session.commit();
+            Session other = connect("&jms.prefetchPolicy.all=0").createSession(false, Session.AUTO_ACKNOWLEDGE);
+            MessageConsumer next = other.createConsumer(other.createQueue("ow.askedTwice"));
+            send(other, "ow.askedTwice", 2, 1);
+            takes(next, 2, 1);
+        });
+        ALL.put("closeOfSeveralConsumers", () -> {
+            Session session = session(Session.CLIENT_ACKNOWLEDGE);
+            MessageConsumer unread = session.createConsumer(session.createQueue("ow.unread"));
+            MessageConsumer read = session.createConsumer(session.createQueue("ow.read"));
+            send(session, "ow.unread", 0, 2);
+            send(session, "ow.read", 0, 1);
+            takes(read, 0, 1);
+            Thread.sleep(SHORT); // they arrive in the buffer of the other one
+            session.close();
+            Session next = session();
+            MessageConsumer again = next.createConsumer(next.createQueue("ow.unread"));
+            for (int number = 0; number < 2; number++) {
+                is(again.receive(LONG).getIntProperty("JMSXDeliveryCount"), 1);
+            }
+            is(next.createConsumer(next.createQueue("ow.read")).receive(LONG).getIntProperty("JMSXDeliveryCount"), 2);
+        });
+        ALL.put("firstOfAGroup", () -> {
+            Session session = session();
+            MessageProducer producer = session.createProducer(session.createQueue("ow.first"));
+            MessageConsumer consumer = session.createConsumer(session.createQueue("ow.first"));
+            for (String group : new String[] {"A", "A", "B"}) {
+                Message sent = session.createTextMessage(group);
+                sent.setStringProperty("JMSXGroupID", group);
+                producer.send(sent);
+            }
+            List<Boolean> marks = new ArrayList<>();
+            for (int number = 0; number < 3; number++) {
+                marks.add(consumer.receive(LONG).getBooleanProperty("JMSXGroupFirstForConsumer"));
+            }
+            is(marks, Arrays.asList(true, false, true));
+        });
         ALL.put("pullsShare", () -> {
             Session one = connect("&jms.prefetchPolicy.all=0").createSession(false, Session.CLIENT_ACKNOWLEDGE);
             Session two = connect("&jms.prefetchPolicy.all=0").createSession(false, Session.CLIENT_ACKNOWLEDGE);

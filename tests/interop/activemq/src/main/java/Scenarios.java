@@ -29,6 +29,7 @@ import javax.jms.TextMessage;
 import javax.jms.Topic;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.ActiveMQSession;
+import org.apache.activemq.command.ActiveMQMessage;
 import org.apache.activemq.command.ActiveMQQueue;
 
 /** Scenarios by name against one gateway; prints "ok NAME" or "failed NAME: why" for each. */
@@ -298,11 +299,15 @@ public class Scenarios {
         ALL.put("composite", () -> {
             Session session = session();
             MessageConsumer topic = session.createConsumer(session.createTopic("ow.c.3"));
-            session.createProducer(session.createQueue("ow.c.1,ow.c.2,topic://ow.c.3")).send(session.createTextMessage("x"));
+            String all = "ow.c.1,ow.c.2,topic://ow.c.3,queue://ow.c.1";
+            session.createProducer(session.createQueue(all)).send(session.createTextMessage("x"));
             Message got = session.createConsumer(session.createQueue("ow.c.2")).receive(LONG);
             is(text(got), "x");
             is(got.getJMSDestination().toString(), "queue://ow.c.2");
-            is(text(session.createConsumer(session.createQueue("ow.c.1")).receive(LONG)), "x");
+            is(((ActiveMQMessage) got).getOriginalDestination().getPhysicalName(), all);
+            MessageConsumer once = session.createConsumer(session.createQueue("ow.c.1"));
+            is(text(once.receive(LONG)), "x");
+            is(once.receive(SHORT), null);
             is(text(topic.receive(LONG)), "x");
         });
         ALL.put("listener", () -> {
