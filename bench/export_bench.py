@@ -4,6 +4,7 @@
     .venv/bin/python -m bench.export_bench --messages 200000 --runs 3
     .venv/bin/python -m bench.export_bench --settled --body text      every message acknowledged singly; text bodies
     .venv/bin/python -m bench.export_bench --spark-writer             data source and Spark's own writer, too
+    .venv/bin/python -m bench.export_bench --warm                     more exports, in one session of Spark
     .venv/bin/python -m bench.export_bench --destinations 1000        exports of one queue and of 1,000 in turn
 
 With ``--destinations`` a second store has the messages in so many queues.  Its exports take turns with those of one
@@ -94,6 +95,23 @@ def export_once(directory: Path, target: Path, master: str, more: tuple[str, ...
     return said
 
 
+def export_warm(stores: list[Path], target: Path, scratch: Path, master: str, runs: int) -> list[list[float]]:
+    """Return the rates of each store's exports in one session, without its first: the JVM has a start of its own."""
+    from spark_bridge.export import NICE, Request, export
+    from spark_bridge.spark.session import start_for_tasks
+
+    rates: list[list[float]] = [[] for _ in stores]
+    context = start_for_tasks(master, scratch, "", NICE)
+    for run in range(runs + 1):
+        for store, of_store in zip(stores, rates, strict=True):
+            shutil.rmtree(target, ignore_errors=True)
+            done = export(Request(store, ">", target, master), spark=context)
+            if run:
+                of_store.append(round(done.rows / done.export_seconds))
+    context.stop()
+    return rates
+
+
 def read_one(directory: Path, target: Path) -> dict[str, float]:
     """Return the rows of one destination of the lake, and the seconds to read them."""
     began = time.monotonic()
@@ -143,7 +161,9 @@ def main() -> None:
     parser.add_argument("--partition-by", default="", help="of the second store; as in penstock export")
     parser.add_argument("--master", default="local[2]", help="as in penstock export")
     parser.add_argument("--work", type=Path, help="directory for the store and the Parquet files meanwhile")
-    parser.add_argument("--spark-writer", action="store_true", help="measure Spark's own Parquet writer as well")
+    more_in_one_jvm = parser.add_mutually_exclusive_group()  # a process has one, with the options of the first use
+    more_in_one_jvm.add_argument("--warm", action="store_true", help="measure more exports, in one session of Spark")
+    more_in_one_jvm.add_argument("--spark-writer", action="store_true", help="measure Spark's own Parquet writer")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=arguments.work) as work:
         directory, target = Path(work) / "data", Path(work) / "parquet"
@@ -171,9 +191,12 @@ def main() -> None:
             result["destinations"] = arguments.destinations
             result["of_destinations"] = _told(of_many, arguments.messages)
             result["of_one"] = [read_one(many, Path(work) / "lake") for _ in range(arguments.runs)]
+        scratch = Path(work) / "scratch"
+        scratch.mkdir()
+        if arguments.warm:
+            stores = [directory, many] if arguments.destinations > 1 else [directory]
+            result["warm_per_s"] = export_warm(stores, target, scratch, arguments.master, arguments.runs)
         if arguments.spark_writer:
-            scratch = Path(work) / "scratch"
-            scratch.mkdir()
             rates = spark_writer(directory, target, scratch, arguments.runs)
             result["spark_writer_per_s"] = [round(rate) for rate in rates]
         print(json.dumps(result))
