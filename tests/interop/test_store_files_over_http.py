@@ -32,7 +32,7 @@ users:
     groups: [readers]
     verifiers:{VERIFIERS}
 permissions:
-  - {{match: ">", read: [readers, clerks], write: clerks, admin: clerks}}
+  - {{match: ">", read: [readers, clerks], write: clerks, admin: clerks, export: readers}}
 """
 COUNT = 200
 PAUSE_AT = 130
@@ -73,7 +73,7 @@ def test_rows_are_those_of_the_directory(
     done = penstock(*words, "--to", str(tmp_path), "--master", "none", "--json", PENSTOCK_PASSWORD="secret")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["rows"], told["note"]) == (COUNT, ""), "it had a lease"
+    assert (told["rows"], told["note"]) == (COUNT, ""), "it had a lease, and has said how far it is"
     with pytest.raises(LakeError, match="answers 401: wrong or no credentials"):
         scan(gateway.http_url)
     client.close()
