@@ -1,7 +1,7 @@
 """Measure JMS with activemq-client: ``python -m bench.jms_rows --beside classic=tcp://127.0.0.1:61616``.
 
 The same Java program (bench/jms/Rows.java) takes turns at the gateway and each broker beside it, run by run.  Each run
-is a JVM and a queue of its own.  You need Java 17 and Maven.
+is a JVM and a queue of its own; the first quarter of its messages is not measured.  You need Java 17 and Maven.
 
 sync: persistent, each send waits for its response.  sync16, sync64: so many connections that do so.
 async: persistent, without waiting (``jms.useAsyncSend``).  nonpersistent: without waiting.
