@@ -48,4 +48,7 @@ class Workers:
 
     @abstractmethod
     def submit(self, job: Job, lane: int) -> None:
-        """Run ``job`` soon.  lane: SYNC_LANE, READ_LANE or FILE_LANE."""
+        """Run ``job`` soon; one that ``is_short`` may be run and finished before the return.
+
+        lane: SYNC_LANE, READ_LANE or FILE_LANE.
+        """

@@ -104,17 +104,18 @@ class ThreadWorkers(Workers):
             self._queues[lane].put(job)
 
     def _sync(self, job: Job) -> None:
+        is_first = self._syncs_in_thread == 0 and self._system_sync.job is None
+        if is_first and self._slowest_s < HERE_S and job.is_short():
+            self._done(job, self._run_timed(job))
+        else:
+            self._sync_elsewhere(job)
+
+    def _sync_elsewhere(self, job: Job) -> None:
         if self._system_sync.job is not None:
             self._behind.append(job)
-            return
-        if self._syncs_in_thread == 0:
-            if self._slowest_s < HERE_S and job.is_short():
-                self._loop.call_soon(self._done, job, self._run_timed(job))
-                return
-            if self._is_with_system(job):
-                return
-        self._syncs_in_thread += 1
-        self._queues[SYNC_LANE].put(job)
+        elif self._syncs_in_thread or not self._is_with_system(job):
+            self._syncs_in_thread += 1
+            self._queues[SYNC_LANE].put(job)
 
     def _is_with_system(self, job: Job) -> bool:
         """Give the system a sync; return False if it has to be run."""
@@ -136,7 +137,7 @@ class ThreadWorkers(Workers):
         self._timed(self._seconds() - self._system_start_s)
         behind, self._behind = self._behind, deque()
         for other in behind:
-            self._sync(other)
+            self._sync_elsewhere(other)
         self._done(job, None)
 
     def _run_timed(self, job: Job) -> Exception | None:

@@ -65,9 +65,9 @@ class CountingBroker(Broker):
 class World(BrokerView):
     broker: CountingBroker
 
-    def __init__(self) -> None:
+    def __init__(self, store: ScriptedStore | None = None) -> None:
         self.clock = VirtualClock()
-        self.store = ScriptedStore()
+        self.store = store or ScriptedStore()
         timers = VirtualTimers(self.clock)
         self.broker = CountingBroker(self.store, self.clock, timers, AddressMatcher(()), 1024 * 1024)
         self.loop = EngineLoop(asyncio.get_running_loop(), self.broker, self.store, self.clock)
@@ -106,6 +106,39 @@ async def test_everything_of_one_round_is_one_turn() -> None:
     await rounds()
     assert world.broker.turns == 1
     assert touched.flushed == [(world.store.append_offset(), world.store.confirmed_offset())]
+
+
+async def test_a_sync_within_the_end_of_a_turn_confirms_at_that_end() -> None:
+    answered: list[Touched] = []
+
+    class ShortSync(Job):
+        def run(self) -> None: ...
+
+        def finish(self) -> None:
+            assert world.store.finish_sync()
+            answered.append(world.touch())
+
+    class QuickStore(ScriptedStore):
+        def sync(self) -> None:
+            super().sync()
+            world.loop.job_done(ShortSync())
+
+    class Confirmed(Touched):
+        def flush(self, offset: int, confirmed_offset: int) -> None:
+            super().flush(offset, confirmed_offset)
+            world.broker.store_events.await_confirmation(FakeClient())
+
+    world = World(QuickStore())
+    start = world.store.confirmed_offset()
+    sender = Confirmed()
+    world.loop.touched.append(sender)
+    world.send()
+    world.loop.open_turn()
+    await rounds(1)
+    end = world.store.append_offset()
+    assert (sender.flushed, [one.flushed for one in answered]) == ([(end, start)], [[(end, end)]])
+    await rounds()
+    assert world.broker.turns == 2, "nothing is left to be done"
 
 
 async def test_an_idle_loop_turns_nothing() -> None:

@@ -155,8 +155,9 @@ async def _make_quick(workers: ThreadWorkers, sink: Sink) -> None:
 
 
 async def _sync(workers: ThreadWorkers, sink: Sink, job: Short) -> str:
+    count = len(sink.jobs)
     workers.submit(job, SYNC_LANE)
-    await sink.wait(len(sink.jobs) + 1)
+    await sink.wait(count + 1)
     return job.thread.name
 
 
@@ -165,6 +166,9 @@ async def test_short_syncs_come_to_this_thread_once_the_disk_is_known_to_be_quic
     await _make_quick(workers, sink)
     here = threading.current_thread().name
     assert await _sync(workers, sink, Short()) == here
+    at_once = Short()
+    workers.submit(at_once, SYNC_LANE)
+    assert sink.jobs[-1] is at_once, "what it confirms may leave at the end of the same turn"
     others = [Noted("long"), Noted("page")]
     workers.submit(others[0], SYNC_LANE)
     workers.submit(others[1], READ_LANE)
