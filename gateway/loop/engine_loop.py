@@ -121,8 +121,8 @@ class EngineLoop(JobSink):
     def end_turn(self) -> None:
         """Dispatch, write the log, send all output that may be sent.
 
-        A sync that is short runs in here, and what it confirms leaves in here, too: the event loop's next round would cost
-        a lone sender a tenth of its rate.
+        A short sync runs in here, and what it confirms leaves in here, too: waiting for the event loop's next round
+        would cost a lone sender 7 % of its rate.
 
         A fault in here is ours and interrupts the engine in the middle of a turn.  ``failed`` then stops the process at
         once, without a clean close of the store, and the next start recovers from the log.

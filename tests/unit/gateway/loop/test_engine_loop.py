@@ -126,7 +126,7 @@ async def test_a_sync_within_the_end_of_a_turn_confirms_at_that_end() -> None:
     class Confirmed(Touched):
         def flush(self, offset: int, confirmed_offset: int) -> None:
             super().flush(offset, confirmed_offset)
-            world.broker.store_events.await_confirmation(FakeClient())
+            world.loop.store_events.await_confirmation(FakeClient())
 
     world = World(QuickStore())
     start = world.store.confirmed_offset()
