@@ -52,7 +52,7 @@ def check_faults(gateway: GatewayProcess) -> None:
     assert gateway.is_running, f"the gateway has ended; its log: {text[-4_000:]}"
     now = metrics(gateway)
     faults = {name: now[name] for name in FAULT_METRICS if now[name]}
-    assert not faults, f"defects of the gateway: {faults}"
+    assert not faults, f"defects of the gateway: {faults}; its log: {gateway.log.read_text(errors='replace')[-6_000:]}"
 
 
 def check_nothing_held(gateway: GatewayProcess, connections: int = 0, but_http: bool = False) -> None:
