@@ -130,12 +130,11 @@ class EngineLoop(JobSink):
         if self.is_shut:
             return
         self._is_ending = True
+        self._has_synced_here = False
         try:
             self._end_turn()
             if self._has_synced_here:
-                self._has_synced_here = False
                 self._end_turn()
-                self._has_synced_here = False
             if self._producer_gates.is_blocked or self.store_events.faulty_lanes or self._alarms.is_raised:
                 self.check()
             if self.broker.has_more_to_do():
