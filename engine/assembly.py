@@ -245,7 +245,12 @@ class FeatureParts:
         producer_gates, acceptance, subscribing = ground.producer_gates, fates.acceptance, clients.subscribing
         advisory_topics = AdvisoryTopics(context, destinations, dispatch.subscriptions, acceptance, options.name)
         self.advisories = Advisories(
-            context, destinations, advisory_topics, options.has_advisories, AdvisoryState(destinations)
+            context,
+            destinations,
+            dispatch.dispatcher,
+            advisory_topics,
+            options.has_advisories,
+            AdvisoryState(destinations),
         )
         observers.append(self.advisories)
         self.questions = Questions()

@@ -39,6 +39,7 @@ class Dispatcher:
     settling: batches to flush.  next_tag: number of the next hand-over.
     written_offset: messages from here on are not handed over yet.  A delivery may be sent before the sync, but never
     before the write: otherwise a crash could give its log offset, and so its id, to another message.
+    expired: those that leave at the turn's end.  expiry_listeners: subscriptions to advisories about expired messages.
     times, traces: who is told of hand-overs to consumers; None where nobody asks for it.
     """
 
@@ -52,6 +53,7 @@ class Dispatcher:
         "unwritten",
         "pages",
         "expired",
+        "expiry_listeners",
         "rates",
         "observers",
         "steps",
@@ -71,6 +73,7 @@ class Dispatcher:
         self.unwritten = UnwrittenQueues(context, steps)
         self.pages = PageRequests(context.store, context.memory, steps)
         self.expired: list[Delivery] = []
+        self.expiry_listeners = 0
         self.rates = rates
         self.observers = observers
         self.steps = steps
@@ -335,8 +338,13 @@ class Dispatcher:
         else:
             self.memory.release(message)
 
+    def is_missed(self, queue: Queue) -> bool:
+        """Say whether somebody must be given, or told of, the messages that expire in a queue."""
+        place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.feed.subscriber)
+        return self.expiry_listeners > 0 or place is not None
+
     def expire(self, delivery: Delivery, queue: Queue) -> None:
-        """Settle an expired delivery; ``expired`` keeps it for the expiry address until the turn's end."""
+        """Settle an expired delivery; ``expired`` keeps one that moves or is reported until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
         self.steps.left -= EXPIRE_STEPS
         queue.fates.expired_count += 1
@@ -344,7 +352,7 @@ class Dispatcher:
             queue.depth -= 1
             self.memory.release(delivery.message)
             return
-        if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.feed.subscriber) is not None:
+        if self.is_missed(queue):
             self.expired.append(delivery)
             self.context.agenda.is_open = True
             return

@@ -14,7 +14,6 @@ from engine.dispatch.dispatcher import Dispatcher
 from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
-from engine.values.destination import QUEUE
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.values.stored import NEVER_MS, Entry, Range
@@ -30,7 +29,7 @@ class Sweep:
     """waiting: lanes with messages on disk that may have expired.  lane: the current one.
 
     next_entry: of that lane.  next_ms: the earliest expiry of the entries passed, as far as known.
-    moving: its expired entries that must be read because they move to an expiry destination.
+    moving: its expired entries that must be read because they move to an expiry destination or are reported.
     """
 
     context: Context
@@ -98,10 +97,7 @@ class Sweep:
         self.next_ms = min(self.next_ms, next_ms)
         found = [entry for entry in expired if _is_on_disk(lane, entry.offset)]
         queue = queue_of(lane)
-        has_place = (
-            queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.feed.subscriber) is not None
-        )
-        if has_place or queue.feed.selector is not None:
+        if self.dispatcher.is_missed(queue) or queue.feed.selector is not None:
             self.moving = found
             self._move()
             return

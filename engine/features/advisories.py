@@ -12,6 +12,7 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.dispatch.dispatcher import Dispatcher
 from engine.features.advisory_state import (
     ADDED,
     CONNECTION,
@@ -37,7 +38,7 @@ from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
-from engine.values.destination import QUEUE, TOPIC, advisory_name
+from engine.values.destination import ADVISORY_PREFIX, QUEUE, TOPIC, advisory_name
 from engine.values.message import Message
 
 # Events that have advisories, as spelled in the topic's name; ``advisory_state`` has those with a past.
@@ -51,6 +52,10 @@ MESSAGE_DEAD: Final = "MessageDLQd"
 EXPIRED: Final = "Expired"
 FULL: Final = "FULL"
 NO_CONSUMER: Final = "NoConsumer"
+
+# Properties as AdvisorySupport spells them.
+MESSAGE_ID: Final = "orignalMessageId"
+DESTINATION: Final = "orignalDestination"
 
 ABOUT_DESTINATIONS: Final = (  # each event has a topic per destination
     CONSUMER,
@@ -73,11 +78,13 @@ class Advisories(Observer):
     """listeners: subscriptions that may take advisories.
 
     is_enabled: advisory_support of the configuration; it governs all events except those of messages, for which
-    addresses ask.  topics: where the advisories are published.
+    addresses ask.  topics: where the advisories are published.  dispatcher: keeps expired messages
+    while somebody listens.
     """
 
     context: Context
     destinations: Destinations
+    dispatcher: Dispatcher
     topics: AdvisoryTopics
     is_enabled: bool
     announced: AdvisoryState
@@ -164,7 +171,7 @@ class Advisories(Observer):
         fields: Fields = {"messageId": identity, "destination": named(destination), "priority": message.priority}
         if destination.settings.advisories.include_body and destination.kind in (QUEUE, TOPIC):
             fields["text"] = message.body.decode(errors="replace")
-        headers = {"originalMessageId": identity, "originalDestination": destination.uri()}
+        headers = {MESSAGE_ID: identity, DESTINATION: destination.uri()}
         self.topics.advise(event, destination, "ActiveMQMessage", fields, headers)
 
     def discarded(self, queue: Queue, message: Message) -> None:
@@ -210,12 +217,14 @@ class Advisories(Observer):
 
     def listener_added(self, name: str) -> None:
         self.listeners += 1
+        self.dispatcher.expiry_listeners += _takes(name, EXPIRED)
 
     def listener_removed(self, name: str) -> None:
         self.listeners -= 1
+        self.dispatcher.expiry_listeners -= _takes(name, EXPIRED)
 
     def dead(self, queue: Queue, message: Message, is_expired: bool) -> None:
-        self.message_event(EXPIRED if is_expired else MESSAGE_DEAD, queue, message)
+        self.message_event(EXPIRED if is_expired else MESSAGE_DEAD, self._source(queue, message), message)
 
     def topic_unused(self, topic: Topic) -> None:
         self.topics.retire(topic)
@@ -228,3 +237,13 @@ class Advisories(Observer):
         if self.listeners and self.is_enabled and not is_own(destination.name):
             fields = changed_fields(destination, operation)
             self.topics.advise(CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
+
+
+def _takes(name: str, event: str) -> bool:
+    """Say whether subscribers of a topic or wildcard hear of ``event``."""
+    for element, wanted in zip(name.split("."), (*ADVISORY_PREFIX.split(".")[:2], event), strict=False):
+        if element in (">", "#"):
+            return True
+        if element not in ("*", wanted):
+            return False
+    return True

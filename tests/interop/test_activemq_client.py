@@ -101,6 +101,7 @@ SCENARIOS: Final = (
     "connectionAdvisories",
     "advisoriesByWildcard",
     "deadLetterAdvisory",
+    "expiredAdvisory",
 )
 
 SLOW_SCENARIOS: Final = {"idleConnection"}  # more than five seconds of silence; the first release has it always

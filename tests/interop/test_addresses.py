@@ -317,7 +317,7 @@ def test_each_step_of_a_message_is_told(connect: Connect, unique: Unique) -> Non
     client.ack(client.message())
     told = watcher.message()
     assert told.headers["subscription"] == "MessageConsumed"
-    assert told.headers["originalDestination"] == f"queue://{name}"
+    assert told.headers["orignalDestination"] == f"queue://{name}"
     for one in (watcher, client):
         one.close()
 

@@ -121,6 +121,9 @@ class FeatureView:
     def advisory_listeners(self) -> int:
         return self._advisories.listeners
 
+    def expiry_listeners(self) -> int:
+        return self._advisories.dispatcher.expiry_listeners
+
     def stop_advisories(self) -> None:
         self._advisories.is_enabled = False
 

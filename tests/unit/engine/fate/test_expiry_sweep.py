@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from engine.backlog.lane_entries import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.fate.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
 from engine.ports.workers import READ_LANE
@@ -77,6 +78,16 @@ def test_a_durable_subscription_whose_expired_messages_go_nowhere() -> None:
     again = world.client(client_id="c")
     world.subscribe(again, world.topic(), subscription="s", is_durable=True)
     assert again.bodies() == [b"2"]
+
+
+def test_who_listens_hears_of_all_that_is_dropped_from_the_disk() -> None:
+    world = RestartWorld(address("q", **DROPPED))
+    listener = world.consuming(world.topic("ActiveMQ.Advisory.Expired.Queue.q"), AUTO)
+    fill(world, MOVED_MESSAGES + 10)
+    assert world.queue("q").has_backlog()
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
+    assert (len(listener.handed), world.stats().depth) == (MOVED_MESSAGES + 10, 0)
+    assert world.memory_paged() == 0
 
 
 def test_what_is_found_at_the_start_is_swept_once_and_then_only_when_something_may_have_expired() -> None:

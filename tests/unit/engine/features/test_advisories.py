@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.advisory_topics import RETIRED_MAX
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.queue import Queue
 from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.values.errors import InvalidOption, LimitReached
-from engine.values.wildcard import Wildcard
+from engine.values.wildcard import Wildcard, is_wildcard
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
 from tests.support.fakes import FakeClient
 
@@ -89,6 +90,43 @@ def test_messages_given_up_and_expired() -> None:
     told = {name: body for name, body in _told(world, listener) if "Message" in name or "Expired" in name}
     assert told["MessageDLQd.Queue.q"]["ActiveMQMessage"]["text"] == "bad"
     assert told["Expired.Queue.q"]["ActiveMQMessage"]["text"] == "late"
+
+
+@pytest.mark.parametrize("listens_to", ["Expired.Queue.q", "Expired.>", "*.Queue.*", ">"])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_message_that_expires_and_is_dropped(listens_to: str, persistent: bool) -> None:
+    world = EngineWorld()
+    listener = world.client("listener")
+    name = f"ActiveMQ.Advisory.{listens_to}"
+    consumer = world.consumer(listener, Wildcard(TOPIC, name) if is_wildcard(name) else world.topic(name), AUTO)
+    world.send(b"late", expires_ms=world.clock.wall_ms() + 1, persistent=persistent)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
+    (told,) = [body for name, body in _told(world, listener) if name == "Expired.Queue.q"]
+    assert told["ActiveMQMessage"]["destination"] == {"@class": "queue", "physicalName": "q"}
+    assert (world.stats().depth, world.queue("q").fates.expired_count, world.memory_held()) == (0, 1, 0)
+    assert world.expiry_listeners() == 1
+    world.unsubscribe(consumer)
+    assert world.expiry_listeners() == 0
+
+
+def test_a_message_that_expires_at_a_wildcard_subscription_names_its_own_topic() -> None:
+    world = EngineWorld()
+    listener = _listener(world, "Expired.Topic.news.eu")
+    world.consumer(world.client(), Wildcard(TOPIC, "news.>"), INDIVIDUAL, 1)
+    topic = world.topic("news.eu")
+    world.send(b"held", to=topic, persistent=False)
+    world.send(b"late", to=topic, persistent=False, expires_ms=world.clock.wall_ms() + 1)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
+    assert [name for name, _ in _told(world, listener)] == ["Expired.Topic.news.eu"]
+
+
+def test_an_event_of_a_message_has_activemqs_properties_spelled_as_there() -> None:
+    world = EngineWorld(address("q", advisories__no_consumers=True))
+    listener = _listener(world, "NoConsumer.Queue.q")
+    world.send(b"1")
+    (told,) = listener.handed
+    assert b"orignalMessageId:" in told.message.headers
+    assert b"orignalDestination:queue\\c//q\n" in told.message.headers
 
 
 def test_the_body_of_a_message_to_a_temporary_destination_is_for_its_owner_alone() -> None:

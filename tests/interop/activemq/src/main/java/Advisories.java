@@ -1,6 +1,7 @@
 import java.util.HashSet;
 import java.util.Set;
 import javax.jms.Connection;
+import javax.jms.DeliveryMode;
 import javax.jms.Destination;
 import javax.jms.Message;
 import javax.jms.MessageConsumer;
@@ -105,7 +106,20 @@ class Advisories extends Scenarios {
             Message got = listener.receive(LONG);
             is(structure(got) instanceof ActiveMQMessage, true);
             is(((ActiveMQMessage) structure(got)).getDestination(), (Destination) queue);
-            is(got.getStringProperty("originalMessageId") != null, true);
+            is(got.getStringProperty(AdvisorySupport.MSG_PROPERTY_MESSAGE_ID) != null, true);
+        });
+        ALL.put("expiredAdvisory", () -> {
+            Session session = session();
+            Queue queue = session.createQueue("ow.expires.advised");
+            MessageConsumer listener = session.createConsumer(
+                AdvisorySupport.getExpiredMessageTopic((ActiveMQQueue) queue));
+            Message late = session.createTextMessage("late");
+            session.createProducer(queue).send(late, DeliveryMode.PERSISTENT, 4, 1);
+            until(() -> System.currentTimeMillis() > late.getJMSExpiration());
+            session.createConsumer(queue);
+            Message got = listener.receive(LONG);
+            is(((ActiveMQMessage) structure(got)).getDestination(), (Destination) queue);
+            is(got.getStringProperty(AdvisorySupport.MSG_PROPERTY_MESSAGE_ID) != null, true);
         });
     }
 
