@@ -9,9 +9,6 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from engine.assembly import ClientParts, DispatchParts, FateParts, FeatureParts, GroundParts
-from engine.branches.branches import Branches
-from engine.branches.prepared_room import BranchLimits
-from engine.commit import Commits
 from engine.composite_send import CompositeSend
 from engine.consumers.client import Client, Outlet
 from engine.consumers.consumer import Consumer
@@ -21,11 +18,14 @@ from engine.sources.composite import Destination, Source, Target
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.store_listener import StoreEvents
+from engine.transaction_commit import Commits
 from engine.values import gates
 from engine.values.delivery import Delivery, Refusal
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
+from engine.xa.branches import Branches
+from engine.xa.prepared_room import BranchLimits
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -9,7 +9,6 @@ from engine.backlog.context import Context
 from engine.backlog.memory_budget import MemoryBudget
 from engine.backlog.spilled_blocks import SpilledBlocks
 from engine.backlog.spiller import Spiller
-from engine.branches.branches import Branches
 from engine.broker_options import BrokerOptions
 from engine.clients.connections import ClientIds, Connections
 from engine.clients.consumer_registry import Subscribing
@@ -76,6 +75,7 @@ from engine.sources.topics.topic_publication import TopicPublication
 from engine.sources.topics.topic_subscriptions import Subscriptions
 from engine.store_listener import StoreEvents
 from engine.turn import Turn
+from engine.xa.branches import Branches
 
 
 class GroundParts:

@@ -7,7 +7,6 @@ from typing import Final
 
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
-from engine.branches.prepared_room import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.duplicate_ids import DuplicateIdLimits
@@ -18,6 +17,7 @@ from engine.limits.producer_gates import GlobalLimits
 from engine.ports.temp_store import SpillSpace
 from engine.ports.tracing import Tracing
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
+from engine.xa.prepared_room import BranchLimits
 
 DESTINATIONS_MAX: Final = 100_000
 NO_LIMITS: Final = GlobalLimits()

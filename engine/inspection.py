@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
 from engine.backlog.spilled_blocks import SpilledBlocks
-from engine.branches.branches import Branches
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.unsettled_memory import UnsettledMemory
@@ -42,6 +41,7 @@ from engine.values.broker_stats import (
 )
 from engine.values.destination import KIND_NAMES
 from engine.values.gates import GATE_NAMES
+from engine.xa.branches import Branches
 
 Seen = TypeVar("Seen")
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
-from engine.branches.read_back import BRANCH_READER, ReadBack
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import END_STEPS
@@ -28,6 +27,7 @@ from engine.values.delivery import Delivery, restored
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Entry, LanePlace, Range
+from engine.xa.read_back import BRANCH_READER, ReadBack
 
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from config.model import ServerConfig
 from config.policies import UNLIMITED
-from engine.branches.prepared_room import BranchLimits
 from engine.consumers.user_quota import UserLimits
 from engine.features.scheduler.plan import ScheduleLimits
 from engine.store.settings import StoreSettings
+from engine.xa.prepared_room import BranchLimits
 from gateway.process.descriptors import connections_within, raise_limit
 from gateway.settings.time_zone import zone_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from engine.branches.branch import Branch
-from engine.branches.branch_record import HeuristicOutcome
 from engine.values.xid import xid_of
+from engine.xa.branch import Branch
+from engine.xa.branch_record import HeuristicOutcome
 from gateway.loop.durability import check_disk, until_durable
 from gateway.loop.engine_loop import EngineLoop
 from gateway.process.log_lines import PeerLines

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from engine.api import EngineApi
-from engine.branches.branch import Branch
 from engine.consumers.client import Client
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.identified import id_key
 from engine.values.errors import BranchInUse, EngineError, TransactionError
 from engine.values.xid import Xid
+from engine.xa.branch import Branch
 from protocols.openwire.errors import RequestError
 from protocols.openwire.wire.identities import LocalTransactionId, TransactionId, XaTransactionId
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.branches.branches import Branches
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
@@ -18,6 +17,7 @@ from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
 from engine.values.message import Message
+from engine.xa.branches import Branches
 from tests.support.engine.schedule_view import ScheduleView
 
 

@@ -14,13 +14,6 @@ from __future__ import annotations
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.branches.branch import Branch
-from engine.branches.branch_record import LANE, records_of
-from engine.branches.heuristic_outcomes import HeuristicOutcomes
-from engine.branches.prepared_room import BranchLimits, PreparedRoom
-from engine.branches.read_back import ReadBack
-from engine.branches.start import FoundBranches, found_branches
-from engine.commit import Commits
 from engine.consumers.client import Client
 from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
@@ -30,6 +23,7 @@ from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.identified import IdKey
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
+from engine.transaction_commit import Commits
 from engine.values.broker_stats import BranchStats
 from engine.values.delivery import Refusal
 from engine.values.destination import PREPARED_QUEUE, QUEUE
@@ -37,6 +31,12 @@ from engine.values.errors import BranchInUse, BranchState, TransactionError, Unk
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Range
 from engine.values.xid import Xid
+from engine.xa.branch import Branch
+from engine.xa.branch_record import LANE, records_of
+from engine.xa.heuristic_outcomes import HeuristicOutcomes
+from engine.xa.prepared_room import BranchLimits, PreparedRoom
+from engine.xa.read_back import ReadBack
+from engine.xa.start import FoundBranches, found_branches
 
 PUT_BACK: Final = Refusal("requeue")
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.branches.branch import Branch
-from engine.branches.branch_record import LANE, HeuristicOutcome, outcome_record
 from engine.values.errors import BranchCommitted, BranchDropped
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Range
 from engine.values.xid import Xid
+from engine.xa.branch import Branch
+from engine.xa.branch_record import LANE, HeuristicOutcome, outcome_record
 
 WORDS: Final = {True: "committed", False: "rolled back"}
 

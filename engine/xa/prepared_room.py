@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backlog.memory_budget import MemoryBudget
-from engine.branches.branch import Branch
 from engine.values.errors import LimitReached
+from engine.xa.branch import Branch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from engine.branches.branch import Branch
-from engine.branches.prepared_room import BranchLimits
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
@@ -29,6 +27,8 @@ from engine.values.errors import (
     UnknownBranch,
 )
 from engine.values.xid import Xid
+from engine.xa.branch import Branch
+from engine.xa.prepared_room import BranchLimits
 from tests.support.engine.engine_world import address
 from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient

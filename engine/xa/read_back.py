@@ -11,12 +11,12 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import SERIAL_BITS, Lane
-from engine.branches.held_entries import HeldEntries
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery, restored
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_DAMAGED, DROPPED
+from engine.xa.held_entries import HeldEntries
 
 BRANCH_READER: Final = -6  # the reader to which the store answers
 PAGE_BYTES: Final = 4 * 1024 * 1024

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.branches.held_entries import HeldEntries
 from engine.open_transaction import Transaction
 from engine.sources.identified import IdKey
 from engine.sources.queue import Queue, queue_of
 from engine.values.stored import Range
 from engine.values.xid import Xid
+from engine.xa.held_entries import HeldEntries
 
 
 class Branch:

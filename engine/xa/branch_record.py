@@ -30,7 +30,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.branches.branch import Branch
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction
@@ -49,6 +48,7 @@ from engine.values.message import (
 )
 from engine.values.stored import Range
 from engine.values.xid import Xid, xid_of
+from engine.xa.branch import Branch
 
 LANE: Final = DEFAULT_PRIORITY  # of all records, so that those of one branch follow each other
 PREFIX: Final = "prepared-"

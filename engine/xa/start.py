@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.branches.branch import Branch
-from engine.branches.branch_record import (
+from engine.features.scheduler.delayed_send import Delayed
+from engine.open_transaction import Transaction, TransactionLimits
+from engine.ports.store import Store
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.values.destination import PREPARED_QUEUE, QUEUE
+from engine.values.errors import InvalidOption, StoreCorrupt
+from engine.values.message import Message
+from engine.values.stored import Range
+from engine.xa.branch import Branch
+from engine.xa.branch_record import (
     LANE,
     HeuristicOutcome,
     PreparedRecord,
@@ -17,16 +26,7 @@ from engine.branches.branch_record import (
     read_outcome,
     read_send,
 )
-from engine.branches.held_entries import hold
-from engine.features.scheduler.delayed_send import Delayed
-from engine.open_transaction import Transaction, TransactionLimits
-from engine.ports.store import Store
-from engine.sources.queue import Queue
-from engine.sources.registry import Destinations
-from engine.values.destination import PREPARED_QUEUE, QUEUE
-from engine.values.errors import InvalidOption, StoreCorrupt
-from engine.values.message import Message
-from engine.values.stored import Range
+from engine.xa.held_entries import hold
 
 UNLIMITED: Final = TransactionLimits(1 << 62, 1 << 62, 1 << 62)  # it met its limits before it was prepared
 
