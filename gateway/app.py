@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -65,7 +64,7 @@ from gateway.settings.engine_settings import (
     user_limits,
 )
 from gateway.settings.message_keys import MESSAGE_KEYS
-from gateway.settings.retention import AddressPolicies, keeping_of
+from gateway.settings.retention import AddressPolicies
 from gateway.telemetry.configured import tracing_of
 from gateway.web.management.reload import LiveReload
 from gateway.web.management.stats import LiveStats
@@ -299,39 +298,13 @@ async def _listen(
     lines: PeerLines,
 ) -> HttpServer:
     """Bind every address before any listener accepts.  Raises: OSError that names the listener and its flag."""
-    from gateway.web.api import Sources
     from gateway.web.connections.sockets import SocketRoute
     from gateway.web.limits.request_memory import RequestMemory
-    from gateway.web.management.connections import LiveConnections
-    from gateway.web.management.log_leases import LogLeases
-    from gateway.web.management.log_readers import LogReaders
-    from gateway.web.management.retries import LiveRetries
-    from gateway.web.management.schedule import LiveSchedule
-    from gateway.web.management.store import LiveStore
-    from gateway.web.management.transactions import LiveTransactions
-    from gateway.web.management.upkeep import LiveUpkeep
-    from gateway.web.management.why import LiveWhy
-    from gateway.web.rest.messages import LiveMessages
     from gateway.web.server import HttpServer
+    from gateway.web.sources import live_sources
 
     memory = RequestMemory(engine_loop.holdings)
-    stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config), memory)
-    sources = Sources(
-        stats=source,
-        why=LiveWhy(engine_loop.broker, lambda: reload.config, stored),
-        retries=LiveRetries(engine_loop),
-        store=stored,
-        leases=LogLeases(config.data_directory, config.store.retention.lease_max_ms, memory),
-        readers=LogReaders(config.data_directory, memory),
-        schedule=LiveSchedule(engine_loop),
-        transactions=LiveTransactions(engine_loop, lines),
-        upkeep=LiveUpkeep(engine_loop, lines),
-        messages=LiveMessages(
-            engine_loop, config.data_directory, login_check.groups_of, login_check.is_required, memory
-        ),
-        reload=reload,
-        connections=LiveConnections(engine_loop.broker),
-    )
+    sources = live_sources(config, source, engine_loop, login_check, store, reload, lines, memory)
     names = list(listener.endpoints)
     passed = passed_sockets()
     try:

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import web
 
-from config.permissions import Action
 from engine.store.read.log_readers import LogReader
 from engine.values.broker_stats import BrokerStats
 from engine.values.errors import StoreError
 from gateway.logins.login_check import LoginCheck
 from gateway.process.audit_log import AuditLog
 from gateway.process.counters import GatewayCounters
-from gateway.web.connections.abandoned import while_asked
-from gateway.web.connections.http_connection import HttpConnection, connection_of
+from gateway.web.access import Access
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.console import ConsoleRoutes
 from gateway.web.limits.in_turns import in_turns
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.limits.shared_documents import SharedDocuments
-from gateway.web.management.connections import LiveConnections
-from gateway.web.management.log_leases import LogLeases
-from gateway.web.management.log_readers import LogReaders
-from gateway.web.management.reload import LiveReload
-from gateway.web.management.retries import LiveRetries
-from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
 from gateway.web.management.store import LiveStore
-from gateway.web.management.transactions import LiveTransactions
-from gateway.web.management.upkeep import LiveUpkeep
-from gateway.web.management.why import LiveWhy
 from gateway.web.resources.activemq import JolokiaRoutes, MessageServlet
 from gateway.web.resources.events import EventRoutes
 from gateway.web.resources.history import HistoryRoutes
@@ -54,48 +42,18 @@ from gateway.web.resources.store_files import StoreFileRoutes
 from gateway.web.resources.transactions import TransactionRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
-from gateway.web.rest.messages import LiveMessages
-from gateway.web.routing.bodies import refuse_encoding, refuse_unclear_length
-from gateway.web.routing.credentials import checked_groups
 from gateway.web.routing.fields import Schema
 from gateway.web.routing.foreign_pages import ForeignPages
 from gateway.web.routing.openapi import description_route
-from gateway.web.routing.problems import HEADERS, Handler, Problem, with_problems
+from gateway.web.routing.problems import with_problems
 from gateway.web.routing.request_audit import RequestAudit
 from gateway.web.routing.request_logins import RequestLogins
-from gateway.web.routing.routes import (
-    BODY_BYTES_MAX,
-    OPEN,
-    SEES,
-    Media,
-    Permission,
-    Route,
-    Values,
-    add_routes,
-    route_of,
-)
+from gateway.web.routing.routes import BODY_BYTES_MAX, OPEN, SEES, Media, Route, Values, add_routes
 from gateway.web.routing.sessions import Sessions
 from gateway.web.samples.sampler import Sampler
+from gateway.web.sources import Sources
 
 TEXT: Final = Media(("text/plain",))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The gateway as the routes see it."""
-
-    stats: LiveStats
-    why: LiveWhy
-    retries: LiveRetries
-    store: LiveStore
-    leases: LogLeases
-    readers: LogReaders
-    schedule: LiveSchedule
-    transactions: LiveTransactions
-    upkeep: LiveUpkeep
-    messages: LiveMessages
-    reload: LiveReload
-    connections: LiveConnections
 
 
 def create_app(
@@ -111,22 +69,14 @@ def create_app(
     configured_host: of the listener's address; a valid ``Host`` besides IPs.  share: of requests in the loop's time.
     memory: counts what they hold, and makes their answers; None for no limit.
     """
+    share = share or LoopShare()
     memory = memory or RequestMemory()
     sampler = Sampler(sources.stats)
     logins = RequestLogins(login_check, Sessions(login_check.users.verifiers_of, time.monotonic))
-    api = _Api(
-        sources.stats,
-        sources.store,
-        sampler,
-        logins,
-        login_check,
-        configured_host,
-        sockets,
-        share or LoopShare(),
-        memory,
-    )
+    api = _Api(sources.stats, sources.store, sampler, login_check, share, memory)
+    access = Access(logins, login_check, ForeignPages(configured_host), sockets, share, memory)
     watch = RequestAudit(AuditLog(sources.stats.counters()), login_check).watch
-    application = web.Application(middlewares=[with_problems, watch, api.guard], client_max_size=BODY_BYTES_MAX)
+    application = web.Application(middlewares=[with_problems, watch, access.guard], client_max_size=BODY_BYTES_MAX)
     stored = StoreRoutes(sources.store)
     application.on_cleanup.append(stored.stop)
     messages = MessageRoutes(sources.messages)
@@ -167,20 +117,14 @@ class _Api:
         source: LiveStats,
         store: LiveStore,
         sampler: Sampler,
-        logins: RequestLogins,
         login_check: LoginCheck,
-        configured_host: str,
-        sockets: SocketRoute | None,
         share: LoopShare,
         memory: RequestMemory,
     ) -> None:
         self._source = source
         self._store = store
         self._sampler = sampler
-        self._logins = logins
-        self._sockets = sockets
         self._login_check = login_check
-        self._foreign_pages = ForeignPages(configured_host)
         self._share = share
         self._memory = memory
         self._metrics_pages = SharedDocuments(self._metrics_page)
@@ -258,57 +202,6 @@ class _Api:
         stats, _ = await self._share.within(self._sampler.look())
         pieces, _ = await self._share.within(in_turns(stat_text(stats, self._sampler.rates)))
         return await self._memory.made("", lambda: "".join(pieces).encode())
-
-    @web.middleware
-    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = connection_of(request)
-        try:
-            refuse_unclear_length(request)
-            refuse_encoding(request)
-            if self._sockets is not None and self._sockets.is_meant(request):
-                if not self._sockets.admits(request.headers.get("Origin")):
-                    self._foreign_pages.refuse(request, None, ", or one of http.origins")
-                return await self._sockets.serve(request, HEADERS)  # its protocol has a login, and a share, of its own
-            return await self._share.within(self._answer(request, handler, connection))
-        finally:
-            if connection is not None:
-                connection.request_answered()
-
-    async def _answer(
-        self, request: web.Request, handler: Handler, connection: HttpConnection | None
-    ) -> web.StreamResponse:
-        """Raises: Problem; HTTPException of aiohttp."""
-        route = route_of(request)
-        self._foreign_pages.refuse(request, route)
-        permission = SEES if route is None else route.permission
-        if self._login_check.is_required and permission.needs_login:
-            await self._logins.check(request)
-        self._refuse_forbidden(request, permission)
-        body_bytes_max = BODY_BYTES_MAX if route is None else route.body_bytes_max
-        if body_bytes_max != BODY_BYTES_MAX:
-            request = request.clone(client_max_size=body_bytes_max)
-        is_always_taken = permission is OPEN or (route is not None and route.is_shared)
-        with nullcontext() if is_always_taken else self._memory.request(request, body_bytes_max):
-            await request.read()  # at most client_max_size
-            if connection is not None:
-                connection.request_taken()
-            if route is not None and route.only_asks():
-                return await while_asked(request, handler, connection)
-            return await handler(request)
-
-    def _refuse_forbidden(self, request: web.Request, permission: Permission) -> None:
-        """Refuse requests that show or change any destination, if the user has no permission for all of them.
-
-        What concerns one destination asks for the permission for that one.  Raises: Problem.
-        """
-
-        def allows(action: Action) -> bool:
-            return self._login_check.permissions.allows_everywhere(action, checked_groups())
-
-        actions = permission.everywhere
-        if actions and not (any(map(allows, actions)) and all(map(allows, permission.also))):
-            asked = f"{request.method} {request.path[:200]}"
-            raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
 
 
 def _render_metrics(

@@ -16,7 +16,7 @@ from gateway.connections.input_turns import InputTurns
 from gateway.connections.tls import ServerTls
 from gateway.logins.login_check import LoginCheck
 from gateway.process.passed_sockets import PassedSockets
-from gateway.web.api import Sources, create_app
+from gateway.web.api import create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
     HTTP_CONNECTIONS_PER_ADDRESS_MAX,
@@ -28,6 +28,7 @@ from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.routing.problems import DEFECT, Problem
+from gateway.web.sources import Sources
 
 # How long a request may still take when the gateway stops.
 STOP_TIME_S: Final = 2.0

@@ -28,7 +28,7 @@ from gateway.answers.store_view import question_of
 from gateway.connections.tls import ServerTls
 from gateway.logins.login_check import LoginCheck
 from gateway.process.counters import GatewayCounters
-from gateway.web.api import Sources, create_app
+from gateway.web.api import create_app
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.connections import ConnectionRow, LiveConnections
@@ -46,6 +46,7 @@ from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import Asking
 from gateway.web.server import HttpServer
+from gateway.web.sources import Sources
 from tests.support.engine.snapshots import broker, destination
 
 OPEN = LoginCheck(ServerConfig())

@@ -13,7 +13,7 @@ from config.model import ServerConfig
 from gateway.connections.admission import Admission, Place
 from gateway.connections.input_turns import InputTurns
 from gateway.logins.login_check import LoginCheck
-from gateway.web.api import Sources, create_app
+from gateway.web.api import create_app
 from gateway.web.connections.http_connection import (
     HTTP_CONNECTIONS_MAX,
     HTTP_CONNECTIONS_PER_ADDRESS_MAX,
@@ -32,6 +32,7 @@ from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.rest.messages import LiveMessages
 from gateway.web.rest.requests import Asking
 from gateway.web.server import Requests
+from gateway.web.sources import Sources
 from tests.support.hostile.hostile_config import HOSTILE_ADDRESS
 from tests.support.hostile.hostile_crowd import Socket
 from tests.support.hostile.simulated_gateway import SimulatedGateway
