@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from protocols.amqp.v1_0.wire.errors import AmqpError
+from protocols.detect import UNDECIDED, detect
 from protocols.errors import FrameError, ProtocolError
 from tests.support.hostile.hostile_config import HOSTILE_ADDRESS, KINDS
 from tests.support.hostile.random_amqp import RandomAmqp
@@ -30,6 +31,8 @@ READ_BYTES: Final = 256 * 1024
 CONNECT_LIMIT_S: Final = 60.0
 LEAVE_LIMIT_S: Final = 120.0  # twice what stomp.limits.disconnect-time-ms is by default
 RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close cuts off
+SHOWN_BYTES: Final = 16  # more than the longest beginning by which the gateway knows a protocol
+TIMED_OUT: Final = b"ERROR\nmessage:timed out\n"  # to who has shown no protocol in its time
 SECRET: Final = b"honest:"  # the beginning of every body that hostile clients must not see
 
 
@@ -99,12 +102,18 @@ class RealNetwork:
 
 
 class Client:
-    """is_deaf: it no longer reads.  is_over: the socket has ended."""
+    """is_deaf: it no longer reads.  is_over: the socket has ended.
+
+    sent: its first octets, enough to tell its protocol.  shown: as many of these as the gateway must have read.
+    """
 
     def __init__(self, speaker: Speaker, connected: Socket) -> None:
         self.speaker = speaker
         self.is_deaf = False
         self.is_over = False
+        self.sent = b""
+        self.shown = b""
+        self._is_told_in_stomp = False
         self.unsent = bytearray(speaker.opening())
         self.socket = connected
 
@@ -118,6 +127,7 @@ class Client:
         except OSError:
             self.close()
             return
+        self.sent += bytes(self.unsent[: min(sent, SHOWN_BYTES - len(self.sent))])
         del self.unsent[:sent]
 
     def read(self) -> None:
@@ -130,6 +140,10 @@ class Client:
             octets = b""
         if not octets:
             self.close()
+            return
+        if detect(self.shown) == UNDECIDED and octets.startswith(TIMED_OUT):
+            self._is_told_in_stomp = self.speaker.is_refused = True
+        if self._is_told_in_stomp:
             return
         try:
             self.unsent += self.speaker.receive_data(octets)
@@ -216,6 +230,8 @@ class Crowd:
                 else:
                     client.read()
         self.clients = [client for client in self.clients if not client.is_over]
+        for client in self.clients:
+            client.shown = client.sent
 
     def cut(self) -> None:
         """Cut all connections."""

@@ -46,7 +46,6 @@ DURABLE_NAMES: Final = ("d1", "d2", "s1", "s2")
 MOST_REMEMBERED: Final = 200
 TXN_NONE: Final = b"\0none"
 FRAME_MOST: Final = 1 << 24
-TIMED_OUT: Final = b"ERROR\nmessage:timed out\n"
 
 
 def address(draw: random.Random, is_source: bool, is_wild: bool, kinds: tuple[str, ...] = KINDS) -> str | None:
@@ -96,7 +95,6 @@ class RandomAmqp:
         self._is_wild = draw.randrange(3) == 0
         self._decoder = Decoder(FRAME_MOST)
         self._container = draw.choice(CLIENT_IDS)
-        self._began = b""  # the first octets that came
         self._is_open = False
         self._next_number = 0
         self._delivery_ids: dict[int, int] = {}  # begun channel -> delivery-id of the next transfer
@@ -113,10 +111,6 @@ class RandomAmqp:
 
     def receive_data(self, octets: bytes) -> bytes:
         """Take the gateway's octets; return the answers.  Raises: AmqpError if they are no AMQP."""
-        began = self._began = (self._began + octets)[: len(TIMED_OUT)]
-        if TIMED_OUT.startswith(began):  # it has sent less than a protocol header, so this answer is STOMP's
-            self.is_refused = True
-            return b""
         self._decoder.receive_data(octets)
         answer = b""
         while (frame := self._decoder.next_frame()) is not None:
