@@ -11,6 +11,7 @@ from engine.values.message import PERSISTENT, STOMP, TEXT, Message
 from protocols import map_message as words
 from protocols.broker_headers import TRANSFORMATION_ERROR
 from protocols.converter import Converter
+from protocols.errors import FrameError
 from protocols.map_message import FORMS, Map, MapError, Typed, read_map
 from protocols.message_lines import (
     AMQP_SECTIONS,
@@ -101,8 +102,14 @@ def raw_form(message: Message, destination: Destination, store_id: str, own_id: 
 
 
 def with_properties(message: WireMessage, added: Map) -> Stored:
-    """Return a message with more properties.  message: with its content."""
-    known = read_properties(message.marshalled_properties)
+    """Return a message with more properties.  message: with its content.
+
+    Unreadable properties stay as they came, with nothing added.
+    """
+    try:
+        known = read_properties(message.marshalled_properties)
+    except FrameError:
+        return stored(encode_structure(message), VERSION)
     message.marshalled_properties = write_map({**known, **added}, is_modified=False)
     return stored(encode_structure(message), VERSION)
 

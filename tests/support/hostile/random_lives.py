@@ -22,6 +22,7 @@ from tests.support.disk.faulty_files import FaultyFiles
 from tests.support.engine.idle_law import check_nobody_idles
 from tests.support.engine.rest_law import MessageSource, check_rest
 from tests.support.fakes import FakeClient
+from tests.support.hostile.forms_law import FormsLaw
 from tests.support.hostile.gateway_laws import check_counts, check_holdings, check_nothing_left, what_is_there
 from tests.support.hostile.hostile_config import HOSTILE, KINDS, hostile_config
 from tests.support.hostile.hostile_crowd import Crowd
@@ -87,6 +88,7 @@ class RandomLives:
         self._witness = Witness(random.Random(f"{seed} witness"))
         self._is_troubled = draw.randrange(3) == 0
         self._files = FaultyFiles(seed)
+        self._forms = FormsLaw()
         self._wall_ms = START_WALL_MS
         self._log = FaultLog()
         self._web = random.Random(f"{seed} web")
@@ -142,6 +144,7 @@ class RandomLives:
             if number % LOOKS_EVERY == 0 and not gateway.engine_loop.is_open:
                 check_counts(gateway, browsed)
                 check_holdings(gateway)
+                self._forms.check(gateway)
                 check_nobody_idles(gateway.broker)
                 self.seen |= what_is_there(gateway)
         self._files.heal()
@@ -163,6 +166,7 @@ class RandomLives:
         check_counts(gateway, browsed)
         check_holdings(gateway)
         self._check_nothing_held()
+        self._forms.check(gateway)
         self._forget_subscriptions()
         self._roll_back_branches()
         self._drain()

@@ -105,6 +105,23 @@ def test_a_poisoned_message_becomes_a_dead_letter_with_its_cause() -> None:
     assert "java.lang.Throwable: Delivery[7] exceeds the limit" in cause
 
 
+def test_unreadable_properties_stay_as_they_came_in_a_dead_letter() -> None:
+    gateway = OpenWireGateway()
+    peer = gateway.openwire_consumer(queue("q"))
+    odd = peer.message(queue("q"), "odd")
+    odd.marshalled_properties = b"\0\0"
+    peer.send(odd)
+    (bad,) = peer.dispatches()
+    peer.acknowledge(bad, POISON, poison_cause=Throwable("java.lang.Throwable", "cannot be read"))
+    dead = gateway.openwire_consumer(queue("ActiveMQ.DLQ"))
+    (dispatch,) = dead.dispatches()
+    assert text_in(dispatch) == "odd"
+    message = message_in(dispatch)
+    assert message.marshalled_properties == b"\0\0"
+    assert message.original_destination == queue("q")
+    assert dead.link.conversion_faults == []
+
+
 def test_a_redelivered_acknowledgement_changes_nothing() -> None:
     gateway, peer = sent("a")
     (dispatch,) = peer.dispatches()
