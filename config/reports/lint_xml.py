@@ -22,7 +22,6 @@ _ACTIVEMQ_UNSET: Final[Mapping[str, str]] = {
     "that are given up, here they are dead letters, too",
     "redelivery.maximum_redeliveries": "no redelivery policy is set: in ActiveMQ a STOMP NACK is a dead letter at once "
     "('nack: dead-letter'), here it is redelivered up to 6 times, a second apart",
-    "queue.prioritized_messages": "prioritizedMessages is not set: ActiveMQ ignores priorities then, here they count",
     "full.max_size_bytes": "memoryLimit is not set: in ActiveMQ the system's memoryUsage blocks producers, here the "
     "backlog of queues is on disk and nothing blocks",
     "prefetch.top_up": "prefetch: ActiveMQ refills a window at each acknowledgement, here a full one waits until half "

@@ -1,8 +1,8 @@
 """activemq.xml of ActiveMQ Classic: its policies, connectors, users and permissions as settings of Penstock.
 
-Settings that the file leaves out take Penstock's defaults, with one exception that its users know: expired messages are
-sent to the dead-letter destination.  Spring is not run: a placeholder in a value that matters is an error, and other
-beans are noted.
+Settings that the file leaves out take Penstock's defaults, with two exceptions that its users know: expired messages
+are sent to the dead-letter destination, and priorities do not change the order.  Spring is not run: a placeholder in a
+value that matters is an error, and other beans are noted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
 from config.sources.xml_option import PLACEHOLDER, Taken, note, report_unknown, take_attributes
 from config.values import Boolean
+
+_UNSET: Final[dict[str, object]] = {"dead_letters.process_expired": True, "queue.prioritized_messages": False}
 
 # Scheme of a transportConnector -> the listener that it is here.
 _LISTENERS: Final = {
@@ -60,15 +62,8 @@ class _Reader:
 
     def read_broker(self, broker: Element) -> None:
         document = self.document
-        source = document.place(broker.line)
-        document.addresses.append(
-            AddressEntry(
-                EVERYTHING,
-                BOTH,
-                {"dead_letters.process_expired": True},
-                {"dead_letters.process_expired": f"{source} (activemq.xml: where it says nothing)"},
-            )
-        )
+        source = f"{document.place(broker.line)} (activemq.xml: where it says nothing)"
+        document.addresses.append(AddressEntry(EVERYTHING, BOTH, dict(_UNSET), dict.fromkeys(_UNSET, source)))
         taken = take_attributes(document, options.BROKER, broker)
         if taken.values.pop("has_virtual_topics", True) is False:
             document.virtual_topics = []

@@ -18,6 +18,7 @@ def test_what_the_file_leaves_unset_takes_penstocks_defaults() -> None:
     found = settings(policies('<policyEntry queue=">"/>'), "a")
     assert found.dead_letters.process_non_persistent is True  # ActiveMQ's default drops these
     assert found.dead_letters.process_expired is True  # ActiveMQ's way, which drops nothing
+    assert found.queue.prioritized_messages is False  # and keeps the order in which messages came
     assert found.full == expected.full
     assert found.redelivery == expected.redelivery
 
