@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Final
@@ -20,16 +20,18 @@ from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.files.choice import store_at
 from spark_bridge.files.place import is_url
 from spark_bridge.gateway_notes import notes_for
-from spark_bridge.log.lost import Damaged, Lost, merged
+from spark_bridge.iceberg.publication import Publication, publication
+from spark_bridge.log.lost import Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.parquet import Written, by_destination
 from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
 from spark_bridge.read.plan import Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
+from spark_bridge.result import Result
 from spark_bridge.retention_notes import RetentionNotes
 from spark_bridge.spark.executors import WAIT_MS, watch_of
-from spark_bridge.target import Target, target_at
+from spark_bridge.target import NextRange, Target, target_at
 from spark_bridge.tasks import InProcess, Tasks
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Request:
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
     executor_wait_ms: see ``ExecutorWatch``, for a Spark elsewhere.
     partitioning: () for that of the target; a new one has it by the number of its destinations.
+    iceberg: catalogue and namespace, CATALOGUE.NAMESPACE, where the tables are published, too; "" for nowhere.
     """
 
     data: Path | str
@@ -79,6 +82,7 @@ class Request:
     is_rehearsal: bool = False
     executor_wait_ms: int = WAIT_MS
     partitioning: Partitioning = ()
+    iceberg: str = ""
 
     def store(self) -> Path:
         """Return the path of the store.  Raises: TargetError, LakeError."""
@@ -86,51 +90,6 @@ class Request:
 
     def needs_spark(self) -> bool:
         return self.master != NO_SPARK and not self.is_rehearsal
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of one export.  ``manifest`` is empty if nothing was added.
-
-    destinations: of a rehearsal, the rows and the octets of Parquet that each destination would get.
-
-    gone_offset, removed, gone_ranges: messages that retention removed before their export, as in a manifest.
-    damaged: the unreadable records.  tables: the rows of each; ``rows`` is their sum.
-    has_matched: the store has a destination of the pattern.  partitioning: () if it is still open.
-    note: an error that does not affect the exported messages, "" for none.
-    """
-
-    store_id: str
-    destination: str
-    from_offset: int
-    to_offset: int
-    to_time_ms: int
-    gone_offset: int
-    removed: tuple[Removed, ...]
-    rows: int
-    bytes: int
-    files: int
-    manifest: str
-    jvm_seconds: float = field(compare=False)
-    export_seconds: float = field(compare=False)
-    note: str = field(default="", compare=False)
-    has_matched: bool = True
-    gone_ranges: tuple[tuple[int, int], ...] = ()
-    damaged: tuple[Damaged, ...] = ()
-    tables: dict[str, int] = field(default_factory=dict)
-    is_rehearsal: bool = False
-    destinations: dict[str, dict[str, int]] = field(default_factory=dict)
-    partitioning: Partitioning = ()
-
-    def gone(self) -> str:
-        """Describe the messages that retention had removed before their export, "" for none."""
-        told = []
-        if self.gone_offset < self.from_offset:
-            told.append(f"everything from log offset {self.gone_offset} to {self.from_offset}")
-        told += [f"everything from log offset {first} to {end}" for first, end in self.gone_ranges]
-        if self.removed:
-            told.append(tell(self.removed))
-        return ", ".join(told)
 
 
 def export(
@@ -163,9 +122,11 @@ def export_to(
         retention = notes_for(reader.directory, target.files.identity, request.lease_ms, request.is_rehearsal, token)
         known = target.next_range(reader.store_id, str(chosen), request.tables, request.partitioning)
         number, exported_to, tables, partitioning = known
+        also = publication(request.iceberg, target.files, tables, partitioning, request.is_rehearsal)
+        iceberg = started.enter_context(also)
         start = _start(request, reader, exported_to)
         if start == reader.end().offset:
-            return replace(_nothing_new(request, retention, reader, chosen, start, tables), partitioning=partitioning)
+            return _nothing_new(request, retention, iceberg, reader, chosen, start, known)
         if exported_to is None and not _matches(request, reader, chosen):
             # Without a manifest the directory is free for the pattern that was meant.
             return _nothing_matches(request, reader, chosen, start)
@@ -179,18 +140,7 @@ def export_to(
         wanted = reader.oldest_offset if exported_to is None else exported_to
         start = _start(request, reader, exported_to)
         started.enter_context(_hint(request))
-        plan = make_plan(
-            reader,
-            chosen,
-            start,
-            end.offset,
-            request.verify,
-            skip_gone=request.skip_gone,
-            skip_damaged=request.skip_damaged,
-            body=request.body,
-            tables=tables,
-            settles=False,
-        )
+        plan = _plan(request, reader, chosen, start, end.offset, tables)
         plan = replace(tasks.settled(plan), partitioning=partitioning or partitioning_for(len(plan.destinations)))
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
@@ -204,7 +154,7 @@ def export_to(
             removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
         manifest = _manifest(number, str(chosen), plan, end.time_ms, wanted, attempt.name, written, removed)
         path = target.commit(manifest)
-        notes += [retention.reached(chosen, plan), _many(request, plan, written)]
+        notes += [retention.reached(chosen, plan), _many(request, plan, written), iceberg.publish(plan.partitioning)]
         result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
         rehearsed = by_destination(written) if request.is_rehearsal else {}
         return replace(result, is_rehearsal=request.is_rehearsal, destinations=rehearsed)
@@ -225,6 +175,23 @@ def _tasks(
         session.running(request.master, request.driver_host, request.nice, starter or session.start_for_tasks)
     )
     return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
+
+
+def _plan(
+    request: Request, reader: StoreReader, chosen: Selection, start: int, end: int, tables: tuple[str, ...]
+) -> Plan:
+    return make_plan(
+        reader,
+        chosen,
+        start,
+        end,
+        request.verify,
+        skip_gone=request.skip_gone,
+        skip_damaged=request.skip_damaged,
+        body=request.body,
+        tables=tables,
+        settles=False,
+    )
 
 
 def _many(request: Request, plan: Plan, written: list[Written]) -> str:
@@ -349,13 +316,16 @@ def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
 def _nothing_new(
     request: Request,
     retention: RetentionNotes,
+    iceberg: Publication,
     reader: StoreReader,
     chosen: Selection,
     at: int,
-    tables: tuple[str, ...],
+    known: NextRange,
 ) -> Result:
-    plan = make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged, tables=tables)
-    return _nothing(request, reader, chosen, at, retention.reached(chosen, plan))
+    plan = make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged, tables=known.tables)
+    notes = [retention.reached(chosen, plan), iceberg.publish(known.partitioning)]
+    nothing = _nothing(request, reader, chosen, at, "; ".join(filter(None, notes)))
+    return replace(nothing, partitioning=known.partitioning)
 
 
 def _nothing_matches(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:

@@ -7,8 +7,9 @@ from typing import Final, Protocol
 
 from engine.values.errors import StoreError
 from spark_bridge.errors import LakeError, TargetBusy
-from spark_bridge.export import Request, Result, export_to
+from spark_bridge.export import Request, export_to
 from spark_bridge.files.growing_store import GrowingStore, growing_store
+from spark_bridge.result import Result
 from spark_bridge.target import Target
 
 LOOK_INTERVAL_S: Final = 1.0  # how often the end of the log is looked at

@@ -17,7 +17,8 @@ from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from config.values import Bytes, Duration
-    from spark_bridge.export import Request, Result
+    from spark_bridge.export import Request
+    from spark_bridge.result import Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 GATEWAY: Final = re.compile(r"https?:/", re.IGNORECASE)
@@ -28,6 +29,7 @@ LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
 EXECUTOR_WAIT_MAX_MS: Final = 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 NEEDS_ARROW: Final = "penstock export without Spark needs pyarrow: pip install 'penstock[arrow]' (missing: {})"
+NEEDS_ICEBERG: Final = "penstock export --iceberg needs pyiceberg: pip install 'penstock[iceberg]' (missing: {})"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -69,6 +71,13 @@ def add_parser(subparsers: Subparsers) -> None:
         default="",
         help="destination,date: files for each destination; date: files with many destinations, sorted, which is "
         "faster where these are many (default: that of the target; of a new one date if it has more than 100)",
+    )
+    parser.add_argument(
+        "--iceberg",
+        metavar="CATALOGUE.NAMESPACE",
+        default="",
+        help="publish the tables in a catalogue of Iceberg, too, which pyiceberg knows by this name from its own "
+        "configuration",
     )
     _add_spark(parser)
     _add_skips(parser)
@@ -271,7 +280,13 @@ def _request(arguments: argparse.Namespace) -> Request:
         arguments.dry_run,
         executor_wait_ms,
         partitionings[arguments.partition_by],
+        arguments.iceberg,
     )
+    if arguments.iceberg:
+        try:
+            from spark_bridge.iceberg import catalogue  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise CommandError(NEEDS_ICEBERG.format(error.name), exit_codes.FAILED) from None
     if request.needs_spark():
         try:
             from spark_bridge import job  # noqa: F401

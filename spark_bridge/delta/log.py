@@ -71,10 +71,7 @@ class Snapshot:
     def files(self) -> Iterator[tuple[str, int, str]]:
         """Yield path below the table's directory, octets and destination of each file.  Raises: TargetError."""
         for add in self.added.values():
-            path = unquote(add["path"])
-            if urlsplit(add["path"]).scheme or path.startswith("/") or ".." in path.split("/"):
-                raise TargetError(f"the Delta log names {path!r}, which is outside of the table")
-            yield path, add["size"], add["partitionValues"].get("destination") or ""
+            yield path_of(add), add["size"], add["partitionValues"].get("destination") or ""
 
     def actions(self, now_ms: int) -> list[Action]:
         """Return the state as actions of a checkpoint."""
@@ -258,16 +255,35 @@ class DeltaLog:
             if found is not None:
                 write_checkpoint(self._files, self._folder, found.version, found.actions(now_ms))
 
-    def _read(self, version: int) -> list[Action]:
-        path = self._commit_path(version)
+    def octets(self, version: int) -> bytes | None:
+        """Return a commit as it is written, None if there is none."""
         try:
-            actions = [json.loads(line) for line in self._files.read(path).splitlines() if line.strip()]
+            return self._files.read(self._commit_path(version))
+        except FileNotFoundError:
+            return None
+
+    def actions(self, version: int, octets: bytes) -> list[Action]:
+        """Parse a commit.  Raises: TargetError."""
+        title = f"{self.title}/{version:020}.json"
+        try:
+            actions = [json.loads(line) for line in octets.splitlines() if line.strip()]
         except ValueError as error:
-            raise TargetError(f"{self._files.title}/{path} is no commit of a Delta log: {error}") from None
+            raise TargetError(f"{title} is no commit of a Delta log: {error}") from None
         for action in actions:
             if not isinstance(action, dict):
-                raise TargetError(f"{self._files.title}/{path} is no commit of a Delta log: {action!r} is no action")
+                raise TargetError(f"{title} is no commit of a Delta log: {action!r} is no action")
         return actions
+
+    def _read(self, version: int) -> list[Action]:
+        return self.actions(version, self._files.read(self._commit_path(version)))
+
+
+def path_of(add: Action) -> str:
+    """Return the path of a file below the table's directory.  Raises: TargetError."""
+    path = unquote(add["path"])
+    if urlsplit(add["path"]).scheme or path.startswith("/") or ".." in path.split("/"):
+        raise TargetError(f"the Delta log names {path!r}, which is outside of the table")
+    return path
 
 
 def _numbers(pattern: re.Pattern[str], names: Sequence[str]) -> list[int]:

@@ -22,6 +22,7 @@ from engine.values.destination import TOPIC
 from engine.values.message import DEAD_LETTER, PERSISTENT
 from spark_bridge.arrow.schema import TABLES
 from spark_bridge.export import Request, export
+from spark_bridge.files.choice import files_at
 from spark_bridge.parquet import directory_name
 from spark_bridge.partitioning import BY_DESTINATION, PARTITIONINGS, Partitioning
 from spark_bridge.read.scan import scan
@@ -137,16 +138,29 @@ def by_duckdb(folder: Path, session: SparkSession) -> pa.Table:
         return found.to_arrow_table()
 
 
-def by_pyiceberg(folder: Path, session: SparkSession) -> pa.Table:
+def by_added_files(folder: Path, session: SparkSession) -> pa.Table:
     pytest.importorskip("sqlalchemy")  # for a catalogue in a file
     catalogues = pytest.importorskip("pyiceberg.catalog.sql")
     home = Path(tempfile.mkdtemp(dir=folder.parents[1]))
-    catalogue = catalogues.SqlCatalog("penstock", uri=f"sqlite:///{home}/catalogue", warehouse=f"file://{home}")
-    catalogue.create_namespace("lake")
-    files = sorted(map(str, folder.rglob("*.parquet")))
-    table = catalogue.create_table("lake.exported", pq.read_schema(files[0]))
-    table.add_files(files)
-    return table.scan().to_arrow()
+    with catalogues.SqlCatalog("penstock", uri=f"sqlite:///{home}/catalogue", warehouse=f"file://{home}") as catalogue:
+        catalogue.create_namespace("lake")
+        files = sorted(map(str, folder.rglob("*.parquet")))
+        table = catalogue.create_table("lake.exported", pq.read_schema(files[0]))
+        table.add_files(files)
+        return table.scan().to_arrow()
+
+
+def by_pyiceberg(folder: Path, session: SparkSession) -> pa.Table:
+    """Read what ``--iceberg`` publishes."""
+    pytest.importorskip("sqlalchemy")
+    catalogues = pytest.importorskip("pyiceberg.catalog.sql")
+    from spark_bridge.iceberg.catalogue import IcebergCatalogue
+
+    home = Path(tempfile.mkdtemp(dir=folder.parents[1]))
+    with catalogues.SqlCatalog("penstock", uri=f"sqlite:///{home}/catalogue", warehouse=f"file://{home}") as catalogue:
+        tables = IcebergCatalogue(catalogue, "penstock.lake", files_at(folder.parent), tuple(TABLES))
+        assert tables.publish(tuple(folder.parent.name.split("-"))) == ""
+        return catalogue.load_table(f"lake.{folder.name}").scan().to_arrow()
 
 
 READERS: Final[dict[str, Callable[[Path, SparkSession], pa.Table]]] = {
@@ -157,11 +171,12 @@ READERS: Final[dict[str, Callable[[Path, SparkSession], pa.Table]]] = {
     "Polars on Delta": by_polars_and_delta,
     "DuckDB": by_duckdb,
     "pyiceberg": by_pyiceberg,
+    "pyiceberg (add_files)": by_added_files,
 }
 # These take the destination from the name of its directory, where a long one is cut; ``destination_name`` has it all.
 OF_DIRECTORIES: Final = ("pyarrow", "Spark", "Polars", "Polars on Delta", "DuckDB")
 # These see what is inside the files alone.
-OF_FILES: Final = ("pyiceberg",)
+OF_FILES: Final = ("pyiceberg (add_files)",)
 
 
 def type_of(arrow: pa.DataType) -> str:

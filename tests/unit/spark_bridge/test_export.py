@@ -37,10 +37,11 @@ from gateway.__main__ import main
 from gateway.cli.export import summary
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
-from spark_bridge.export import HOUR_MS, Request, Result, export
+from spark_bridge.export import HOUR_MS, Request, export
 from spark_bridge.job import OnSpark
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
+from spark_bridge.result import Result
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
 from tests.support.process.sessions import command_of, interrupt, processes_of, run_until

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from engine.store.disk.files import RealFiles
@@ -18,12 +17,13 @@ from engine.store.read.export_watermarks import read_watermarks
 from engine.values.destination import QUEUE
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.errors import TargetError
-from spark_bridge.export import NO_SPARK, Request, Result, export
-from spark_bridge.files.local import LocalFiles
+from spark_bridge.export import NO_SPARK, Request, export
 from spark_bridge.follow import BACK_OFF_MAX_S, Rhythm, back_off_s, follow
 from spark_bridge.read.scan import scan
+from spark_bridge.result import Result
 from spark_bridge.target import Target, target_at
 from tests.support.objects.s3_server import CUT, PASS, Relay, S3Server
+from tests.support.store.counting_files import CountingFiles
 from tests.support.store.sample_store import SampleStore
 from tests.support.uncollected import uncollected
 
@@ -231,24 +231,6 @@ def many(place: Path, count: int) -> None:
         (place / f"_penstock/manifest-{number:08}.json").write_text(json.dumps(manifest))
         txn = {"txn": {"appId": first["store_id"], "version": first["to_offset"]}}
         (place / f"_delta_log/{number - 1:020}.json").write_text(f"{info}\n{json.dumps(txn)}\n")
-
-
-class CountingFiles(LocalFiles):
-    """Counts the files that are opened, and the names that are looked at."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.opened = 0
-        self.named = 0
-
-    def open(self, path: str) -> pa.NativeFile:
-        self.opened += 1
-        return super().open(path)
-
-    def names(self, folder: str) -> list[str]:
-        found = super().names(folder)
-        self.named += len(found)
-        return found
 
 
 @pytest.mark.parametrize("count", [0, 300])

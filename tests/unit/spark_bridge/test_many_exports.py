@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_bridge.export import Request, Result, export_to
+from spark_bridge.export import Request, export_to
 from spark_bridge.files.lake_files import FileStatus
 from spark_bridge.files.local import LocalFiles
+from spark_bridge.result import Result
 from spark_bridge.target import Target, target_at
 from tests.support.store.sample_store import SampleStore
 

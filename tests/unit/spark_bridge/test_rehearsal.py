@@ -14,7 +14,8 @@ from engine.store.read.leases import Lease, write_lease
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
-from spark_bridge.export import NO_SPARK, Request, Result, export
+from spark_bridge.export import NO_SPARK, Request, export
+from spark_bridge.result import Result
 from tests.support.objects.s3_server import PASS, Relay, S3Server
 from tests.support.store.sample_store import SampleStore
 

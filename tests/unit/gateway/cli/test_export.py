@@ -16,11 +16,22 @@ from tests.support.store.sample_store import SampleStore
 ROOT = Path(__file__).parents[4]
 
 
+EXPORT = ["export", "--destination", "a", "--to", "out"]
+
+
 @pytest.mark.parametrize(
-    "options", [["export", "--destination", "a", "--to", "out"], ["simulate", "--from", ".", "--master", "local[2]"]]
+    ("options", "package", "extra"),
+    [
+        (EXPORT, "pyspark", "spark"),
+        (["simulate", "--from", ".", "--master", "local[2]"], "pyspark", "spark"),
+        ([*EXPORT, "--master", "none", "--iceberg", "prod.sales"], "pyiceberg", "iceberg"),
+    ],
 )
-def test_without_spark_it_says_what_to_install(options: list[str], tmp_path: Path) -> None:
-    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
+def test_without_a_package_it_says_what_to_install(
+    options: list[str], package: str, extra: str, tmp_path: Path
+) -> None:
+    text = f"raise ModuleNotFoundError('No module named {package}', name='{package}')\n"
+    (tmp_path / f"{package}.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "gateway", *options],
         cwd=tmp_path,
@@ -30,7 +41,7 @@ def test_without_spark_it_says_what_to_install(options: list[str], tmp_path: Pat
         check=False,
     )
     assert done.returncode == exit_codes.FAILED
-    assert "pip install 'penstock[spark]' (missing: pyspark)" in done.stderr
+    assert f"pip install 'penstock[{extra}]' (missing: {package})" in done.stderr
     assert "Traceback" not in done.stderr
 
 

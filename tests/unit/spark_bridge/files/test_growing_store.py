@@ -24,12 +24,13 @@ from gateway.cli.dispatch import execute
 from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 from spark_bridge.errors import LakeError
-from spark_bridge.export import NO_SPARK, Request, Result
+from spark_bridge.export import NO_SPARK, Request
 from spark_bridge.files.gateway_client import ATTEMPTS, PATIENT_ATTEMPTS, Answer, GatewayClient
 from spark_bridge.files.gateway_store import GatewayStore
 from spark_bridge.files.growing_store import StoreOfGateway
 from spark_bridge.follow import Rhythm, follow
 from spark_bridge.read.scan import scan
+from spark_bridge.result import Result
 from spark_bridge.stream.micro_batches import LogStream, Place
 from spark_bridge.target import target_at
 from tests.support.store.sample_store import SampleStore
