@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -94,6 +94,16 @@ class Watermarks:
         if last is not None and last.to_offset <= furthest:
             return Reached(last.to_offset, last.reader)
         return Reached(furthest, "")
+
+    def is_behind(self, before: Watermarks) -> bool:
+        """Return whether a reader came, went back or was forgotten, so that messages may be needed that were not."""
+        now, then = self._places(), before._places()
+        return now.keys() != then.keys() or any(now[reader] < place for reader, place in then.items())
+
+    def _places(self) -> dict[Watermark, int]:
+        return {
+            replace(mark, to_offset=0, written_ms=0, since_offset=0, since_ms=0): mark.to_offset for mark in self.marks
+        }
 
 
 def write_watermark(data: Path, store_id: str, mark: Watermark) -> None:

@@ -16,6 +16,7 @@ from engine.ports.workers import FILE_LANE
 from engine.store.disk.files import Files
 from engine.store.format import layout
 from engine.store.log.segment import Segment, records_limit
+from engine.store.read.export_watermarks import Watermarks
 from engine.store.read.leases import leased
 from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import SurveyJob
@@ -60,6 +61,7 @@ class Compaction(SpaceMaker):
         "_live_count",
         "_thinning",
         "_agreed_offset",
+        "_turns",
     )
 
     def __init__(self, parts: StoreParts) -> None:
@@ -78,6 +80,7 @@ class Compaction(SpaceMaker):
         self._live_count = 0
         self._thinning: Thinning | None = None
         self._agreed_offset = 0
+        self._turns = 0  # of the rules
         settings = self._context.settings
         if settings.compaction_live_percent:
             self._call_later(settings.compaction_interval_ms, PASS)
@@ -121,16 +124,9 @@ class Compaction(SpaceMaker):
                 if end - place == 1:
                     continue
             self._group = segments[place:end]
+            base, lease_max_ms = self._kept_from_base, self.rules.lease_max_ms
             self._survey = SurveyJob(
-                self._surveyed,
-                self._context,
-                segment,
-                segments[end],
-                segments[0],
-                self._kept_from_base,
-                True,
-                True,
-                self.rules.lease_max_ms,
+                self._surveyed, self._context, segment, segments[end], segments[0], base, True, True, lease_max_ms
             )
             self._context.workers.submit(self._survey, FILE_LANE)
             return
@@ -181,6 +177,9 @@ class Compaction(SpaceMaker):
         self._closed_ms[survey.segment.base] = survey.closed_ms
         if survey.kept_from is not None:
             self._kept_from, self._kept_from_base = survey.kept_from, survey.oldest.base
+        if survey.exported is not None:
+            self.rules.adopt(survey.exported)
+        self._turns = self.rules.turns
         is_leased = leased(survey.leases, survey.following.base) is not None
         if (
             is_leased
@@ -251,14 +250,15 @@ class Compaction(SpaceMaker):
     # Making the new file.
 
     def _go_on(self, thinning: Thinning) -> None:
-        if thinning.segment not in self._log.files.segments:
-            self._give_up(thinning.segment, False)  # dropped by retention meanwhile
+        if thinning.segment not in self._log.files.segments or self._turns != self.rules.turns:
+            self._give_up(thinning.segment, False)  # dropped by retention meanwhile, or a reader went back
         elif not thinning.is_read:
             self._work(partial(_step, thinning), partial(self._stepped, thinning))
         elif self._commit.durable < self._agreed_offset:
             self._call_later(DURABLE_WAIT_MS, GO_ON)
         else:
-            self._work(partial(self._place, thinning, self._context.clock.wall_ms()), partial(self._placed, thinning))
+            work = partial(self._place, thinning, self.rules.exported, self._context.clock.wall_ms())
+            self._work(work, partial(self._placed, thinning))
 
     def _stepped(self, thinning: Thinning, step: tuple[int, str] | None, reason: str) -> None:
         """Handle the outcome of ``_step``."""
@@ -275,10 +275,11 @@ class Compaction(SpaceMaker):
         else:
             self._call_later(count * SECOND_MS // self._context.settings.compaction_bytes_per_second, GO_ON)
 
-    def _place(self, thinning: Thinning, now_ms: int) -> bool:
-        """Complete a new file and give it the segment's name; False if a reader uses the segment.  On a worker."""
+    def _place(self, thinning: Thinning, exported: Watermarks, now_ms: int) -> bool:
+        """Complete a new file and give it the segment's name; False if a reader needs the segment.  On a worker."""
         thinning.finish(now_ms, self._context.store_id)
-        if leased(self._read_leases(now_ms), thinning.segments[-1].limit()) is not None:
+        claims = self._read_claims(now_ms)
+        if leased(claims.leases, thinning.segments[-1].limit()) is not None or claims.exported.is_behind(exported):
             return False
         thinning.put_in_place()
         return True

@@ -13,10 +13,10 @@ from typing import Final
 from engine.ports.workers import FILE_LANE
 from engine.store.format import layout
 from engine.store.log.segment import Segment
-from engine.store.read.leases import Lease, leased
+from engine.store.read.leases import leased
 from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import SurveyJob
-from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
+from engine.store.space.space_maker import LANES_AT_ONCE, NONE, Claims, SpaceMaker, StoreParts
 from engine.store.state.log_state import StoreState
 
 NOT_AGREED: Final = -1
@@ -30,12 +30,22 @@ class Retention(SpaceMaker):
     """Examines the oldest segment at an interval.
 
     _survey: contents of that segment, and of partial segments behind it; None until known.
-    _done: how many of its lanes are no longer needed.  That does not change, so the next check begins with the lane
-    that was needed last, and its cost does not grow with the number of queues.
+    _done: how many of its lanes are no longer needed.  That does not change unless a reader goes back (_turns: see
+    ``RetentionRules``), so the next check begins with the lane that was needed last, and its cost does not grow with
+    the number of queues.
     _left: files of dropped segments that could not be removed; they are removed before later ones, to leave no gap.
     """
 
-    __slots__ = ("_interval_ms", "_survey", "_surveyed_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
+    __slots__ = (
+        "_interval_ms",
+        "_survey",
+        "_surveyed_ms",
+        "_done",
+        "_turns",
+        "_agreed_offset",
+        "_left",
+        "_is_in_flight",
+    )
 
     def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
@@ -43,6 +53,7 @@ class Retention(SpaceMaker):
         self._survey: SurveyJob | None = None
         self._surveyed_ms = 0
         self._done = 0
+        self._turns = 0
         self._agreed_offset = NOT_AGREED
         self._left: list[str] = []
         self._is_in_flight = False
@@ -92,7 +103,7 @@ class Retention(SpaceMaker):
         if survey.reason or self._is_closed:
             return
         if survey.exported is not None:
-            self.rules.exported = survey.exported
+            self.rules.adopt(survey.exported)
         if self._survey is None or self._survey.following is not survey.following:
             self._done = 0
             self._agreed_offset = NOT_AGREED
@@ -100,6 +111,9 @@ class Retention(SpaceMaker):
         self._size_up(survey)
 
     def _size_up(self, survey: SurveyJob) -> None:
+        if self._turns != self.rules.turns:
+            self._turns = self.rules.turns
+            self.start_over()
         lanes = self.rules.sized_lanes(survey, self._done)
         if lanes:
             self._is_in_flight = True
@@ -136,21 +150,24 @@ class Retention(SpaceMaker):
             self._agreed_offset = self._log.end
         if self._commit.durable >= self._agreed_offset:
             self._is_in_flight = True
-            # Right before the drop, so that no lease comes in between.
-            self._work(partial(self._read_leases, self._context.clock.wall_ms()), partial(self._leases_read, survey))
+            # Right before the drop, so that no reader comes in between.
+            self._work(partial(self._read_claims, self._context.clock.wall_ms()), partial(self._claims_read, survey))
         else:
             self._is_in_flight = True
             self._call_later(DURABLE_WAIT_MS, GO_ON)
 
-    def _leases_read(self, survey: SurveyJob, leases: list[Lease] | None, reason: str) -> None:
+    def _claims_read(self, survey: SurveyJob, claims: Claims | None, reason: str) -> None:
         """Drop what was found free, unless a reader uses it; then check again at the next interval."""
         self._is_in_flight = False
         self.reason = reason
-        if leases is None or self._is_closed:
+        if claims is None or self._is_closed:
             return
+        self.rules.adopt(claims.exported)
         if survey is not self._survey or self._agreed_offset == NOT_AGREED:
             self._go_through()  # it is needed again
-        elif leased(leases, survey.following.base) is None:
+        elif self._turns != self.rules.turns:
+            self._size_up(survey)
+        elif leased(claims.leases, survey.following.base) is None:
             self._agreed_offset = NOT_AGREED
             self._drop(survey.following, survey.after)
 

@@ -51,7 +51,7 @@ class NoPolicies(RetentionPolicies):
 
 
 class RetentionRules:
-    """exported: what exports and streams have read.
+    """exported: what exports and streams have read, for ``adopt``.  turns: how often that has fallen behind.
 
     holding: destinations for whose readers retention waits, with the place of the last one, for the operator.
     lease_max_ms: how long a reader may keep segments past their retention.
@@ -60,6 +60,7 @@ class RetentionRules:
 
     __slots__ = (
         "exported",
+        "turns",
         "holding",
         "missed_count",
         "has_own",
@@ -77,6 +78,7 @@ class RetentionRules:
 
     def __init__(self, policies: RetentionPolicies, log: CommitLog, clock: Clock, settings: StoreSettings) -> None:
         self.exported = Watermarks()
+        self.turns = 0
         self.holding: dict[int, str] = {}
         self.missed_count = 0
         self._policies = policies
@@ -91,6 +93,11 @@ class RetentionRules:
         self.lease_max_ms = settings.lease_max_ms
         self.has_own = any(policy != DEFAULT_POLICY for policy in own)
         self.least_time_ms = min([self._time_ms, *(policy.time_ms for policy in own if policy.time_ms != UNLIMITED)])
+
+    def adopt(self, exported: Watermarks) -> None:
+        """Take what exports and streams have read; with another ``turns``, no verdict from before it counts."""
+        self.turns += exported.is_behind(self.exported)
+        self.exported = exported
 
     def policy(self, number: int) -> RetentionPolicy:
         """Return the policy of a destination; a closed one follows the store unless its policy was read before."""

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from engine.ports.timers import TimerTarget
 from engine.ports.workers import FILE_LANE, READ_LANE
@@ -17,6 +17,7 @@ from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_port import DurableLog
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue_files import ConsumeQueueFiles
+from engine.store.read.export_watermarks import Watermarks, read_watermarks
 from engine.store.read.leases import Lease, read_leases
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.retention_rules import RetentionRules
@@ -38,6 +39,13 @@ class StoreParts:
     queue_files: ConsumeQueueFiles
     open_files: OpenFiles
     rules: RetentionRules
+
+
+class Claims(NamedTuple):
+    """What readers ask for: those that read now, and those that have read so far."""
+
+    leases: list[Lease]
+    exported: Watermarks
 
 
 class SpaceMaker(TimerTarget):
@@ -96,10 +104,12 @@ class SpaceMaker(TimerTarget):
     def _measured(self, _: None, reason: str) -> None:
         """Handle the answer: the windows are where they should be, or the reason why they are not."""
 
-    def _read_leases(self, now_ms: int) -> list[Lease]:
-        """Return the leases of readers; on a worker, right before what depends on them.  Raises: OSError."""
+    def _read_claims(self, now_ms: int) -> Claims:
+        """Return what readers ask for; on a worker, right before what depends on it.  Raises: OSError."""
         context = self._context
-        return read_leases(context.files, context.directory, context.store_id, now_ms, self.rules.lease_max_ms)
+        files, directory, store_id = context.files, context.directory, context.store_id
+        leases = read_leases(files, directory, store_id, now_ms, self.rules.lease_max_ms)
+        return Claims(leases, read_watermarks(files, directory, store_id))
 
     def _forget(self, paths: list[str]) -> None:
         """Let readers close files that are gone or were replaced."""

@@ -192,6 +192,48 @@ def test_messages_stay_until_every_stream_has_them() -> None:
     assert home.store.retention_hold() == ""
 
 
+def test_messages_stay_for_a_stream_that_begins_while_their_time_passes() -> None:
+    home = PolicyHome(Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=9 * HOUR_MS)))
+    orders = consumed(home, "orders")
+    sent_again(home)
+    export(home, 1 << 40, orders)
+    wait(home, HOUR_MS // 2)
+    export(home, 0, name="b", kind="stream", target="billing", destination="queue://>")
+    wait(home, HOUR_MS // 2)
+    assert first_base(home) == 0
+    assert "queue://orders is read by stream 'billing' up to log offset 0 of 8192" in home.store.retention_hold()
+
+
+def test_a_stream_that_begins_counts_for_messages_that_were_found_free() -> None:
+    waiting = RetentionPolicy(until_exported=True, export_deadline_ms=9 * HOUR_MS)
+    home = PolicyHome(Policies(orders=waiting, bills=RetentionPolicy(time_ms=2 * HOUR_MS)))
+    orders = consumed(home, "orders", 10)
+    consumed(home, "bills")
+    sent_again(home)
+    export(home, 1 << 40, orders)
+    wait(home, HOUR_MS)
+    export(home, 0, name="b", kind="stream", target="billing", destination="queue://orders")
+    wait(home, HOUR_MS)
+    assert first_base(home) == 0
+    export(home, 1 << 40, name="b", kind="stream", target="billing", destination="queue://orders")
+    wait(home, 10_000)
+    assert first_base(home) > 0
+
+
+def test_compaction_leaves_messages_for_a_stream_that_begins_while_their_time_passes() -> None:
+    policies = Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=9 * HOUR_MS))
+    home = PolicyHome(policies, percent=60)
+    home.store.append(message(home.store.open_destination(QUEUE, "forgotten")))
+    orders = consumed(home, "orders")
+    sent_again(home)
+    export(home, 1 << 40, orders)
+    wait(home, HOUR_MS // 2)
+    export(home, 0, name="b", kind="stream", target="billing", destination="queue://>")
+    wait(home, HOUR_MS // 2)
+    home.pass_by(4_000)
+    assert len(home.page(orders, 4, 0, 10).messages) == 10
+
+
 def test_it_does_not_wait_for_an_export_for_ever() -> None:
     home = PolicyHome(Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=2 * HOUR_MS)))
     consumed(home, "orders")
