@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from gateway.process.build import INTERPRETED, build
 from tests.support.long_run import LongRun
 from tests.support.objects.s3_server import S3Server
 from tests.support.process import guardian, raw_stomp
-from tests.support.process.gateway_process import GatewayProcess, StartGateway
+from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.process.scenarios import SHORT_LIVED_JVM
 from tests.support.store.left_behind import HOMES, MARKER, check_directory, check_homes
 from tests.support.suite_order import in_runs
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # Spark's driver, its launcher, and Maven.
 JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "MAVEN_OPTS")
 HAS_FAILED = pytest.StashKey[bool]()
+UNIT_TESTS = ROOT / "tests" / "unit"
 WAITING_FOLDERS = {"fault", "interop"}  # real processes
 # With Python's own, a test that makes many objects waits for the collector a third of its time; these cost 100 MB.
 GC_THRESHOLDS = (10_000, 10, 10)
@@ -58,6 +60,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in JVM_VARIABLES:
         os.environ.setdefault(name, " ".join(SHORT_LIVED_JVM))
     config.addinivalue_line("markers", f"{MARKER}(why): the store that the test leaves behind is not to be verified")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave to the interpreted run the unit tests of modules that the compiled build has not compiled.
+
+    Files that are named on the command line are collected all the same.
+    """
+    if build() == INTERPRETED or UNIT_TESTS not in collection_path.parents:
+        return None
+    module = ROOT / collection_path.relative_to(UNIT_TESTS).with_name(collection_path.name.removeprefix("test_"))
+    return True if module.is_file() and not any(module.parent.glob(f"{module.stem}.*.so")) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
