@@ -1,7 +1,7 @@
 """The seeds of a default run, or the one in PENSTOCK_SEED, and all seeds that once failed.
 
 A history breaks the same laws in both builds, so they share the seeds: of twelve, the interpreted build takes two, and
-the compiled one, which is twice as fast, six others.  ``--long`` continues after them, see ``long_run.py``.
+the compiled one, which has less else to do, six others.  ``--long`` continues after them, see ``long_run.py``.
 """
 
 from __future__ import annotations

@@ -240,19 +240,13 @@ def visible(store: SampleStore, lake: S3Lake) -> list[int]:
     return delta(lake)
 
 
-def test_an_answer_may_be_lost_at_any_request(store: SampleStore, s3_server: S3Server, is_long: bool) -> None:
+@pytest.mark.parametrize("what", [LOSE, CUT])
+def test_an_answer_may_be_lost_or_a_connection_end_at_any_request(
+    store: SampleStore, s3_server: S3Server, is_long: bool, what: str
+) -> None:
     fill(store, 1)
     for lake, told in Requests(store, s3_server, is_long).each(
-        lambda at: lambda method, path, number: LOSE if number == at else PASS
-    ):
-        assert told == ""
-        assert delta(lake) == union(store, lake) == sent(store)
-
-
-def test_a_connection_may_end_at_any_request(store: SampleStore, s3_server: S3Server, is_long: bool) -> None:
-    fill(store, 1)
-    for lake, told in Requests(store, s3_server, is_long).each(
-        lambda at: lambda method, path, number: CUT if number == at else PASS
+        lambda at: lambda method, path, number: what if number == at else PASS
     ):
         assert told == ""
         assert delta(lake) == union(store, lake) == sent(store)
