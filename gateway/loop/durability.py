@@ -22,17 +22,20 @@ async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> N
     """Wait until a command's changes survive a crash.
 
     done: the changes, as in "cancelled 3 messages".  otherwise: the effect of a crash before that.
-    Raises: StoreError if that takes longer than DURABLE_MS, or the disk fails.
+    Raises: StoreError if that takes longer than DURABLE_MS, the disk fails, or the engine stops.
     """
     store = engine_loop.store
     offset = store.append_offset()
     until_ms = engine_loop.clock.monotonic_ms() + DURABLE_MS
-    while store.durable_offset() < offset and not engine_loop.is_shut:
-        if not store.is_accepting() or engine_loop.clock.monotonic_ms() >= until_ms:
+    while store.durable_offset() < offset:
+        is_late = engine_loop.clock.monotonic_ms() >= until_ms
+        if engine_loop.is_shut or is_late or not store.is_accepting():
             raise StoreError(f"{done}, but the disk has not taken that yet: {_reason(engine_loop)}; {otherwise}")
         engine_loop.broker.sync()
         await asyncio.sleep(DURABLE_POLL_S)
 
 
 def _reason(engine_loop: EngineLoop) -> str:
+    if engine_loop.is_shut:
+        return "the gateway stops"
     return engine_loop.store_events.failure or f"nothing was synced for {DURABLE_MS} ms"

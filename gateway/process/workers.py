@@ -168,7 +168,9 @@ class ThreadWorkers(Workers):
     async def drained(self, patience_s: float) -> bool:
         """Wait until no job is under way; return False if that took longer than ``patience_s``."""
         try:
-            await asyncio.wait_for(self._is_idle.wait(), patience_s)
+            async with asyncio.timeout(patience_s):
+                while self._under_way:  # the end of the last job may have led to another one meanwhile
+                    await self._is_idle.wait()
         except TimeoutError:
             return False
         return True

@@ -121,6 +121,32 @@ async def test_waiting_until_nothing_is_under_way() -> None:
     assert await workers.drained(20)
 
 
+async def test_what_the_last_job_led_to_is_waited_for() -> None:
+    """As when the turn that the end of a sync opens writes more, and has that synced."""
+    loop = asyncio.get_running_loop()
+    workers = ThreadWorkers(loop)
+    gates = threading.Event(), threading.Event()
+    first, second = Noted("first", gates[0]), Noted("second", gates[1])
+
+    class Leading(Sink):
+        def job_done(self, job: Job) -> None:
+            super().job_done(job)
+            if job is first:
+                loop.call_soon(workers.submit, second, FILE_LANE)
+
+    sink = Leading()
+    workers.attach(sink)
+    workers.submit(first, FILE_LANE)
+    draining = asyncio.ensure_future(workers.drained(20))
+    await asyncio.sleep(0)
+    gates[0].set()
+    await asyncio.to_thread(second.began.wait, 20)
+    assert not draining.done()
+    gates[1].set()
+    assert await draining
+    assert sink.jobs == [first, second]
+
+
 class Short(Noted):
     """A sync that takes ``time_s`` by the clock that all of them share, whatever the machine does meanwhile."""
 
