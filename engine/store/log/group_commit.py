@@ -143,7 +143,8 @@ class GroupCommit(DurableLog):
         if unwritten and not self._awaits_retry:
             self._is_writing = True
             self._context.call_later(0, self, WRITE)
-        self._lag.look()
+        if not self._is_closed:  # then another thread closes it, and may set no timer
+            self._lag.look()
         if self._is_async and self.written > before and self._listener is not None:
             self._listener.durable(self.written)
 
@@ -269,7 +270,7 @@ class GroupCommit(DurableLog):
         self._context.health.fail(parts.LOG, reason)
 
     def _set_retry(self) -> None:
-        if not self._is_retry_set:
+        if not self._is_retry_set and not self._is_closed:
             self._is_retry_set = True
             self._context.call_later(self._context.settings.retry_interval_ms, self, RETRY)
 

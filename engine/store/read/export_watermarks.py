@@ -214,5 +214,8 @@ def _parsed(octets: bytes, store_id: str | None) -> Watermark | None:
 
 
 def _path(data: Path, is_stream: bool, reader: str) -> Path:
-    told = f"{STREAM} {reader}" if is_stream else reader
+    # An export may have any name over HTTP, also one that looks like that of a stream.
+    told = reader
+    if is_stream or reader.startswith((f"{STREAM} ", f"{EXPORT} ")):
+        told = f"{STREAM if is_stream else EXPORT} {reader}"
     return data / FOLDER / f"{sha256(told.encode()).hexdigest()[:16]}.json"

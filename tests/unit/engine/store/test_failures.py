@@ -209,8 +209,10 @@ def test_closing_on_a_disk_that_refuses_is_an_error_and_lets_go() -> None:
     home.send_durably(queue, 5)
     home.send(queue, 1)
     home.files.fail("pwrite", errno.EIO, count=9)
+    timers = home.timers.pending()
     with pytest.raises(StoreError, match="are not written"):
         home.store.close()
+    assert home.timers.pending() == timers, "the event loop is another thread's while the store closes"
     assert not home.files.locks
     home.files.heal()
     home.begin()

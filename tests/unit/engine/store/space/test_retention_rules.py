@@ -338,6 +338,16 @@ def test_every_stream_counts_and_of_exports_the_furthest(tmp_path: Path) -> None
         forget_reader(tmp_path, True, "audit")
 
 
+def test_a_stream_and_an_export_never_share_a_file(tmp_path: Path) -> None:
+    names = [("billing", True), ("stream billing", False), ("export stream billing", False), ("billing", False)]
+    for to_offset, (name, is_stream) in enumerate(names):
+        write_watermark(tmp_path, "11", Watermark(name, parse(">"), to_offset, 1, is_stream))
+    marks = read_watermarks(RealFiles(), str(tmp_path), "11").marks
+    assert sorted((mark.to_offset, mark.reader, mark.is_stream) for mark in marks) == [
+        (to_offset, name, is_stream) for to_offset, (name, is_stream) in enumerate(names)
+    ]
+
+
 def test_the_pace_of_a_reader_is_that_of_its_last_minute(tmp_path: Path) -> None:
     def written(to_offset: int, second: int) -> float:
         mark = Watermark("billing", parse(">"), to_offset, second * 1000, is_stream=True)
