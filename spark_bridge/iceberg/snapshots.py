@@ -11,7 +11,7 @@ from typing import Final
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-KEPT: Final = 200  # at least, and at most twice as many
+KEPT: Final = 50  # at least, and at most twice as many
 
 
 def forget_old(table: Table, kept: int = KEPT) -> None:
