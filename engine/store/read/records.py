@@ -28,11 +28,15 @@ DIGITS_MOST: Final = 20  # of a log offset
 
 
 def offset_of(message_id: str, store_id: str) -> int:
-    """Return the log offset that a JMSMessageID carries.  Raises: UnknownMessage."""
+    """Return the log offset that an id of this store carries.  Raises: UnknownMessage."""
     text = message_id.removeprefix("ID:")
     store, dash, number = text.partition("-")
     if not dash or store != store_id:
-        raise UnknownMessage(f"{message_id[:200]!r} is not an id of this store, whose ids begin with ID:{store_id}-")
+        raise UnknownMessage(
+            f"{message_id[:200]!r} is not an id of this store, whose ids begin with ID:{store_id}-; "
+            "it may be the id that its sender gave it, by which nothing is found: 'store query' finds a message by its "
+            "correlation id, or by its destination and time"
+        )
     if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
         raise UnknownMessage(
             f"{message_id[:200]!r} names a message that was not logged (non-persistent), so the log does not have it"

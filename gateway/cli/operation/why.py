@@ -24,7 +24,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "store without a gateway.",
     )
     parser.add_argument("what", choices=("consumer", "producer", "message"))
-    parser.add_argument("id", metavar="ID", help="consumer_id or connection_id as in 'stat --json', or a message-id")
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        help="consumer_id or connection_id as in 'stat --json', or a message's id in the store, as STOMP's message-id",
+    )
     parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
     parser.add_argument("--data", metavar="DIR", help="for a message: read this store directory instead")
     parser.add_argument(
