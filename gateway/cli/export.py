@@ -58,6 +58,26 @@ def add_parser(subparsers: Subparsers) -> None:
         required=True,
         help="where the Parquet files are: a directory, or in an object store, s3://bucket/prefix",
     )
+    _add_tables(parser)
+    _add_spark(parser)
+    _add_skips(parser)
+    parser.add_argument(
+        "--body",
+        choices=("text", "binary", "both"),
+        default="text",
+        help="text: a text only in body_text, other bodies in body; binary: all in body; both: a text in both "
+        "(default: %(default)s)",
+    )
+    _add_pace(parser)
+    parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
+    )
+    _add_rhythm(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _add_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tables",
         metavar="NAMES",
@@ -79,22 +99,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="publish the tables in a catalogue of Iceberg, too, which pyiceberg knows by this name from its own "
         "configuration",
     )
-    _add_spark(parser)
-    _add_skips(parser)
-    parser.add_argument(
-        "--body",
-        choices=("text", "binary", "both"),
-        default="text",
-        help="text: a text only in body_text, other bodies in body; binary: all in body; both: a text in both "
-        "(default: %(default)s)",
-    )
-    _add_pace(parser)
-    parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
-    )
-    _add_rhythm(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
 
 
 def _add_spark(parser: argparse.ArgumentParser) -> None:
@@ -230,8 +234,8 @@ class _Reports:
         print(f"penstock: exporting again after {counted(failures, 'attempt')}", file=sys.stderr, flush=True)
 
 
-def _request(arguments: argparse.Namespace) -> Request:
-    """Return what to export.  Raises: CommandError."""
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    """Raises: CommandError."""
     if arguments.follow and URL.match(arguments.data) and not GATEWAY.match(arguments.data):
         raise CommandError(
             "--follow exports what a gateway adds; --data is the URL of a copy, allowed is a store's directory or "
@@ -243,6 +247,11 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise CommandError("--dry-run tells of one export; allowed is either this or --follow")
     if arguments.follow and arguments.master not in (None, "none"):
         raise CommandError(f"--follow exports without Spark; --master is {arguments.master!r}, allowed is none")
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    """Return what to export.  Raises: CommandError."""
+    _refuse_contradictions(arguments)
     from config.values import Bytes, Duration
 
     lease_ms = _parsed("--lease", arguments.lease, Duration(0, LEASE_MAX_MS))
