@@ -18,6 +18,7 @@ from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.files.choice import store_at
+from spark_bridge.files.growing_store import GrowingStore
 from spark_bridge.files.place import is_url
 from spark_bridge.gateway_notes import notes_for
 from spark_bridge.iceberg.publication import Publication, publication
@@ -55,9 +56,8 @@ class Request:
     skip_damaged: continue without unreadable records, and count them; only with ``verify``.
     lease_ms: how long the gateway's retention is asked to keep the exported range, counted from the beginning.
     body: one of ``bodies.FORMS``.  driver_host: see ``session.settings_for``.
-    data: the store's directory, the URL of its copy in an object store, or that of the HTTP listener of its gateway.
-    target: a directory, or the URL of a place in an object store.
-    master: of Spark; NO_SPARK to run the tasks in this process.
+    data: the store's directory, the URL of its copy in an object store or of its gateway, or a store that is followed.
+    target: a directory, or the URL of a place in an object store.  master: of Spark; NO_SPARK: in this process.
     tables: () for those that the target holds, messages if it is new.
     is_rehearsal: find out what would be added, and write nothing, neither to the target nor to the store.
     nice: how much a local Spark's priority is lowered.  rate_bytes: of the log in a second, 0 for no limit.
@@ -66,7 +66,7 @@ class Request:
     iceberg: catalogue and namespace, CATALOGUE.NAMESPACE, where the tables are published, too; "" for nowhere.
     """
 
-    data: Path | str
+    data: Path | str | GrowingStore
     destination: str
     target: Path | str
     master: str = LOCAL
@@ -86,6 +86,8 @@ class Request:
 
     def store(self) -> Path:
         """Return the path of the store.  Raises: TargetError, LakeError."""
+        if isinstance(self.data, GrowingStore):
+            return self.data.now()
         return store_at(self.data if is_url(str(self.data)) else Path(self.data).absolute())
 
     def needs_spark(self) -> bool:
@@ -171,9 +173,8 @@ def _tasks(
 
     if spark is not None:
         return OnSpark(spark, shows_progress)
-    spark = started.enter_context(
-        session.running(request.master, request.driver_host, request.nice, starter or session.start_for_tasks)
-    )
+    starter = starter or session.start_for_tasks
+    spark = started.enter_context(session.running(request.master, request.driver_host, request.nice, starter))
     return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
 
 
@@ -191,6 +192,7 @@ def _plan(
         body=request.body,
         tables=tables,
         settles=False,
+        checks_entries=True,
     )
 
 
@@ -309,8 +311,8 @@ def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
     if request.skip_damaged:
         return True
     with _hint(request):
-        destinations = read_catalog(reader).destinations.values()
-    return any(chosen.matches(each.kind, each.name) for each in destinations)
+        catalog = read_catalog(reader, checks_entries=True)
+        return any(chosen.matches(each.kind, each.name) for each in catalog.destinations.values())
 
 
 def _nothing_new(
@@ -334,6 +336,5 @@ def _nothing_matches(request: Request, reader: StoreReader, chosen: Selection, a
 
 
 def _nothing(request: Request, reader: StoreReader, chosen: Selection, at: int, note: str) -> Result:
-    time_ms = reader.end().time_ms
-    nothing = Result(reader.store_id, str(chosen), at, at, time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
-    return replace(nothing, is_rehearsal=request.is_rehearsal)
+    there = reader.store_id, str(chosen), at, at, reader.end().time_ms, at
+    return Result(*there, (), 0, 0, 0, "", 0.0, 0.0, note, is_rehearsal=request.is_rehearsal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from engine.values.errors import StoreError
@@ -53,12 +53,14 @@ def follow(target: Target, request: Request, rhythm: Rhythm, rest: Rest, reports
     target or the store's directory cannot be reached.
     Raises: as ``export``.
     """
+    store = request.data if isinstance(request.data, GrowingStore) else growing_store(request.data)
+    request = replace(request, data=store)  # which knows what it has read of a gateway elsewhere
     result = export_to(target, request)
     failures = 0
     while True:
         if not failures:
             reports.exported(result)
-        if _waits(request, rhythm, rest, result.to_offset, failures):
+        if _waits(store, rhythm, rest, result.to_offset, failures):
             return
         try:
             result = export_to(target, request)
@@ -76,13 +78,12 @@ def back_off_s(failures: int) -> float:
     return min(BACK_OFF_MAX_S, 2.0 ** min(failures - 1, 16))
 
 
-def _waits(request: Request, rhythm: Rhythm, rest: Rest, at: int, failures: int) -> bool:
+def _waits(store: GrowingStore, rhythm: Rhythm, rest: Rest, at: int, failures: int) -> bool:
     """Wait for the next round; return True to end instead."""
     if failures:
         return rest(back_off_s(failures))
     if not rhythm.new_bytes:
         return rest(rhythm.interval_s)
-    store = growing_store(request.data)
     left_s = rhythm.interval_s
     while left_s > 0:
         pause_s = min(LOOK_INTERVAL_S, left_s)

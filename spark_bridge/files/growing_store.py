@@ -123,4 +123,4 @@ def growing_store(place: str | Path) -> GrowingStore:
         return StoreOfGateway(GatewayClient(text))
     if is_url(text):
         raise TargetError(f"nobody adds to a copy in {text.partition(':')[0]}://; allowed is {ALLOWED}")
-    return LocalStore(Path(text))
+    return LocalStore(Path(text).absolute())

@@ -32,12 +32,14 @@ def scan_blocks(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[Se
     reader.check_range(start, stop)
     if start == stop:
         return
-    sequence = 0
+    sequence, is_expected = 0, False
     for segment in reader.segments:
         # Only a segment's base is known to begin a record.
         if segment.limit <= start or segment.base >= stop:
             continue
+        is_expected = not segment.is_sparse
         for block in piece_blocks(segment, segment.base, min(segment.limit, stop), start):
+            is_expected = False
             first = int(block.i64(24)[0])
             if sequence and not segment.is_sparse and first != sequence:
                 raise StoreCorrupt(
@@ -52,12 +54,10 @@ def scan_blocks(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[Se
                 yield segment, block
     checkpoint = reader.checkpoint
     # Zeros in the middle of a segment look like its end; the count of records detects them.
-    if sequence and checkpoint is not None and stop == checkpoint.durable_offset:
+    if (sequence or is_expected) and checkpoint is not None and stop == checkpoint.durable_offset:
         if sequence != checkpoint.next_sequence:
-            raise StoreCorrupt(
-                f"the log up to {stop} ends with sequence number {sequence - 1}, "
-                f"the checkpoint says {checkpoint.next_sequence - 1}"
-            )
+            found = f"ends with sequence number {sequence - 1}" if sequence else "has no record in its last segment"
+            raise StoreCorrupt(f"the log up to {stop} {found}, the checkpoint says {checkpoint.next_sequence - 1}")
 
 
 def piece_blocks(

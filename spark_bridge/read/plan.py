@@ -29,6 +29,7 @@ from spark_bridge.log.lost import Damaged, Lost
 from spark_bridge.log.records import GAP_BYTES, Piece, cell_end, lane_entries
 from spark_bridge.log.salvage import Stretch
 from spark_bridge.log.settlements import Ranges, Settled, by_lane, joined, of_owners, read_ranges
+from spark_bridge.log.sound_entries import are_sound
 from spark_bridge.partitioning import BY_DESTINATION, Partitioning
 from spark_bridge.read.deliveries import DeliveryLog, delivery_log
 from spark_bridge.read.filters import ENDLESS, EVERYTHING, RowFilter
@@ -116,11 +117,13 @@ def make_plan(
     body: str = AS_TEXT,
     tables: Sequence[str] = (MESSAGES,),
     settles: bool = True,
+    checks_entries: bool = False,
 ) -> Plan:
     """Plan a read of the messages from log offset ``start`` to ``stop``, by default the oldest kept and the end.
 
     skip_damaged: leave out and count unreadable records; only with ``verify``.  body: one of ``bodies.FORMS``.
     tables: those to read; the plan is of the first one.  settles: read settlements now, not by ``read_settlements``.
+    checks_entries: read the log itself if consume queues are damaged.
     Raises: RangeGone, StoreCorrupt also for a missing file; ValueError for a range beyond the end.
     """
     end = reader.end()
@@ -128,9 +131,11 @@ def make_plan(
     stop = end.offset if stop is None else stop
     reader.check_range(start, stop, skip_damaged)
     lost = Lost() if skip_damaged else None
+    if checks_entries and not are_sound(reader, selection, start, stop):
+        reader.distrust_entries()
     middle = max(start, min(stop, reader.entries_offset))
     tail = read_tail(reader, middle, stop, partition_bytes, skip_damaged, DELIVERIES in tables)
-    catalog = _catalog(reader, start, stop, tail, lost)
+    catalog = _catalog(reader, start, stop, tail, lost, checks_entries)
     chosen = {number: info for number, info in catalog.destinations.items() if selection.matches(info.kind, info.name)}
     subscribers = _subscribers(catalog, chosen)
     settling = {*chosen, *(one.number for of_topic in subscribers.values() for one in of_topic)}
@@ -204,9 +209,11 @@ def _damaged(stretch: Stretch, chosen: dict[int, DestinationInfo]) -> Damaged:
     return Damaged(name, stretch.records, stretch.start, stretch.stop)
 
 
-def _catalog(reader: StoreReader, start: int, stop: int, tail: Tail, lost: Lost | None) -> Catalog:
+def _catalog(
+    reader: StoreReader, start: int, stop: int, tail: Tail, lost: Lost | None, checks_entries: bool
+) -> Catalog:
     if lost is None:
-        return read_catalog(reader, stop, tail.metadata)
+        return read_catalog(reader, stop, tail.metadata, checks_entries=checks_entries)
     skipped: list[tuple[int, int]] = []
     catalog = read_catalog(reader, stop, tail.metadata, skipped)
     # An earlier read counted the damage before this one; the tail counts what no consume queue covers.

@@ -51,11 +51,13 @@ def read_catalog(
     stop: int | None = None,
     tail: Iterable[Record] | None = None,
     skipped: list[tuple[int, int]] | None = None,
+    checks_entries: bool = False,
 ) -> Catalog:
     """Return the catalog as of log offset ``stop``, the reader's end unless given.
 
     tail: the whole records of ``KINDS`` in the part of the log without an index, if the caller has read it.
     skipped: allows damage, and receives its ranges; what is lost is taken from later snapshots.  It needs ``tail``.
+    checks_entries: add destinations that the system queue lacks, by the last snapshot that it covers.
     Raises: RangeGone, StoreCorrupt.
     """
     stop = reader.end().offset if stop is None else stop
@@ -72,6 +74,8 @@ def read_catalog(
     _take_snapshot(catalog, snapshot.described())
     for record_type, payload in _listed(reader, first.base, start, None):
         _take(catalog, record_type, payload)
+    if checks_entries:
+        _add_missing(catalog, reader.snapshot_below(start))
     for record in reader.scan(start, stop) if tail is None else tail:
         if record.type in KINDS:
             _take(catalog, record.type, record.described())
@@ -110,6 +114,12 @@ def _opens_with_snapshot(segment: SegmentFile, stop: int) -> bool:
     return segment.base < min(segment.limit, stop) and not segment.is_continuation
 
 
+def _add_missing(catalog: Catalog, snapshot: dict[str, Any] | None) -> None:
+    """Add destinations whose entries in the system queue are damaged."""
+    for described in [] if snapshot is None else snapshot["destinations"]:
+        _take(catalog, layout.DESTINATION, described)
+
+
 def _take_snapshot(catalog: Catalog, snapshot: dict[str, Any]) -> None:
     for described in snapshot["destinations"]:
         _take(catalog, layout.DESTINATION, described)
@@ -145,11 +155,11 @@ def _listed(
     file: OpenSegment | None = None
     try:
         for offset, size, record_type in _entries(reader, start, stop):
-            while file is None or offset >= segment.limit:
-                if offset >= segment.limit:
-                    segment = next(segments)
+            if file is None or offset >= segment.limit:
                 if file is not None:
                     file.close()
+                while offset >= segment.limit:
+                    segment = next(segments)
                 file = open_segment(segment)
             if offset < segment.base:
                 continue  # in a file that is missing

@@ -27,6 +27,7 @@ READER_CHARACTERS: Final = 200  # of the name of a stream, and of any reader els
 # Over HTTP, of the request that begins a lease or renews it.
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 60_000  # a reader that is gone holds the log no longer
+KEPT_S: Final = 30 * 24 * 3_600  # a file of a killed reader: longer than any lease, whoever's clock is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,17 @@ def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int, key: str =
     with open(temporary, "w", encoding="utf-8", opener=open_as_store) as file:
         file.write(json.dumps(described) + "\n")
     os.rename(temporary, path)
+    _remove_old(folder, path.stat().st_mtime)
+
+
+def _remove_old(folder: Path, now_s: float) -> None:
+    """Remove the files of readers that were killed long ago.  now_s: by the clock that dates files."""
+    for path in folder.iterdir():
+        try:
+            if now_s - path.stat().st_mtime > KEPT_S:
+                path.unlink()
+        except OSError:
+            pass  # it has ended, or is another user's
 
 
 def end_lease(data: Path, reader: str, key: str = "") -> None:

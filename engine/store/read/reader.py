@@ -98,7 +98,7 @@ class StoreReader:
         complete = self.checkpoint.consume_queue_offset
         if self._is_held():
             return complete  # the gateway has checked that at its start
-        snapshot = self._snapshot_below(complete)
+        snapshot = self.snapshot_below(complete)
         return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
 
     def _is_held(self) -> bool:
@@ -107,7 +107,11 @@ class StoreReader:
             return self.directory.files.is_live
         return is_held(self.directory / "lock")
 
-    def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
+    def distrust_entries(self) -> None:
+        """Have the log itself scanned: consume queues are damaged."""
+        self._entries_offset = self.first_offset
+
+    def snapshot_below(self, stop: int) -> dict[str, Any] | None:
         """Return the last snapshot at or below a log offset, None if none can be read."""
         for segment in reversed(self.segments):
             if segment.is_continuation or not self.first_offset <= segment.base <= min(stop, segment.limit - 1):
@@ -327,10 +331,11 @@ def store_id_of(directory: Path) -> str:
     """Raises: NoStore, StoreCorrupt."""
     try:
         described = json.loads(octets_of(directory / "store.json"))
+        version, store_id = described["format"], str(described["store_id"])
     except FileNotFoundError:
         raise NoStore(f"{directory} is not a store: it has no store.json") from None
-    except ValueError as error:
-        raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
-    if not is_known_version(described.get("format")):
-        raise other_version(str(directory / "store.json"), -1, described.get("format"))
-    return str(described["store_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreCorrupt(f"{directory / 'store.json'}: {error!r}") from None
+    if not is_known_version(version):
+        raise other_version(str(directory / "store.json"), -1, version)
+    return store_id

@@ -77,7 +77,7 @@ class LogLeaseRoutes:
         except NoLeases as error:
             raise Problem(409, str(error)) from None
         except OSError as error:
-            raise _unwritten(error) from None
+            raise Problem.unwritten("the lease", error) from None
         return _answer(held, 201)
 
     async def _renew(self, request: web.Request, asked: Values) -> web.Response:
@@ -85,17 +85,13 @@ class LogLeaseRoutes:
         try:
             held = await self._source.renew(address_of(request), holder, asked["lease"], asked["lease_ms"])
         except OSError as error:
-            raise _unwritten(error) from None
+            raise Problem.unwritten("the lease", error) from None
         return _answer(held, 200)
 
     async def _end(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
         await self._source.end(address_of(request), holder, asked["lease"])
         return web.json_response({"ended": asked["lease"]})
-
-
-def _unwritten(error: OSError) -> Problem:
-    return Problem(507, f"the lease cannot be written: {error.strerror}")
 
 
 def _answer(held: HeldLease, status: int) -> web.Response:

@@ -136,4 +136,4 @@ async def _written(writing: Awaitable[None]) -> None:
     except WrongPlace as error:
         raise Problem(409, str(error)) from None
     except OSError as error:
-        raise Problem(507, f"the position cannot be written: {error.strerror}") from None
+        raise Problem.unwritten("the position", error) from None

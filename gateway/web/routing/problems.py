@@ -70,6 +70,11 @@ class Problem(Exception):
         self.condition = condition or _CONDITIONS.get(status, "invalid-request")
         self.headers = dict(headers or {})
 
+    @staticmethod
+    def unwritten(what: str, error: OSError) -> Problem:
+        """Return that of something that the disk does not take."""
+        return Problem(DISK_REFUSES, f"{what} cannot be written: {error.strerror}")
+
     def answer(self) -> web.Response:
         document = {
             "type": "about:blank",

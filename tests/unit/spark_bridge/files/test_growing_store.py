@@ -27,7 +27,7 @@ from spark_bridge.errors import LakeError
 from spark_bridge.export import NO_SPARK, Request
 from spark_bridge.files.gateway_client import ATTEMPTS, PATIENT_ATTEMPTS, Answer, GatewayClient
 from spark_bridge.files.gateway_store import GatewayStore
-from spark_bridge.files.growing_store import StoreOfGateway
+from spark_bridge.files.growing_store import GrowingStore, StoreOfGateway
 from spark_bridge.follow import Rhythm, follow
 from spark_bridge.read.scan import scan
 from spark_bridge.result import Result
@@ -191,9 +191,11 @@ class Rounds:
         raise AssertionError("no round has failed")
 
 
-def followed(url: str, place: Path, rhythm: Rhythm, *steps: Callable[[], object]) -> list[tuple[int, str]]:
+def followed(
+    store: str | GrowingStore, place: Path, rhythm: Rhythm, *steps: Callable[[], object]
+) -> list[tuple[int, str]]:
     rounds = Rounds(list(steps))
-    follow(target_at(place), Request(url, "orders", place, NO_SPARK), rhythm, rounds.rest, rounds)
+    follow(target_at(place), Request(store, "orders", place, NO_SPARK), rhythm, rounds.rest, rounds)
     return rounds.told
 
 
@@ -304,4 +306,27 @@ def test_heads_of_segments_are_read_once(store: SampleStore) -> None:
         oldest.with_suffix(".tmp").rename(oldest)
         assert heads(client, growing) == [oldest.name, f"{bases()[-1]:020}.log"]
 
+    served(store, work)
+
+
+def test_a_round_reads_no_head_that_an_earlier_one_has_read(store: SampleStore, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def work(url: str) -> None:
+        client = Watched(url)
+
+        def round_ends() -> None:
+            asked.append(sum("commitlog" in path for path in client.paths))
+            client.paths.clear()
+
+        for place, rhythm in ((tmp_path / "lake", Rhythm(60)), (tmp_path / "often", Rhythm(2, 1 << 30))):
+            followed(StoreOfGateway(client), place, rhythm, *[round_ends] * 4)
+            first, *later = asked
+            assert max(later) <= 5 < len(StoreReader(store.directory).segments) < first
+            asked.clear()
+
+    queue = store.destination("orders")
+    for _ in range(200):
+        store.send(queue, b"x" * 300)
+    store.publish()
     served(store, work)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.reader import StoreReader, scan_piece
 from engine.values.errors import StoreCorrupt
@@ -71,3 +72,13 @@ def test_what_is_missing_between_records_is_an_error(store: SampleStore) -> None
     path.write_bytes(octets[: octets.index(bytes(last[-2].data))].ljust(len(octets), b"\0"))
     with pytest.raises(StoreCorrupt, match=f"ends with sequence number {last[-3].sequence},"):
         blocked(reader, last[0].offset, reader.end().offset)
+
+
+def test_zeros_where_a_segment_begins_are_an_error(store: SampleStore) -> None:
+    reader = StoreReader(store.directory)
+    last = reader.segments[-1]
+    with open(last.path, "r+b") as file:
+        file.seek(layout.SEGMENT_HEADER_BYTES)
+        file.write(bytes(4096))
+    with pytest.raises(StoreCorrupt, match="has no record in its last segment, the checkpoint says"):
+        blocked(reader, last.base, reader.end().offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,19 @@ def test_a_lease_counts_until_its_deadline_or_that_of_the_gateway(tmp_path: Path
     end_lease(tmp_path, "me")
     end_lease(tmp_path, "me")
     assert found(NOW_MS) == []
+
+
+def test_what_killed_readers_left_long_ago_is_removed(tmp_path: Path) -> None:
+    for name in ("killed", "old", "writing"):
+        write_lease(tmp_path, "cafe", Lease(name, 0, NOW_MS + 1_000), NOW_MS, key=name)
+    killed, old, writing = sorted((tmp_path / "readers").iterdir())
+    writing = writing.rename(writing.with_suffix(".0123.tmp"))
+    for path, days in ((killed, 29), (old, 31), (writing, 31)):
+        then_s = path.stat().st_mtime - days * 24 * 3_600
+        os.utime(path, (then_s, then_s))
+    write_lease(tmp_path, "cafe", Lease("me", 0, NOW_MS + 1_000), NOW_MS)
+    left = set((tmp_path / "readers").iterdir())
+    assert killed in left and len(left) == 2
 
 
 @pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])

@@ -285,6 +285,14 @@ def test_directory_without_a_store(tmp_path: Path) -> None:
         StoreReader(tmp_path)
 
 
+@pytest.mark.parametrize("octets", [b"", b"\xff", b"[]", b"1", b'{"format": 1}', b'{"store_id": "0badcafe"}'])
+def test_a_damaged_description_of_the_store(store: SampleStore, octets: bytes) -> None:
+    store.publish()
+    (store.directory / "store.json").write_bytes(octets)
+    with pytest.raises(StoreCorrupt, match=r"store\.json"):
+        StoreReader(store.directory)
+
+
 def test_segment_of_another_store(store: SampleStore, tmp_path: Path) -> None:
     store.publish()
     with SampleStore(tmp_path / "other", store_id="feedbeef") as other:
