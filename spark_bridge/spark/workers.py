@@ -19,10 +19,10 @@ ROOT: Final = Path(__file__).parents[2]
 WORKER_MODULES: Final[Mapping[str, str]] = {
     "config": "reserved_names",
     "engine/values": "message destination errors outcomes",
-    "engine/store/disk": "directory_lock modes",
+    "engine/store/disk": "directory_lock files modes",
     "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",
     "engine/store": "plain_words",
-    "engine/store/read": "catalog entry_files reader segment_files selection store_files",
+    "engine/store/read": "catalog entry_files export_watermarks leases reader segment_files selection store_files",
     "protocols/amqp/v1_0/mapping": "contents jms_ids jms_types property_types stomp_content stomp_headers",
     "protocols/amqp/v1_0/wire": "errors",
     "protocols/amqp/v1_0/wire/messages": "sections",
