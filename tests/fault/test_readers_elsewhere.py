@@ -67,8 +67,11 @@ class Followed:
         self.confirmed += bodies
 
     def follow(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "gateway", "export", "--follow", "--interval", "1s"]
-        command += ["--data", self.url(), "--destination", "queue://sent", "--to", str(self.lake)]
+        return self.start_export(self.lake, "--follow", "--interval", "1s")
+
+    def start_export(self, lake: Path, *options: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "gateway", "export", "--master", "none", *options]
+        command += ["--data", self.url(), "--destination", "queue://sent", "--to", str(lake)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
@@ -225,6 +228,28 @@ def test_retention_waits_for_a_stream_elsewhere(followed: Followed) -> None:
     for user, status in (("guest", 1), ("lake", 0), ("lake", 1)):
         assert penstock(*words, user, PENSTOCK_PASSWORD="secret").returncode == status
     assert followed.readers() == {}
+
+
+@pytest.mark.slow
+def test_retention_goes_on_after_the_lease_of_a_killed_export(followed: Followed, tmp_path: Path) -> None:
+    gateway = followed.gateway
+    for _ in range(4):
+        followed.send()
+    followed.take(4 * AT_ONCE)
+    killed = followed.start_export(tmp_path / "slow", "--rate", "1KiB")
+    words = ["store", "du", "--why", "--http", gateway.http_url, "--user", "lake"]
+    try:
+        wait_until(lambda: any((gateway.data / "readers").glob("*.json")), "the lease", LIMIT_S, 0.2)
+        done = followed.start_export(tmp_path / "fast")
+        _, told = done.communicate(timeout=LIMIT_S)
+        assert done.returncode == 0, told
+        held = f"the export to {tmp_path / 'slow'} of user 'lake' over HTTP reads it"
+        wait_until(lambda: held in answer(*words, PENSTOCK_PASSWORD="secret"), "retention to wait", LIMIT_S, 1.0)
+        assert killed.poll() is None and followed.oldest() == 0
+    finally:
+        killed.kill()
+        killed.communicate()
+    wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.5)
 
 
 def stream_of(url: str) -> LogStream:
