@@ -27,7 +27,7 @@ from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, 
 from spark_bridge.manifests import Manifest, check_continues
 from spark_bridge.parquet import Written, by_destination
 from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
-from spark_bridge.read.plan import Plan, make_plan
+from spark_bridge.read.plan import PARTITION_BYTES, Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
 from spark_bridge.result import Result
 from spark_bridge.retention_notes import RetentionNotes
@@ -44,6 +44,8 @@ HOUR_MS: Final = 3_600_000
 NICE: Final = 10
 LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
+FILE_LEAST_BYTES: Final = 1 << 20
+FILE_MOST_BYTES: Final = 256 << 20  # also of the log for one task, which keeps much of it in memory
 MANY: Final = (
     "this target has files for each of its many destinations; exports to a new one --partition-by date are faster"
 )
@@ -64,6 +66,7 @@ class Request:
     executor_wait_ms: see ``ExecutorWatch``, for a Spark elsewhere.
     partitioning: () for that of the target; a new one has it by the number of its destinations.
     iceberg: catalogue and namespace, CATALOGUE.NAMESPACE, where the tables are published, too; "" for nowhere.
+    file_bytes: the size of files, see ``_task_bytes``; 0 for whatever PARTITION_BYTES of the log need.
     """
 
     data: Path | str | GrowingStore
@@ -83,6 +86,7 @@ class Request:
     executor_wait_ms: int = WAIT_MS
     partitioning: Partitioning = ()
     iceberg: str = ""
+    file_bytes: int = 0
 
     def store(self) -> Path:
         """Return the path of the store.  Raises: TargetError, LakeError."""
@@ -142,7 +146,7 @@ def export_to(
         wanted = reader.oldest_offset if exported_to is None else exported_to
         start = _start(request, reader, exported_to)
         started.enter_context(_hint(request))
-        plan = _plan(request, reader, chosen, start, end.offset, tables)
+        plan = _plan(request, reader, chosen, start, end.offset, tables, target)
         plan = replace(tasks.settled(plan), partitioning=partitioning or partitioning_for(len(plan.destinations)))
         if exported_to is not None:  # the first export takes the present messages
             _removed(request, reader, plan, None, notes)
@@ -179,14 +183,21 @@ def _tasks(
 
 
 def _plan(
-    request: Request, reader: StoreReader, chosen: Selection, start: int, end: int, tables: tuple[str, ...]
+    request: Request,
+    reader: StoreReader,
+    chosen: Selection,
+    start: int,
+    end: int,
+    tables: tuple[str, ...],
+    target: Target,
 ) -> Plan:
-    return make_plan(
+    plan = make_plan(
         reader,
         chosen,
         start,
         end,
         request.verify,
+        _task_bytes(request.file_bytes, target),
         skip_gone=request.skip_gone,
         skip_damaged=request.skip_damaged,
         body=request.body,
@@ -194,6 +205,14 @@ def _plan(
         settles=False,
         checks_entries=True,
     )
+    return replace(plan, file_bytes=request.file_bytes)
+
+
+def _task_bytes(file_bytes: int, target: Target) -> int:
+    """Return how much of the log one task reads: what filled a file of this size in the export before."""
+    if not file_bytes:
+        return PARTITION_BYTES
+    return min(int(file_bytes * max(1.0, target.log_per_byte())), FILE_MOST_BYTES)
 
 
 def _many(request: Request, plan: Plan, written: list[Written]) -> str:

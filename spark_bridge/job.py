@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final, TypeVar
 
 from pyspark import RDD, SparkContext
@@ -60,7 +61,7 @@ class OnSpark(Tasks):
 
         def task(numbered: tuple[int, list[Piece]]) -> Written:
             number, pieces = numbered
-            return write_partition(plan, pieces, attempt.files, file_name(plan, number, attempt))
+            return write_partition(plan, pieces, attempt.files, partial(file_name, plan, number, attempt))
 
         tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
         return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic, sleep
@@ -30,6 +30,8 @@ from spark_bridge.partitioning import Partitioning
 from spark_bridge.read.pace import Pace
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import Plan
+
+FileName = Callable[[int], str]  # of a part
 
 FILES_AT_ONCE: Final = 8  # written and synced at the same time, beyond those with several row groups
 
@@ -72,13 +74,14 @@ def by_destination(tasks: Iterable[Written]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def file_name(plan: Plan, number: int, attempt: Attempt) -> str:
-    """Return the name of the files of a task."""
-    return f"{plan.store_id}-{plan.start:020}-{plan.stop:020}-{number:05}{attempt.suffix}.parquet"
+def file_name(plan: Plan, number: int, attempt: Attempt, part: int) -> str:
+    """Return the name of the files of a task.  part: of several in one folder."""
+    more = f"-{part:03}" if part else ""
+    return f"{plan.store_id}-{plan.start:020}-{plan.stop:020}-{number:05}{more}{attempt.suffix}.parquet"
 
 
-def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, file_name: str) -> Written:
-    """Write the tables of a plan to ``<table>/destination=.../date=.../<file_name>`` of a lake, synced.
+def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, named: FileName) -> Written:
+    """Write the tables of a plan to ``<table>/destination=.../date=.../<named(0)>`` of a lake, synced.
 
     Messages alone have no folder for their table, and a partitioning by date none for destinations.
     A file gets its name when it is whole: if Spark runs a task twice, the files are the same.
@@ -87,7 +90,7 @@ def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, file_name:
     for table in plan.tables:
         lost = Lost()
         rows = written.rows if table == MESSAGES else None
-        _write_table(plan.of_table(table), pieces, files, file_name, written, rows, lost)
+        _write_table(plan.of_table(table), pieces, files, named, written, rows, lost)
         if table == DEAD_LETTERS and MESSAGES in plan.tables:
             lost.damaged.clear()  # they were counted among the messages
         written.lost.add(lost)
@@ -95,16 +98,22 @@ def write_partition(plan: Plan, pieces: list[Piece], files: NewFiles, file_name:
 
 
 def _write_table(
-    plan: Plan, pieces: list[Piece], files: NewFiles, file_name: str, written: Written, rows: Rows | None, lost: Lost
+    plan: Plan, pieces: list[Piece], files: NewFiles, named: FileName, written: Written, rows: Rows | None, lost: Lost
 ) -> None:
     writers: dict[str, OneDestinationFile] = {}
+    parts: dict[str, int] = {}  # the next one of each folder
     folder = table_folder(plan.tables, plan.table)
     pace = Pace(plan.rate_bytes, monotonic, sleep) if plan.rate_bytes else None
     try:
         for batch in read_pieces(plan, pieces, rows=rows, lost=lost, pace=pace):
             for destination, path, part in _by_folder(batch, plan.partitioning):
+                if path in writers and writers[path].is_full():
+                    written.add(writers[path].finish(), writers[path].rows_by_destination())
+                    del writers[path]
                 if path not in writers:
-                    place = f"{folder}/{path}/{file_name}".lstrip("/")
+                    number = parts.get(path, 0)
+                    parts[path] = number + 1
+                    place = f"{folder}/{path}/{named(number)}".lstrip("/")
                     writers[path] = _writer(plan, files, place, part.schema, destination)
                 writers[path].add(part)
         paths = sorted(writers)
@@ -123,7 +132,7 @@ def _writer(plan: Plan, files: NewFiles, path: str, schema: pa.Schema, destinati
     if destination:
         told["penstock.destination"] = destination
     kind = OneDestinationFile if destination else SortedFile
-    return kind(files, path, schema.with_metadata(told), destination)
+    return kind(files, path, schema.with_metadata(told), destination, plan.file_bytes)
 
 
 def _by_folder(batch: pa.RecordBatch, partitioning: Partitioning) -> list[tuple[str, str, pa.RecordBatch]]:

@@ -58,16 +58,19 @@ SORTED_GROUP_BYTES: Final = 4 * 1024 * 1024
 class OneDestinationFile:
     """A file with the rows of one destination.  schema: with metadata for readers that have only the file.
 
+    full_bytes: the size at which it is to end, 0 for none.
     The file is opened for its first row group: with many destinations most files have one, and are open one at a time.
     """
 
     gathered_bytes = ROW_GROUP_BYTES
 
-    def __init__(self, files: NewFiles, path: str, schema: pa.Schema, destination: str) -> None:
+    def __init__(self, files: NewFiles, path: str, schema: pa.Schema, destination: str, full_bytes: int = 0) -> None:
         self._files = files
         self._path = path
         self._schema = schema
         self._destination = destination
+        self._full_bytes = full_bytes
+        self._most_bytes = min(self.gathered_bytes, full_bytes or self.gathered_bytes)
         self._output: OutputFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._batches: list[pa.RecordBatch] = []
@@ -79,8 +82,12 @@ class OneDestinationFile:
         self._batches.append(batch)
         self._batch_bytes += batch.nbytes
         self._rows += len(batch)
-        if self._batch_bytes >= self.gathered_bytes:
+        if self._batch_bytes >= self._most_bytes:
             self._flush()
+
+    def is_full(self) -> bool:
+        """Say whether further rows belong into another file."""
+        return self._full_bytes > 0 and self._output is not None and self._output.stream.tell() >= self._full_bytes
 
     def rows_by_destination(self) -> dict[str, int]:
         """Return how many rows of each destination are in row groups."""
@@ -143,8 +150,8 @@ class SortedFile(OneDestinationFile):
 
     gathered_bytes = SORTED_BYTES
 
-    def __init__(self, files: NewFiles, path: str, schema: pa.Schema, destination: str) -> None:
-        super().__init__(files, path, schema, destination)
+    def __init__(self, files: NewFiles, path: str, schema: pa.Schema, destination: str, full_bytes: int = 0) -> None:
+        super().__init__(files, path, schema, destination, full_bytes)
         self._counts: dict[str, int] = {}
 
     def rows_by_destination(self) -> dict[str, int]:

@@ -207,6 +207,11 @@ class Target:
         self._check_delta(store_id, last.tables)
         return NextRange(last.number + 1, last.to_offset, last.tables, last.partitioning)
 
+    def log_per_byte(self) -> float:
+        """Return the octets of log for each octet of the files of the last export, 1 without one."""
+        last = self.last()
+        return (last.to_offset - last.from_offset) / last.bytes if last is not None and last.bytes else 1.0
+
     def _check_delta(self, store_id: str, tables: tuple[str, ...]) -> None:
         """Raise TargetError now if the next range could not be published."""
         for table in tables:

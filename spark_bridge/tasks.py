@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 
 from spark_bridge.arrow.schema import DELIVERIES
 from spark_bridge.attempts import Attempt
@@ -42,6 +43,6 @@ class InProcess(Tasks):
     def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
         plan = replace(plan, rate_bytes=rate_bytes)
         return [
-            write_partition(plan, pieces, attempt.files, file_name(plan, number, attempt))
+            write_partition(plan, pieces, attempt.files, partial(file_name, plan, number, attempt))
             for number, pieces in enumerate(plan.partitions)
         ]

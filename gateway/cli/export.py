@@ -93,6 +93,12 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         "faster where these are many (default: that of the target; of a new one date if it has more than 100)",
     )
     parser.add_argument(
+        "--file-bytes",
+        metavar="SIZE",
+        default="",
+        help="about the size of each file, 1MiB to 256MiB (default: whatever 64 MiB of the log need)",
+    )
+    parser.add_argument(
         "--iceberg",
         metavar="CATALOGUE.NAMESPACE",
         default="",
@@ -258,7 +264,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     rate_bytes = _parsed("--rate", arguments.rate, Bytes(0, RATE_MAX_BYTES))
     executor_wait_ms = _parsed("--executor-wait", arguments.executor_wait, Duration(0, EXECUTOR_WAIT_MAX_MS))
     try:
-        from spark_bridge.export import LOCAL, NO_SPARK, Request
+        from spark_bridge.export import FILE_LEAST_BYTES, FILE_MOST_BYTES, LOCAL, NO_SPARK, Request
     except ModuleNotFoundError as error:
         raise CommandError(NEEDS_ARROW.format(error.name), exit_codes.FAILED) from None
     from spark_bridge.arrow.schema import chosen_tables
@@ -272,6 +278,8 @@ def _request(arguments: argparse.Namespace) -> Request:
     if arguments.partition_by not in partitionings:
         allowed = " or ".join(filter(None, partitionings))
         raise CommandError(f"--partition-by is {arguments.partition_by!r}; allowed is {allowed}")
+    sizes = Bytes(FILE_LEAST_BYTES, FILE_MOST_BYTES)
+    file_bytes = _parsed("--file-bytes", arguments.file_bytes, sizes) if arguments.file_bytes else 0
     request = Request(
         arguments.data,
         arguments.destination,
@@ -290,6 +298,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         executor_wait_ms,
         partitionings[arguments.partition_by],
         arguments.iceberg,
+        file_bytes,
     )
     if arguments.iceberg:
         try:

@@ -46,7 +46,7 @@ class Plan:
     settled: by lane, see ``read_settlements``.  settling: the queues and subscriptions whose settlements count.
     skip_gone, skip_damaged: continue without unreadable ranges and records.  damaged: those found already.
     body: one of ``bodies.FORMS``.  rate_bytes: of the log that one task may read in a second, 0 for no limit.
-    partitioning: of the files that an export writes.
+    partitioning, file_bytes: of the files that an export writes; see ``OneDestinationFile``.
     tables: those that can be read; table: the one that ``read_pieces`` reads, see ``of_table``.
     wanted, conditions: see ``narrowed``.  shown: the columns that its rows have, of those that are read.
     skips_gaps: rather read record by record than what lies between them.
@@ -79,6 +79,7 @@ class Plan:
     skips_gaps: bool = False
     whole_from: int = ENDLESS
     partitioning: Partitioning = BY_DESTINATION
+    file_bytes: int = 0
 
     def narrowed(self, wanted: RowFilter, conditions: tuple[Condition, ...]) -> Plan:
         """Return the plan with the rows for which conditions hold; it need not read more than ``wanted``."""

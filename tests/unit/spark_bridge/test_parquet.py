@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from engine.store.read.selection import parse
 from engine.values.errors import StoreCorrupt
 from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
+from spark_bridge.export import NO_SPARK, Request, export
 from spark_bridge.files.choice import files_at
 from spark_bridge.parquet import by_destination, directory_name, write_partition
 from spark_bridge.parquet_file import SortedFile
@@ -48,7 +50,7 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
         store.now_ms += DAY_MS // 10
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
-    files = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet").files
+    files = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet").files
     assert sum(file.rows for file in files) == 30
     assert {file.path.split("/")[0] for file in files} == {
         "destination=queue%3A%2F%2Fa",
@@ -75,7 +77,7 @@ def test_by_date_a_file_has_all_destinations_sorted(store: SampleStore, tmp_path
         store.now_ms += DAY_MS // 20
     store.publish(is_clean=True)
     plan = replace(make_plan(StoreReader(store.directory), parse(">")), partitioning=BY_DATE)
-    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
     assert [file.path for file in written.files] == [f"date=2023-11-{day}/x.parquet" for day in (14, 15, 16)]
     assert by_destination([written]).keys() == {"queue://a", "queue://a.b", "queue://b", "queue://ü"}
     assert {counts["rows"] for counts in by_destination([written]).values()} == {10}
@@ -114,7 +116,7 @@ def test_files_are_no_more_readable_than_the_store(
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
     with umask(mask):
-        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
     assert modes(tmp_path / "out") == ({directories}, {files})
 
 
@@ -126,7 +128,7 @@ def test_each_table_has_a_folder(store: SampleStore, tmp_path: Path) -> None:
     store.send(dead, flags=DEAD_LETTER | PERSISTENT)
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
-    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    written = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
     assert sum(written.rows.values()) == 5
     assert sorted(file.path.split("/")[0] for file in written.files) == [
         "dead_letters",
@@ -148,7 +150,7 @@ def test_each_table_has_its_columns(store: SampleStore, tmp_path: Path, partitio
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"), tables=tuple(TABLES))
     plan = replace(plan, partitioning=partitioning)
-    write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+    write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
     found = {table: ds.dataset(tmp_path / "out" / table, partitioning="hive").to_table() for table in TABLES}
     for table, columns in TABLES.items():
         assert set(found[table].column_names) == {name for name, *_ in columns}
@@ -180,7 +182,7 @@ from spark_bridge.read.plan import make_plan
 from engine.store.read.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), "x.parquet")
+write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), lambda part: "x.parquet")
 """
 
 
@@ -189,9 +191,39 @@ def test_running_twice_gives_the_same_files(store: SampleStore, tmp_path: Path) 
     store.send(queue, b"x")
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
-    first = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
-    assert write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet") == first
+    first = write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
+    assert write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet") == first
     assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 1
+
+
+@pytest.mark.parametrize("partitioning", [BY_DESTINATION, BY_DATE], ids=",".join)
+def test_a_file_ends_once_it_has_its_size(store: SampleStore, tmp_path: Path, partitioning: tuple[str, ...]) -> None:
+    draw = random.Random(1)
+    queues = [store.destination("a"), store.destination("b")]
+    sent = [store.send(queues[number % 2], draw.randbytes(1_000)) for number in range(200)]
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"), partition_bytes=10_000)
+    plan = replace(plan, partitioning=partitioning, file_bytes=20_000)
+    pieces = [piece for each in plan.partitions for piece in each]  # each a batch, as in larger logs
+    files = write_partition(plan, pieces, files_at(tmp_path / "out"), lambda part: f"x-{part}.parquet").files
+    assert len({file.path for file in files}) == len(files) > 4
+    whole = [file.bytes for file in files if file.bytes >= 20_000]
+    assert len(files) - len(whole) <= len(queues), "at most the last one of each folder is smaller"
+    assert max(whole) < 3 * 20_000, "a file ends with the row group that fills it"
+    table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
+    assert sorted(table["log_offset"].to_pylist()) == sent
+
+
+def test_a_task_reads_what_filled_a_file_in_the_export_before(store: SampleStore, tmp_path: Path) -> None:
+    request = Request(store.directory, ">", tmp_path / "out", NO_SPARK, file_bytes=30_000)
+    counts = []
+    for _ in range(3):
+        for _ in range(400):
+            store.send(store.destination("a"), b"x" * 1_000)  # which Parquet makes very small
+        store.publish()
+        counts.append(export(request).files)
+    assert counts[0] > counts[1] > counts[2]
+    assert ds.dataset(tmp_path / "out", partitioning="hive").count_rows() == 1_200
 
 
 def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path) -> None:
@@ -203,7 +235,7 @@ def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path
     store.path.write_bytes(octets)
     plan = make_plan(StoreReader(store.directory), parse(">"))
     with pytest.raises(StoreCorrupt):
-        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), "x.parquet")
+        write_partition(plan, plan.partitions[0], files_at(tmp_path / "out"), lambda part: "x.parquet")
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 
@@ -215,7 +247,7 @@ from spark_bridge.parquet import write_partition
 from spark_bridge.read.plan import make_plan
 from engine.store.read.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
-files = write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), "x.parquet").files
+files = write_partition(plan, plan.partitions[0], files_at(sys.argv[2]), lambda part: "x.parquet").files
 assert sum(file.rows for file in files) == 2
 assert "pandas" not in sys.modules
 """

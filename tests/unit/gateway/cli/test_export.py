@@ -59,6 +59,25 @@ def test_what_cannot_be_exported(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("size", ["0", "1023KiB", "257MiB", "many"])
+def test_a_size_of_files_that_is_not_allowed(size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([*EXPORT, "--to", str(tmp_path / "out"), "--file-bytes", size]) == exit_codes.USAGE
+    assert f"--file-bytes is {size!r}; allowed is" in capsys.readouterr().err
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+def test_files_of_a_size(tmp_path: Path) -> None:
+    with SampleStore(tmp_path / "data") as store:
+        queue = store.destination("a")
+        for _ in range(300):
+            store.send(queue, os.urandom(10_000))
+        store.publish(is_clean=True)
+    arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(tmp_path / "out")]
+    assert execute([*arguments, "--master", "none", "--file-bytes", "1MiB"]) == exit_codes.OK
+    sizes = [path.stat().st_size for path in (tmp_path / "out").glob("*/*/*.parquet")]
+    assert len(sizes) == 4 and max(sizes) < 1 << 20
+
+
 def test_nothing_new_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyspark")
     with SampleStore(tmp_path / "data") as store:
