@@ -7,7 +7,7 @@ reached their places yet counts: they are looked for in its staging directory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.store.read.selection import Selection
+from engine.store.read.selection import Pattern, Selection
 from engine.values.destination import KIND_NAMES, KINDS_BY_NAME, uri
 from spark_bridge.arrow.arrays import from_numpy, to_numpy
 from spark_bridge.arrow.columns import DAY_MS
@@ -188,16 +188,19 @@ def row_groups(metadata: pq.FileMetaData, lake: Lake) -> list[int]:
 
 def _spans(selection: Selection) -> list[tuple[str, str]]:
     """Return from which URI to which one the destinations lie that may match."""
-    kinds = [selection.kind] if selection.kind else list(KINDS_BY_NAME.values())
-    values = dict(selection.only)
-    if "destination" in values:
-        return [(value, value) for value in values["destination"]]
-    if "destination_name" in values:
-        return [(uri(kind, name), uri(kind, name)) for kind in kinds for name in values["destination_name"]]
-    fixed = list(takewhile(lambda word: word not in WILDCARDS, selection.words))
+    return [span for pattern in selection.patterns for span in _spans_of(pattern, dict(selection.only))]
+
+
+def _spans_of(pattern: Pattern, only: Mapping[str, frozenset[str]]) -> list[tuple[str, str]]:
+    kinds = [pattern.kind] if pattern.kind else list(KINDS_BY_NAME.values())
+    if "destination" in only:
+        return [(value, value) for value in only["destination"]]
+    if "destination_name" in only:
+        return [(uri(kind, name), uri(kind, name)) for kind in kinds for name in only["destination_name"]]
+    fixed = list(takewhile(lambda word: word not in WILDCARDS, pattern.words))
     name = ".".join(fixed)
     # What goes on with ``.`` comes before ``/``, and what goes on with ``/`` before ``0``.
-    ends = "" if len(fixed) == len(selection.words) else "/"
+    ends = "" if len(fixed) == len(pattern.words) else "/"
     if not fixed:
         return [(uri(kind, ""), f"{KIND_NAMES[kind]}:/0") for kind in kinds]
     return [(uri(kind, name), f"{uri(kind, name)}{ends}") for kind in kinds]

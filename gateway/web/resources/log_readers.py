@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import asdict
-from typing import Final
 
 from aiohttp import web
 
 from engine.store.read.export_watermarks import EXPORT, STREAM, Watermark
 from engine.store.read.leases import READER_CHARACTERS
 from engine.store.read.log_readers import LogReader
-from engine.store.read.selection import Selection, parse
+from engine.store.read.selection import CHARACTERS_MAX, PATTERNS_MAX, Selection, parse
 from gateway.web.client_address import address_of
 from gateway.web.management.log_readers import LogReaders, WrongPlace
 from gateway.web.management.store import LiveStore
@@ -19,8 +18,6 @@ from gateway.web.routing.fields import Choice, Flag, Text, Whole, shown
 from gateway.web.routing.problems import Problem
 from gateway.web.routing.routes import SEES, TELLS, Route, Values
 from gateway.web.routing.schemas import INTEGER, STRING, listed, members, schema_of
-
-PATTERN_CHARACTERS: Final = 1_100  # the longest name of a destination, with its kind
 
 
 class ReaderName(Text):
@@ -63,7 +60,7 @@ class LogReaderRoutes:
                 body=(
                     store,
                     *reader,
-                    Text("destination", "Pattern of what it reads.", most=PATTERN_CHARACTERS),
+                    Text("destination", "Pattern of what it reads, or several with commas.", most=CHARACTERS_MAX),
                     to_offset,
                     Flag("has_messages", "Whether messages count as exported by it.", True),
                 ),
@@ -126,7 +123,9 @@ def _pattern(text: str) -> Selection:
     try:
         return parse(text)
     except ValueError:
-        allowed = "a pattern such as orders.eu, orders.> or queue://orders.*"
+        allowed = (
+            f"a pattern such as orders.eu, orders.> or queue://orders.*; with commas, at most {PATTERNS_MAX} of them"
+        )
         raise Problem(400, f"destination is {shown(text)}; allowed is {allowed}") from None
 
 

@@ -123,7 +123,9 @@ def test_of_an_exact_name_only_its_row_groups_are_read(sorted_lake: Path, patter
     assert (len(read) < count) == (pattern != ">")
 
 
-@pytest.mark.parametrize("pattern", ["a.>", "a.*", "queue://a.b.>", "*", "topic://*", "bücher.>", "*.b", "none.>"])
+@pytest.mark.parametrize(
+    "pattern", ["a.>", "a.*", "queue://a.b.>", "*", "topic://*", "bücher.>", "*.b", "none.>", "topic://z,a.*"]
+)
 def test_of_a_pattern_all_row_groups_with_its_rows_are_read(sorted_lake: Path, pattern: str) -> None:
     read, needed, _ = groups_of(sorted_lake, parse(pattern))
     assert set(read) >= set(needed)

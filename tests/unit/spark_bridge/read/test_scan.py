@@ -17,6 +17,7 @@ from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
+from spark_bridge.errors import TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.log.times import offset_at
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
@@ -156,6 +157,25 @@ def test_a_lake_and_the_log_behind_it(store: SampleStore, tmp_path: Path) -> Non
     for states in ({}, {"columns": ["log_offset"], "where": "delivery_state = 'pending'"}):
         with pytest.raises(ValueError, match="do not go with columns of states"):
             scan(str(store.directory), lake=tmp_path / "lake", asOf=DAY_ONE_MS + 10_000, **states)
+
+
+def test_an_export_of_several_patterns_is_one_lake(store: SampleStore, tmp_path: Path) -> None:
+    for name in ("orders.eu", "bills", "others", "orders.us"):
+        store.send(store.destination(name))
+    store.publish()
+    exported(store, tmp_path / "lake", "orders.>, /queue/bills")
+    last = last_manifest(files_at(tmp_path / "lake"), MESSAGES)
+    assert last.destination == "orders.>,queue://bills"
+    store.send(store.destination("bills"))
+    store.publish()
+    names = scan(str(store.directory), ["destination_name"], lake=tmp_path / "lake").read_all()
+    assert names["destination_name"].to_pylist() == ["bills", "orders.eu", "orders.us", "bills"]
+    some = scan(str(store.directory), ["destination_name"], lake=tmp_path / "lake", destination="bills,orders.eu")
+    assert some.read_all()["destination_name"].to_pylist() == ["bills", "orders.eu", "bills"]
+    with pytest.raises(ValueError, match="queue://others has no history there"):
+        scan(str(store.directory), lake=tmp_path / "lake", destination="bills,others")
+    with pytest.raises(TargetError, match="holds an export of destination 'orders.>,queue://bills', not 'bills'"):
+        exported(store, tmp_path / "lake", "bills")
 
 
 def filled_again(store: SampleStore) -> list[int]:

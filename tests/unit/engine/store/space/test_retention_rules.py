@@ -297,6 +297,34 @@ def test_what_an_export_writes_the_gateway_reads(tmp_path: Path) -> None:
     assert read_watermarks(RealFiles(), str(tmp_path / "nothing"), "0a1b") == Watermarks()
 
 
+def test_retention_understands_several_patterns(tmp_path: Path) -> None:
+    union = "orders.>,queue://bills"
+    write_watermark(tmp_path, "0a1b", exported_to("/lake", union, 500))
+    write_watermark(tmp_path, "0a1b", Watermark("audit", parse("queue://bills,prices"), 400, 1, is_stream=True))
+    found = read_watermarks(RealFiles(), str(tmp_path), "0a1b")
+    assert sorted(str(mark.chosen) for mark in found.marks) == [union, "queue://bills,prices"]
+    assert found.reached(3, QUEUE, "orders.eu") == (500, "")
+    assert found.reached(4, QUEUE, "bills") == (400, "audit")
+    assert found.reached(5, TOPIC, "bills") == (0, ""), "the export has the queue only"
+    assert found.reached(6, QUEUE, "others") == (0, "")
+
+
+def test_messages_stay_until_an_export_of_several_patterns_has_them() -> None:
+    keep = RetentionPolicy(until_exported=True, export_deadline_ms=9 * HOUR_MS)
+    home = PolicyHome(Policies(orders=keep, bills=keep))
+    consumed(home, "orders")
+    consumed(home, "bills")
+    sent_again(home)
+    export(home, 1 << 40, destination="queue://orders,prices")
+    wait(home, HOUR_MS)
+    held = first_base(home)
+    assert "queue://bills is exported up to log offset 0 of " in home.store.retention_hold()
+    export(home, 1 << 40, destination="queue://orders,bills")
+    wait(home, 10_000)
+    assert first_base(home) > held
+    assert home.store.retention_hold() == ""
+
+
 @pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
 def test_a_watermark_is_no_more_readable_than_the_store(
     tmp_path: Path, mask: int, directories: int, files: int

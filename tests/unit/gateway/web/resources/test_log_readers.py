@@ -96,7 +96,7 @@ async def test_it_goes_back_only_if_it_begins(served: Served) -> None:
 async def test_an_export_has_all_that_matches(served: Served) -> None:
     async with serving(readers=served.readers) as web:
         for reader, kind, destination, has_messages in (
-            ("/lake", "export", "orders.>", True),
+            ("/lake", "export", f"orders.>,{'x' * 9_000}", True),
             ("billing", "stream", "orders.eu", True),
             ("attempts", "stream", ">", False),
         ):
@@ -132,7 +132,13 @@ async def test_places_that_no_reader_of_this_log_has(served: Served, wrong: dict
     [{"reader": ""}, {"reader": "x" * 201}, {"reader": "a\nb"}, {"reader": 7}, {"reader": "\ud800"}]
     + [{"to_offset": -1}, {"to_offset": "1"}, {"to_offset": 1 << 63}, {"to_offset": True}, {"to_offset": None}]
     + [{"kind": "lake"}, {"kind": None}, {"store": None}, {"store": "x" * 201}, {"more": 1}]
-    + [{"destination": "a..b"}, {"destination": ">.a"}, {"destination": "x" * 1_101}, {"has_messages": "no"}],
+    + [
+        {"destination": "a..b"},
+        {"destination": ">.a"},
+        {"destination": "a,,b"},
+        {"destination": "x" * 10_001},
+        {"has_messages": "no"},
+    ],
 )
 async def test_what_is_no_reader(served: Served, wrong: dict[str, Any]) -> None:
     async with serving(readers=served.readers) as web:
