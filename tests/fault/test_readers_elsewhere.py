@@ -219,6 +219,13 @@ def test_retention_waits_for_a_stream_elsewhere(followed: Followed) -> None:
     assert "penstock_retention_held 1.0\n" in gateway.get("/metrics")[1]
     words = ["store", "du", "--why", "--http", gateway.http_url, "--user", "lake"]
     assert "waits for stream 'billing', which is at log offset 0" in answer(*words, PENSTOCK_PASSWORD="secret")
+    words = ["why", "reader", "billing", "--http", gateway.http_url, "--user", "lake"]
+    told = answer(*words, PENSTOCK_PASSWORD="secret").splitlines()
+    assert told[0].startswith("stream billing of") and held in told[1]
+    assert (
+        "no export and no named stream is 'x'; there are: 'billing'"
+        in penstock("why", "reader", "x", "--data", str(gateway.data)).stderr
+    )
     gateway.kill9()
     gateway.restart(same_port=True)
     assert followed.oldest() == 0

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from time import sleep
 from typing import Any, Final
 
+from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
 from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
 
 WATCH_INTERVAL_S: Final = 1.0
+LATE_READERS_MOST: Final = 20  # that are shown; ``store readers`` shows all
 
 _CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
 
@@ -50,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(document), flush=True)
         else:
             is_screen = arguments.watch and sys.stdout.isatty()
-            print((_CLEAR_SCREEN if is_screen else "") + table(document), flush=True)
+            lines = [table(document), *_late_readers(arguments.http, authorization)]
+            print((_CLEAR_SCREEN if is_screen else "") + "\n".join(lines), flush=True)
         if not arguments.watch:
             return exit_codes.OK
         sleep(WATCH_INTERVAL_S)
@@ -62,6 +65,16 @@ def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
     if "destinations" not in document:
         raise HttpError(f"{url} does not answer as a Penstock gateway")
     return document
+
+
+def _late_readers(url: str, authorization: str | None) -> list[str]:
+    """Return a line for each export and named stream that is behind; none if the gateway cannot say."""
+    try:
+        readers = fetch(url, "/api/store/readers", authorization).get("readers", [])
+    except HttpError:
+        return []
+    late = [one_line(reader_line(each)) for each in readers if each["lag_bytes"]]
+    return late[:LATE_READERS_MOST] + ["..."] * (len(late) > LATE_READERS_MOST)
 
 
 def table(document: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``penstock why``: explains why a consumer or a producer waits, and where a message is."""
+"""``penstock why``: explains why a consumer or a producer waits, where a message is, and where a reader of the log."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import argparse
 import json
 import time
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
+from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_user_argument
 from gateway.process import exit_codes
+
+KNOWN_MOST: Final = 20  # readers that an error names
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -20,17 +24,18 @@ def add_parser(subparsers: Subparsers) -> None:
         "why",
         "say why a consumer is idle, a producer waits, a message is where it is",
         "Ask the running gateway why a consumer is idle or a producer waits, or show the history of a message: "
-        "sending, failures, rules of redelivery, settlement.  With --data a message is looked up in a "
-        "store without a gateway.",
+        "sending, failures, rules of redelivery, settlement; or say how far an export or a named stream is.  With "
+        "--data messages and readers are looked up in a store without a gateway.",
     )
-    parser.add_argument("what", choices=("consumer", "producer", "message"))
+    parser.add_argument("what", choices=("consumer", "producer", "message", "reader"))
     parser.add_argument(
         "id",
         metavar="ID",
-        help="consumer_id or connection_id as in 'stat --json', or a message's id in the store, as STOMP's message-id",
+        help="consumer_id or connection_id as in 'stat --json', a message's id in the store, as STOMP's message-id, or "
+        "the name of a stream or the place of an export, as in 'store readers'",
     )
     parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
-    parser.add_argument("--data", metavar="DIR", help="for a message: read this store directory instead")
+    parser.add_argument("--data", metavar="DIR", help="for a message or reader: look into this store instead")
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -43,11 +48,35 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.data is not None and arguments.what != "message":
-        raise CommandError(f"--data knows only messages; ask the gateway for a {arguments.what}")
-    document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
+    if arguments.data is not None and arguments.what not in ("message", "reader"):
+        raise CommandError(f"--data knows only messages and readers; ask the gateway for a {arguments.what}")
+    if arguments.what == "reader":
+        document = _reader(arguments)
+    else:
+        document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
     print(json.dumps(document) if arguments.json else "\n".join(document["lines"]))
     return exit_codes.OK
+
+
+def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: CommandError, StoreError."""
+    retention = ""
+    if arguments.data is not None:
+        from engine.store.read.log_readers import log_readers
+
+        readers = [asdict(each) for each in log_readers(Path(arguments.data))]
+    else:
+        authorization = authorization_of(arguments.user)
+        readers = fetch(arguments.http, "/api/store/readers", authorization)["readers"]
+        retention = fetch(arguments.http, "/api/stat", authorization)["store"]["retention"]
+    found = [each for each in readers if each["reader"] == arguments.id]
+    if not found:
+        known = ", ".join(repr(each["reader"]) for each in readers[:KNOWN_MOST]) or "none"
+        raise CommandError(f"no export and no named stream is {arguments.id!r}; there are: {known}")
+    lines = [reader_line(each) for each in found]
+    if repr(arguments.id) in retention:
+        lines.append(f"retention: {retention}")
+    return {"lines": lines, "readers": found, "retention": retention}
 
 
 def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:

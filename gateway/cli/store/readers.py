@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from engine.store.plain_words import duration, size
-from gateway.answers.wording import clock_time
+from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import authorization_of, fetch
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
@@ -31,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _forget(arguments)
     readers = _readers(arguments)
     for reader in readers:
-        print(json.dumps(reader) if arguments.json else _line(reader))
+        print(json.dumps(reader) if arguments.json else reader_line(reader))
     if not readers and not arguments.json:
         print("no export and no named stream")
     return exit_codes.OK
@@ -58,13 +57,3 @@ def _readers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     from engine.store.read.log_readers import log_readers
 
     return [asdict(reader) for reader in log_readers(Path(arguments.data))]
-
-
-def _line(reader: dict[str, Any]) -> str:
-    place = f"{reader['kind']} {reader['reader']} of {reader['destination']}: at log offset {reader['to_offset']}"
-    line = f"{place} since {clock_time(reader['read_ms'])}, {size(reader['lag_bytes'])} behind"
-    if not reader["lag_bytes"]:
-        return line
-    if reader["eta_ms"] is None:
-        return f"{line}, and stands"
-    return f"{line}, {duration(reader['eta_ms'])} at its last pace"

@@ -11,7 +11,7 @@ import pytest
 
 from engine.values.broker_stats import BranchStats, ScheduleStats
 from gateway.__main__ import main
-from gateway.cli.operation.stat import table
+from gateway.cli.operation.stat import LATE_READERS_MOST, table
 from gateway.process import exit_codes
 from gateway.web.samples.rates import RateSampler
 from tests.support.answering import answering
@@ -96,8 +96,29 @@ def test_stat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     seen: list[str | None] = []
     with answering(200, json.dumps(document()).encode(), seen) as url:
         assert main(["stat", "--http", url + "/", "--user", "alice"]) == exit_codes.OK
-    assert seen == ["/api/stat", "Basic YWxpY2U6cDp3"]
+    assert seen == ["/api/stat", "Basic YWxpY2U6cDp3", "/api/store/readers", "Basic YWxpY2U6cDp3"]
     assert "queue://orders" in capsys.readouterr().out
+
+
+def test_who_is_behind_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    late = {
+        "kind": "stream",
+        "reader": "billing",
+        "destination": "orders.>",
+        "to_offset": 100,
+        "lag_bytes": 2_048,
+        "read_ms": 1_700_000_000_000,
+        "bytes_per_second": 1_024,
+        "eta_ms": 2_000,
+    }
+    there = late | {"kind": "export", "reader": "/lake", "lag_bytes": 0}
+    readers = [there, *(late | {"reader": f"stream {number}"} for number in range(LATE_READERS_MOST)), late]
+    with answering(200, json.dumps(document() | {"readers": readers}).encode()) as url:
+        assert main(["stat", "--http", url]) == exit_codes.OK
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-1] == "..." and len([line for line in shown if line.startswith("stream ")]) == LATE_READERS_MOST
+    (first,) = [line for line in shown if line.startswith("stream stream 0 of orders.>: at log offset 100 since ")]
+    assert first.endswith(", 2.0 KiB behind, 2 seconds at its last pace")
 
 
 def test_stat_as_json_and_by_a_tcp_uri(capsys: pytest.CaptureFixture[str]) -> None:
